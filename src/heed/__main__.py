@@ -1,0 +1,1 @@
+"""heed under python -m."""

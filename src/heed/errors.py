@@ -1,0 +1,57 @@
+"""Errors that heed raises for what a user gave it.
+
+Every message carries the user's own input (file, line, field, value) and says what would be right.
+Broken promises of our own code are assertions, not these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["ConfigError", "DataError", "HeedError", "RunError", "ShapeError", "TrainingError", "suggest"]
+
+
+class HeedError(ValueError):
+    """Base of every error that is about the user's input; commands print it and exit with `exit_code`."""
+
+    exit_code = 2
+
+
+class ConfigError(HeedError):
+    """A configuration field is unknown, missing or has a value that cannot be."""
+
+
+class DataError(HeedError):
+    """A data file, or a line or field of it, is not what was promised."""
+
+
+class RunError(HeedError):
+    """A run folder is missing, incomplete, of another format, or already there."""
+
+
+class ShapeError(HeedError):
+    """A tensor has a shape or type that does not fit the others; the message names both."""
+
+
+class TrainingError(HeedError):
+    """Training cannot go on: a loss that is not finite, or no memory left."""
+
+    exit_code = 3
+
+
+def suggest(wrong: str, valid: Iterable[str]) -> str:
+    """Name the valid word nearest to a wrong one.
+
+    Args:
+        wrong: What the user wrote.
+        valid: The words that would be right.
+
+    Returns:
+        `"; did you mean 'd_model'?"`, or the list of valid words where none is near.
+    """
+    words = sorted(set(valid))
+    near = difflib.get_close_matches(wrong, words, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; valid: {', '.join(words)}" if words else ""

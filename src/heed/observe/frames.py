@@ -1,0 +1,76 @@
+"""What a look at one example holds: its maps, and one frame per step for a reader who steps through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from heed.observe.maps import Map
+
+__all__ = ["DecoderFrame", "EncoderFrame", "Look"]
+
+
+@dataclass(frozen=True)
+class EncoderFrame:
+    """The encoder after it read one source token.
+
+    Attributes:
+        index: Position of the token, from 0.
+        token: Its text.
+        states: Per name ("forward", "backward") the hidden state at this token, `(d_hidden,)`.
+        gates: Per name ("forward update", ...) the mean of that gate over the units, a number in 0..1.
+    """
+
+    index: int
+    token: str
+    states: dict[str, Tensor]
+    gates: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DecoderFrame:
+    """The decoder at one output token.
+
+    Attributes:
+        index: Position of the token, from 0.
+        so_far: The tokens written before this one.
+        token: The token written here.
+        state: The decoder's state after this step, `(d_hidden,)`.
+        scores: Scores before the softmax, `(source,)`, or None for a model without attention.
+        weights: Attention weights of this step, `(source,)`, or None.
+        context: The context vector, `(d_value,)`, or None.
+        top: The three most probable tokens with their probabilities, best first.
+    """
+
+    index: int
+    so_far: tuple[str, ...]
+    token: str
+    state: Tensor
+    scores: Tensor | None
+    weights: Tensor | None
+    context: Tensor | None
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything a look at one example shows; drawing it is `heed.observe.draw`.
+
+    Attributes:
+        title: One line: which model, on what.
+        source: The source text.
+        target: The output that was looked at (generated, or given).
+        maps: The attention maps, each with its own axes.
+        encoder: One frame per source token.
+        decoder: One frame per output token.
+        notes: Lines a reader needs: score of the output, policies, self-checks.
+    """
+
+    title: str
+    source: str
+    target: str
+    maps: tuple[Map, ...]
+    encoder: tuple[EncoderFrame, ...]
+    decoder: tuple[DecoderFrame, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,89 @@
+"""A map: the weights of one attention mechanism on named axes, refused when weights and axes do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from heed.errors import ShapeError
+
+__all__ = ["Axis", "Map"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a map: what its positions are, and the text of each.
+
+    Attributes:
+        name: What a reader calls it: "source", "target", "encoder layer 2".
+        kind: What a position is: "character", "token", "word", "sentence", "turn" or "patch".
+        labels: One text per position.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """The weights with which each query looked at each key.
+
+    Attributes:
+        mechanism: "cross", "encoder", "decoder" or another name given by the model.
+        layer: Which layer, from 0.
+        head: Which head, from 0; None for a mean over heads.
+        query: Axis of the rows.
+        key: Axis of the columns.
+        weights: `(query, key)`, before dropout; rows sum to 1, or to 0 where nothing may be attended to.
+        scores: `(query, key)` before the softmax, or None.
+        mask: `(query, key)`, True = may attend, or None where everything may.
+        caption: What a reader must know to read the map.
+    """
+
+    mechanism: str
+    layer: int
+    head: int | None
+    query: Axis
+    key: Axis
+    weights: Tensor
+    scores: Tensor | None = None
+    mask: Tensor | None = None
+    caption: str = field(default="")
+
+    def __post_init__(self) -> None:
+        expected = (len(self.query), len(self.key))
+        for name in ("weights", "scores", "mask"):
+            tensor = getattr(self, name)
+            if tensor is not None and tuple(tensor.shape) != expected:
+                raise ShapeError(
+                    f"{name} of map '{self.mechanism}' (layer {self.layer}) has shape {tuple(tensor.shape)}, but its "
+                    f"axes have {expected[0]} {self.query.kind}s ({self.query.name}) and {expected[1]} "
+                    f"{self.key.kind}s ({self.key.name})"
+                )
+
+    @property
+    def title(self) -> str:
+        """Short name: mechanism, layer and head."""
+        head = "" if self.head is None else f", head {self.head}"
+        return f"{self.mechanism} attention, layer {self.layer}{head}"
+
+    def best(self) -> list[int]:
+        """For each query the position of its largest weight (the first of equal ones)."""
+        return [int(i) for i in torch.argmax(self.weights, dim=-1)]
+
+    def entropy(self) -> Tensor:
+        """Normalised entropy of each row, `(query,)`: 1 = uniform over what the row may attend to, 0 = one key."""
+        weights = self.weights.double()
+        allowed = self.mask.sum(-1) if self.mask is not None else torch.full((len(self.query),), len(self.key))
+        plain = -(weights * weights.clamp_min(1e-300).log()).sum(-1)
+        return torch.where(allowed > 1, plain / allowed.clamp_min(2).double().log(), 0.0)
+
+    def with_caption(self, caption: str) -> Map:
+        """The same map under another caption."""
+        return replace(self, caption=caption)
