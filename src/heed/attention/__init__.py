@@ -1,1 +1,38 @@
-"""attention"""
+"""The mechanism: scores, weights, context. Torch only; readable on its own, starting at `attend`."""
+
+from heed.attention.attend import attend, masked_softmax
+from heed.attention.keys import Keys, Rows
+from heed.attention.masks import causal_mask, padding_mask
+from heed.attention.modules import Attention, AttentionLayer, MultiHeadAttention
+from heed.attention.scores import (
+    SCORES,
+    Additive,
+    Concat,
+    Dot,
+    General,
+    KeyQuery,
+    ScaledDot,
+    Score,
+    make_score,
+)
+
+__all__ = [
+    "SCORES",
+    "Additive",
+    "Attention",
+    "AttentionLayer",
+    "Concat",
+    "Dot",
+    "General",
+    "KeyQuery",
+    "Keys",
+    "MultiHeadAttention",
+    "Rows",
+    "ScaledDot",
+    "Score",
+    "attend",
+    "causal_mask",
+    "make_score",
+    "masked_softmax",
+    "padding_mask",
+]

@@ -1,1 +1,26 @@
-"""generation"""
+"""Writing sequences, over the start/step contract of decoders only."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from heed.generation.beam import beam_search
+from heed.generation.greedy import greedy_search
+from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions
+from heed.models.base import DecoderBody, Memory
+
+__all__ = ["BeamStep", "Generated", "Hypothesis", "SearchOptions", "beam_search", "generate", "greedy_search"]
+
+
+@torch.no_grad()
+def generate(
+    model: DecoderBody,
+    memory: Memory | None,
+    prompt: Tensor,
+    options: SearchOptions,
+    prompt_lengths: Tensor | None = None,
+) -> Generated:
+    """Write with a beam, or greedily where its size is 1; arguments as in `beam_search`."""
+    search = greedy_search if options.beam_size == 1 else beam_search
+    return search(model, memory, prompt, options, prompt_lengths)

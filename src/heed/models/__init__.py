@@ -1,1 +1,1 @@
-"""models"""
+"""Models: one file, one paper. `heed.registry` finds them by file name."""

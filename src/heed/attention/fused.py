@@ -1,0 +1,48 @@
+"""The fast path: torch's fused scaled_dot_product_attention, for every score that is a scaled product.
+
+Equal to the specification in values and gradients for every mask (tests hold it to that). It does not return
+weights; an observer recomputes them from the queries and keys it was given.
+"""
+
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from heed.attention.masks import full_mask
+from heed.attention.scores import check_widths
+from heed.shapes import Bool, Float
+
+__all__ = ["fused_attend"]
+
+
+def fused_attend(
+    projected: Float[Tensor, "batch heads query d"],
+    prepared: Float[Tensor, "batch heads key d"],
+    value: Float[Tensor, "batch heads key d_value"],
+    mask: Bool[Tensor, "batch ..."] | None,
+    *,
+    causal: bool,
+    scale: float,
+    dropout: float = 0.0,
+) -> Float[Tensor, "batch heads query d_value"]:
+    """`softmax(scale * projected prepared') value` in one kernel.
+
+    Args:
+        projected: `(batch, heads, query, d)`.
+        prepared: `(batch, heads, key, d)`.
+        value: `(batch, heads, key, d_value)`.
+        mask: `(batch, key)` or `(batch, query, key)`, True = may attend.
+        causal: Whether the future is masked, aligned at the bottom right.
+        scale: Factor on the products.
+        dropout: Probability with which a weight is dropped.
+
+    Returns:
+        context, `(batch, heads, query, d_value)`; a row that may attend to nothing is zero.
+    """
+    check_widths(projected, prepared)
+    num_queries, num_keys = projected.shape[2], prepared.shape[2]
+    # torch's is_causal is aligned at the top left: only right for a square, and it excludes a mask.
+    square = causal and mask is None and num_queries == num_keys and num_queries > 1
+    combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
+    return scaled_dot_product_attention(
+        projected, prepared, value, attn_mask=combined, dropout_p=dropout, is_causal=square, scale=scale
+    )

@@ -1,0 +1,96 @@
+"""Masks: boolean, True = may attend, combined with `&`.
+
+This is the convention of `torch.nn.functional.scaled_dot_product_attention`; `torch.nn.MultiheadAttention` uses the
+opposite one (True = ignore).
+
+Models hand over a padding mask `(batch, key)`; only this package broadcasts it to `(batch, heads, query, key)`.
+"""
+
+import torch
+from torch import Tensor
+
+from heed.errors import ShapeError
+from heed.shapes import Bool, Int
+
+__all__ = ["causal_mask", "full_mask", "padding_mask"]
+
+
+def padding_mask(lengths: Int[Tensor, " batch"], max_length: int | None = None) -> Bool[Tensor, "batch length"]:
+    """Mark the positions inside each sequence's length.
+
+    For lengths (3, 1):
+
+        1 1 1
+        1 . .
+
+    Args:
+        lengths: `(batch,)`, number of real positions of each sequence.
+        max_length: Width of the mask; the largest length by default.
+
+    Returns:
+        `(batch, max_length)`, True inside the length.
+    """
+    width = int(lengths.max()) if max_length is None else max_length
+    return torch.arange(width, device=lengths.device) < lengths.unsqueeze(-1)
+
+
+def causal_mask(num_queries: int, num_keys: int, device: torch.device | str | None = None) -> Bool[Tensor, "query key"]:
+    """Let each query see its own position and what came before, aligned at the bottom right.
+
+    The last query is the newest position and sees every key, so that queries which continue a cached sequence
+    are placed right. For 3 queries on 5 keys:
+
+        1 1 1 . .
+        1 1 1 1 .
+        1 1 1 1 1
+
+    (torch's `is_causal` aligns at the top left and differs whenever the lengths do.)
+
+    Args:
+        num_queries: Number of queries, the newest positions.
+        num_keys: Number of keys.
+        device: Where the mask is made.
+
+    Returns:
+        `(query, key)`, True where key <= query + num_keys - num_queries.
+    """
+    query = torch.arange(num_queries, device=device).unsqueeze(-1)
+    key = torch.arange(num_keys, device=device)
+    return key <= query + (num_keys - num_queries)
+
+
+def full_mask(
+    mask: Tensor | None, causal: bool, num_queries: int, num_keys: int, device: torch.device
+) -> Bool[Tensor, "batch heads query key"] | None:
+    """Broadcast and combine what a call to attention was given into one mask over every score.
+
+    Args:
+        mask: None, `(batch, key)` or `(batch, query, key)`.
+        causal: Whether the future is masked as well.
+        num_queries: Number of queries.
+        num_keys: Number of keys.
+        device: Where the causal part is made.
+
+    Returns:
+        A mask broadcastable to `(batch, heads, query, key)`, or None where everything may be attended to.
+
+    Raises:
+        ShapeError: The mask is not boolean or has another shape.
+    """
+    combined = None
+    if mask is not None:
+        if mask.dtype != torch.bool:
+            raise ShapeError(f"mask has type {mask.dtype}, expected torch.bool (True = may attend)")
+        if mask.dim() == 2 and mask.shape[1] == num_keys:
+            combined = mask[:, None, None, :]
+        elif mask.dim() == 3 and mask.shape[1:] == (num_queries, num_keys):
+            combined = mask[:, None]
+        else:
+            raise ShapeError(
+                f"mask has shape {tuple(mask.shape)}, expected (batch, key {num_keys}) or "
+                f"(batch, query {num_queries}, key {num_keys})"
+            )
+    if causal and num_queries > 1:  # a single newest query sees everything: no mask to build
+        future = causal_mask(num_queries, num_keys, device)
+        combined = future[None, None] if combined is None else combined & future
+    return combined

@@ -1,0 +1,263 @@
+"""Attention as modules: a score with its parameters, keys prepared once, an observer's view.
+
+Shapes: R rows (sequences being written), B sources (R = B unless `Rows` says otherwise), H heads, Q queries, K keys.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention import watch
+from heed.attention.attend import masked_softmax, weigh
+from heed.attention.fused import fused_attend
+from heed.attention.keys import Keys, Rows
+from heed.attention.masks import full_mask
+from heed.attention.scores import General, ScaledDot, Score
+from heed.errors import ConfigError
+from heed.shapes import Bool, Float
+
+__all__ = ["Attends", "Attention", "AttentionLayer", "MultiHeadAttention"]
+
+
+class Attends(nn.Module):
+    """What every attention module shares: which path computes the context, and where it is watched from.
+
+    Attributes:
+        score: How query and key are compared.
+        dropout: Probability with which a weight is dropped in training.
+        mechanism: What a reader calls it: "cross", "encoder", "decoder".
+        layer: Which of the model's layers it belongs to, from 0.
+    """
+
+    def __init__(self, score: Score, dropout: float, mechanism: str, layer: int) -> None:
+        super().__init__()
+        self.score = score
+        self.dropout = dropout
+        self.mechanism = mechanism
+        self.layer = layer
+
+    def _attend(
+        self,
+        projected: Float[Tensor, "rows heads query d"],
+        keys: Keys,
+        causal: bool,
+        rows: Rows | None,
+        offset: int | Tensor,
+    ) -> Float[Tensor, "rows heads query d_value"]:
+        dropout = self.dropout if self.training else 0.0
+        weights = None
+        if watch.slot is not None and (edits := watch.slot.edits(self)):
+            context, weights = self._edited(projected, keys, causal, rows, offset, edits)
+        else:
+            grouped = projected if rows is None else rows.group(projected)
+            if self.score.scale is not None:
+                context = fused_attend(
+                    grouped,
+                    keys.prepared,
+                    keys.value,
+                    keys.mask,
+                    causal=causal,
+                    scale=self.score.scale,
+                    dropout=dropout,
+                )
+            else:
+                mask = full_mask(keys.mask, causal, grouped.shape[2], len(keys), grouped.device)
+                scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
+                context = weigh(masked_softmax(scores, mask), keys.value, dropout)
+            if rows is not None:
+                context = rows.ungroup(context)
+        if watch.slot is not None:
+            watch.slot.attention(
+                self,
+                watch.AttentionCall(projected, keys, rows, causal, offset, context, weights, dropout, self.score),
+            )
+        return context
+
+    def _edited(
+        self,
+        projected: Tensor,
+        keys: Keys,
+        causal: bool,
+        rows: Rows | None,
+        offset: int | Tensor,
+        edits: list[watch.WatchedEdit],
+    ) -> tuple[Tensor, Tensor]:
+        """The readable path with the weights replaced between softmax and sum; each row has keys of its own."""
+        if rows is not None and not rows.is_identity:
+            keys = keys.select(rows.source_of)
+        num_queries = projected.shape[2]
+        mask = full_mask(keys.mask, causal, num_queries, len(keys), projected.device)
+        weights = masked_softmax(self.score.scores(projected, keys.prepared), mask)
+        first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
+        positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
+        for edit in edits:
+            weights = edit(weights, mask, positions)
+        return weigh(weights, keys.value), weights
+
+
+class Attention(Attends):
+    """One head of attention: `softmax(score(query, key)) value`, values as they come.
+
+    Bahdanau's alignment is this with an additive score and the encoder's states as keys and values.
+    """
+
+    def __init__(self, score: Score, *, dropout: float = 0.0, mechanism: str = "attention", layer: int = 0) -> None:
+        super().__init__(score, dropout, mechanism, layer)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "batch key d_key"],
+        value: Float[Tensor, "batch key d_value"] | None = None,
+        mask: Bool[Tensor, "batch ..."] | None = None,
+    ) -> Keys:
+        """Do once per source what does not depend on the query.
+
+        Args:
+            key: `(batch, key, d_key)`.
+            value: `(batch, key, d_value)`; the keys themselves by default.
+            mask: `(batch, key)` or `(batch, query, key)`, True = may attend.
+        """
+        value = key if value is None else value
+        return Keys(self.score.prepare(key).unsqueeze(1), value.unsqueeze(1), mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "rows query d_query"],
+        keys: Keys,
+        *,
+        causal: bool = False,
+        rows: Rows | None = None,
+        offset: int | Tensor = 0,
+    ) -> Float[Tensor, "rows query d_value"]:
+        """Look at prepared keys.
+
+        Args:
+            query: `(rows, query, d_query)`.
+            keys: What to look at, from `prepare`.
+            causal: Mask the future, the last query being the newest position.
+            rows: Which entry of `keys` each row looks at; row i at entry i by default.
+            offset: Absolute position of the first query; read by observers and edits only.
+
+        Returns:
+            context, `(rows, query, d_value)`.
+        """
+        projected = self.score.project(query).unsqueeze(1)
+        return self._attend(projected, keys, causal, rows, offset).squeeze(1)
+
+
+class AttentionLayer(Attention):
+    """A general attention layer: any queries over any inputs, with learned keys and values.
+
+    k = X W_k, v = X W_v, e_ij = q_j'k_i / sqrt(d_query), a = softmax(e), y_j = sum_i a_ij v_i
+
+    Source: the lecture notes (SYSTEMS B7); the scale is the width of the queries.
+    """
+
+    def __init__(
+        self,
+        d_query: int,
+        d_input: int,
+        d_value: int,
+        *,
+        dropout: float = 0.0,
+        mechanism: str = "attention",
+        layer: int = 0,
+    ) -> None:
+        score = General(d_query, d_input, scale=1.0 / math.sqrt(d_query))
+        super().__init__(score, dropout=dropout, mechanism=mechanism, layer=layer)
+        self.w_value = nn.Linear(d_input, d_value, bias=False)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "batch key d_key"],
+        value: Float[Tensor, "batch key d_input"] | None = None,
+        mask: Bool[Tensor, "batch ..."] | None = None,
+    ) -> Keys:
+        """Project inputs `(batch, key, d_input)` to keys and values."""
+        return super().prepare(key, self.w_value(key if value is None else value), mask)
+
+
+class MultiHeadAttention(Attends):
+    """Several heads, each with its own projections, contexts concatenated and mixed by one linear layer.
+
+    head_h = softmax(q_h k_h' / sqrt(d_head)) v_h with q_h = x W_q[h] + b_q[h], and so on; y = [head_1 ; ...] W_o + b_o
+
+    Self-attention: `attention(x)`. Cross-attention: `attention(x, attention.prepare(memory, mask=memory_mask))`.
+    With a cache: `cache = cache.append(attention.prepare(x)); attention(x, cache, causal=True)`.
+
+    Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2.
+    Differs from the paper: the projections have biases, as in most implementations (`bias=False` for none).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        d_key: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        mechanism: str = "attention",
+        layer: int = 0,
+    ) -> None:
+        if d_model % num_heads:
+            raise ConfigError(f"d_model {d_model} is not divisible by num_heads {num_heads}")
+        super().__init__(ScaledDot(d_model // num_heads), dropout, mechanism, layer)
+        self.num_heads = num_heads
+        self.w_query = nn.Linear(d_model, d_model, bias=bias)
+        self.w_key = nn.Linear(d_key or d_model, d_model, bias=bias)
+        self.w_value = nn.Linear(d_key or d_model, d_model, bias=bias)
+        self.w_out = nn.Linear(d_model, d_model, bias=bias)
+
+    def _split(self, x: Tensor) -> Tensor:
+        heads = x.view(x.shape[0], x.shape[1], self.num_heads, -1)
+        return heads.transpose(1, 2)  # (B, L, d_model) -> (B, H, L, d_head)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "batch key d_key"],
+        value: Float[Tensor, "batch key d_key"] | None = None,
+        mask: Bool[Tensor, "batch ..."] | None = None,
+    ) -> Keys:
+        """Project keys and values of each head, once per source or, in a cache, once per position.
+
+        Args:
+            key: `(batch, key, d_key)`.
+            value: `(batch, key, d_key)`; the keys' inputs by default.
+            mask: `(batch, key)` or `(batch, query, key)`, True = may attend.
+        """
+        value = key if value is None else value
+        prepared = self.score.prepare(self._split(self.w_key(key)))
+        return Keys(prepared, self._split(self.w_value(value)), mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "rows query d_model"],
+        keys: Keys | None = None,
+        *,
+        mask: Bool[Tensor, "batch ..."] | None = None,
+        causal: bool = False,
+        rows: Rows | None = None,
+        offset: int | Tensor = 0,
+    ) -> Float[Tensor, "rows query d_model"]:
+        """Look at prepared keys, or at the queries' own sequence.
+
+        Args:
+            query: `(rows, query, d_model)`.
+            keys: What to look at; without it self-attention over `query`.
+            mask: For self-attention without prepared keys: `(batch, key)` or `(batch, query, key)`.
+            causal: Mask the future, the last query being the newest position.
+            rows: Which entry of `keys` each row looks at; row i at entry i by default.
+            offset: Absolute position of the first query; read by observers and edits only.
+
+        Returns:
+            `(rows, query, d_model)`.
+        """
+        if keys is None:
+            keys = self.prepare(query, mask=mask)
+        else:
+            assert mask is None, "prepared keys carry their own mask"
+        projected = self.score.project(self._split(self.w_query(query)))
+        context = self._attend(projected, keys, causal, rows, offset)  # (R, H, Q, d_head)
+        return self.w_out(context.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]

@@ -1,0 +1,238 @@
+"""Scores: how well a key fits a query. The only thing in which the attention of different papers differs.
+
+A score works in three parts, so that what does not change is computed once: `project` on each query, `prepare` on
+each key (once per source, whatever the number of queries), `scores` on every pair. Where the pair part is a plain
+product, `scale` is a number and a fused kernel may do it; else `scale` is None.
+
+| name | score of query q and key k | source |
+|---|---|---|
+| dot | q'k | Luong et al. 2015, section 3.1 |
+| scaled_dot | q'k / sqrt(d) | Vaswani et al. 2017, equation 1 |
+| general | q'Wk | Luong et al. 2015, section 3.1 |
+| key_query | (W_q q)'(W_k k) | lecture notes (SYSTEMS B2) |
+| additive | v' tanh(W_q q + W_k k + b) | Bahdanau et al. 2015, appendix A.1.2 |
+| concat | v' tanh(W [q ; k]) | Luong et al. 2015, section 3.1 |
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from heed.errors import ConfigError, ShapeError, suggest
+from heed.shapes import Float
+
+__all__ = [
+    "SCORES",
+    "Additive",
+    "Concat",
+    "Dot",
+    "General",
+    "KeyQuery",
+    "PairScore",
+    "ScaledDot",
+    "Score",
+    "additive_scores",
+    "check_widths",
+    "dot_scores",
+    "make_score",
+]
+
+PairScore = Callable[[Tensor, Tensor], Tensor]
+"""From projected queries `(..., query, d)` and prepared keys `(..., key, d)` to scores `(..., query, key)`."""
+
+
+def check_widths(projected: Tensor, prepared: Tensor) -> None:
+    """Refuse a product of vectors of different widths.
+
+    Raises:
+        ShapeError: Naming both widths and the score that takes unequal ones.
+    """
+    if projected.shape[-1] != prepared.shape[-1]:
+        raise ShapeError(
+            f"a dot product needs equal widths, but the query has {projected.shape[-1]} and the key "
+            f"{prepared.shape[-1]}; score 'general' (q'Wk) takes unequal ones"
+        )
+
+
+def dot_scores(
+    projected: Float[Tensor, "*batch query d"], prepared: Float[Tensor, "*batch key d"], scale: float
+) -> Float[Tensor, "*batch query key"]:
+    """`scale * q'k` for every pair."""
+    check_widths(projected, prepared)
+    return (projected * scale) @ prepared.transpose(-2, -1)
+
+
+def additive_scores(
+    projected: Float[Tensor, "*batch query d"], prepared: Float[Tensor, "*batch key d"], v: Float[Tensor, " d"]
+) -> Float[Tensor, "*batch query key"]:
+    """`v' tanh(q + k)` for every pair, q and k already projected."""
+    return torch.tanh(projected.unsqueeze(-2) + prepared.unsqueeze(-3)) @ v  # (..., Q, 1, d) + (..., 1, K, d)
+
+
+class Score(nn.Module):
+    """How query and key are compared; see the module's table. Subclasses override what they need.
+
+    Attributes:
+        scale: A number where `scores(p, k) = scale * p k'`, which a fused kernel can do; None elsewhere.
+    """
+
+    scale: float | None = None
+
+    def project(self, query: Tensor) -> Tensor:
+        """`(..., query, d_query)` to `(..., query, d)`."""
+        return query
+
+    def prepare(self, key: Tensor) -> Tensor:
+        """`(..., key, d_key)` to `(..., key, d)`; done once per source."""
+        return key
+
+    def snapshot(self, keep_graph: bool = False) -> PairScore:
+        """The pair part as a function that holds copies of the parameters it needs, never the live ones."""
+        if self.scale is None:
+            raise NotImplementedError(f"{type(self).__name__} has no scale and must define snapshot()")
+        return partial(dot_scores, scale=self.scale)
+
+    def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
+        """`(..., query, d)` and `(..., key, d)` to `(..., query, key)`."""
+        if self.scale is None:
+            raise NotImplementedError(f"{type(self).__name__} has no scale and must define scores()")
+        return dot_scores(projected, prepared, self.scale)
+
+
+class Dot(Score):
+    """`q'k`. Widths must be equal.
+
+    Source: Luong et al. 2015 (arXiv:1508.04025), section 3.1, "dot".
+    """
+
+    scale = 1.0
+
+
+class ScaledDot(Score):
+    """`q'k / sqrt(d)`, d the width of the queries.
+
+    Products of independent unit-variance vectors have variance d; the scale brings it back to 1.
+    Source: Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
+    """
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.scale = 1.0 / math.sqrt(d)
+
+
+class General(Score):
+    """`scale * q'Wk`: a bilinear form, any two widths.
+
+    W is applied to the keys, once per source, instead of to every query; the product is the same.
+    Source: Luong et al. 2015 (arXiv:1508.04025), section 3.1, "general" (scale 1).
+    """
+
+    def __init__(self, d_query: int, d_key: int, scale: float = 1.0) -> None:
+        super().__init__()
+        self.w_key = nn.Linear(d_key, d_query, bias=False)
+        self.scale = scale
+
+    def prepare(self, key: Tensor) -> Tensor:
+        """`W k`."""
+        return self.w_key(key)  # type: ignore[no-any-return]
+
+
+class KeyQuery(Score):
+    """`(W_q q)'(W_k k)`: both sides projected to width `d`, unscaled.
+
+    Source: the lecture notes on attention (SYSTEMS B2: k_i = W_k h_i, q = W_q s, score k_i'q).
+    """
+
+    scale = 1.0
+
+    def __init__(self, d_query: int, d_key: int, d: int) -> None:
+        super().__init__()
+        self.w_query = nn.Linear(d_query, d, bias=False)
+        self.w_key = nn.Linear(d_key, d, bias=False)
+
+    def project(self, query: Tensor) -> Tensor:
+        """`W_q q`."""
+        return self.w_query(query)  # type: ignore[no-any-return]
+
+    def prepare(self, key: Tensor) -> Tensor:
+        """`W_k k`."""
+        return self.w_key(key)  # type: ignore[no-any-return]
+
+
+class Additive(Score):
+    """`v' tanh(W_q q + W_k k + b)`: a one-layer network on each pair.
+
+    The paper writes `v_a' tanh(W_a s_{i-1} + U_a h_j)`; the notes write one matrix on the pair, `v' tanh(W [h ; s])`,
+    which is the same with W cut in two.
+
+    Source: Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.1.2.
+    Differs from the paper: a bias b is added unless `bias=False`.
+    """
+
+    def __init__(self, d_query: int, d_key: int, d: int, bias: bool = True) -> None:
+        super().__init__()
+        self.w_query = nn.Linear(d_query, d, bias=False)
+        self.w_key = nn.Linear(d_key, d, bias=bias)  # the bias sits on the side that is computed once
+        self.v = nn.Parameter(torch.empty(d))
+        nn.init.uniform_(self.v, -1 / math.sqrt(d), 1 / math.sqrt(d))
+
+    def project(self, query: Tensor) -> Tensor:
+        """`W_q q`."""
+        return self.w_query(query)  # type: ignore[no-any-return]
+
+    def prepare(self, key: Tensor) -> Tensor:
+        """`W_k k + b`."""
+        return self.w_key(key)  # type: ignore[no-any-return]
+
+    def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
+        """`v' tanh(q + k)` for every pair."""
+        return additive_scores(projected, prepared, self.v)
+
+    def snapshot(self, keep_graph: bool = False) -> PairScore:
+        """The pair part with a copy of v."""
+        return partial(additive_scores, v=self.v.clone() if keep_graph else self.v.detach().clone())
+
+
+class Concat(Additive):
+    """`v' tanh(W [q ; k])`: additive attention without a bias.
+
+    Source: Luong et al. 2015 (arXiv:1508.04025), section 3.1, "concat".
+    """
+
+    def __init__(self, d_query: int, d_key: int, d: int) -> None:
+        super().__init__(d_query, d_key, d, bias=False)
+
+
+SCORES: dict[str, Callable[[int, int, int], Score]] = {
+    "dot": lambda d_query, d_key, d: Dot(),
+    "scaled_dot": lambda d_query, d_key, d: ScaledDot(d_query),
+    "general": lambda d_query, d_key, d: General(d_query, d_key),
+    "key_query": KeyQuery,
+    "additive": Additive,
+    "concat": Concat,
+}
+
+
+def make_score(name: str, d_query: int, d_key: int, d: int) -> Score:
+    """Build a score by name.
+
+    Args:
+        name: One of `SCORES`.
+        d_query: Width of the queries.
+        d_key: Width of the keys.
+        d: Width in which the two are compared, for scores that project both.
+
+    Raises:
+        ConfigError: No such score, or a plain product of unequal widths.
+    """
+    if name not in SCORES:
+        raise ConfigError(f"unknown score '{name}'{suggest(name, SCORES)}")
+    if name in ("dot", "scaled_dot") and d_query != d_key:
+        raise ConfigError(
+            f"score '{name}' needs equal widths, but the query has {d_query} and the key {d_key}; "
+            "score 'general' (q'Wk) takes unequal ones"
+        )
+    return SCORES[name](d_query, d_key, d)

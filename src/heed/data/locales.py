@@ -1,0 +1,78 @@
+"""Babel's locales, each read on its own, so that no name depends on which locale was asked before.
+
+Babel up to 2.18 at least answers by history (python-babel/babel issue 1234): a locale that inherits a table shares
+that dict with its parent, and Babel stores resolved names in it. Ask for the months of 'ann', which has none, and
+from then on 'ar' writes "9 M05 1998" for the rest of the process. Data that is generated from a seed must not
+depend on that, so names are resolved here in a copy that belongs to one locale.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from babel import Locale, localedata
+
+__all__ = ["isolated", "locales"]
+
+_TABLES = ("date_formats", "months", "days", "eras")
+"""What writing dates needs of a locale's data, and all that is copied of it."""
+
+_unresolved: dict[str, Any] = {}
+"""Babel's data as its files have it: never asked for a name, so nothing is ever stored in it."""
+
+
+@cache
+def locales() -> dict[str, tuple[str, ...]]:
+    """List the locales of each language, the plain language first: `{"es": ("es", "es_419", "es_AR", ...)}`."""
+    found: dict[str, list[str]] = {}
+    for identifier in sorted(localedata.locale_identifiers()):
+        found.setdefault(identifier.split("_")[0], []).append(identifier)
+    return {language: tuple(identifiers) for language, identifiers in found.items()}
+
+
+def isolated(identifier: str) -> Locale:
+    """Open a locale that shares nothing with other locales; it knows what writing dates needs, not more.
+
+    Args:
+        identifier: CLDR's, such as "es_MX".
+
+    Returns:
+        A locale for use with `babel.dates`.
+    """
+    locale = _IsolatedLocale.parse(identifier)
+    assert str(locale) == identifier, f"Babel opens {locale} for {identifier}"
+    return locale
+
+
+class _IsolatedLocale(Locale):
+    """A Babel locale that takes its data from a copy of its own instead of the shared cache."""
+
+    _own: localedata.LocaleDataDict | None = None
+
+    @property
+    def _data(self) -> localedata.LocaleDataDict:
+        if self._own is None:
+            shared = _load_unresolved(str(self))
+            self._own = localedata.LocaleDataDict({table: _copy(shared[table]) for table in _TABLES})
+        return self._own
+
+
+def _load_unresolved(identifier: str) -> dict[str, Any]:
+    """Load a locale's data past Babel's cache, in which others have resolved names."""
+    with localedata._cache_lock:
+        shared = localedata._cache
+        localedata._cache = _unresolved
+        try:
+            return localedata.load(identifier)
+        finally:
+            localedata._cache = shared
+
+
+def _copy(data: Any) -> Any:
+    """Copy nested tables; what stands in them (names, patterns, aliases) never changes and is shared."""
+    if isinstance(data, dict):
+        return {key: _copy(value) for key, value in data.items()}
+    if isinstance(data, tuple):  # Babel's (alias, what is laid over it)
+        return tuple(_copy(value) for value in data)
+    return data

@@ -1,0 +1,81 @@
+"""Tokens and positions as vectors."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from heed.errors import ShapeError
+from heed.shapes import Float, Int
+
+__all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "sinusoids"]
+
+
+class TokenEmbedding(nn.Embedding):
+    """A table of one vector per token; the padding token's vector is zero and stays zero.
+
+    Initialised from a normal distribution of standard deviation `d ** -0.5`, so that a vector has length about 1
+    whatever its width.
+    """
+
+    def __init__(self, vocab_size: int, d: int, padding_token: int | None = 0) -> None:
+        super().__init__(vocab_size, d, padding_idx=padding_token)
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+        self._fill_padding_idx_with_zero()
+
+
+def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape d"]:
+    """Fixed positions: `sin(p / 10000^(2i/d))` at index 2i, `cos` of the same at index 2i + 1.
+
+    Args:
+        positions: Any shape, position numbers from 0.
+        d: Width.
+
+    Returns:
+        The positions' vectors, one more dimension of width d, in float32.
+
+    Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.5. They are fixed, not learned.
+    """
+    even = torch.arange(0, d, 2, device=positions.device)
+    angles = positions.unsqueeze(-1) * torch.exp(even * (-math.log(10000.0) / d))  # (..., ceil(d / 2))
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :d]
+
+
+class SinusoidalPositions(nn.Module):
+    """Fixed sinusoidal positions of any length."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.d = d
+
+    def forward(self, positions: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d"]:
+        """Vectors of position numbers `(batch, length)`."""
+        return sinusoids(positions, self.d)
+
+
+class LearnedPositions(nn.Module):
+    """A learned table of positions, up to a fixed length.
+
+    Source: Gehring et al. 2017 (arXiv:1705.03122), section 3.1; BERT and GPT use the same.
+    """
+
+    def __init__(self, max_length: int, d: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(max_length, d)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def forward(self, positions: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d"]:
+        """Vectors of position numbers `(batch, length)`.
+
+        Raises:
+            ShapeError: A position is beyond the table.
+        """
+        if positions.numel() and (last := int(positions.max())) >= self.table.num_embeddings:
+            raise ShapeError(
+                f"a sequence of length {last + 1} does not fit {self.table.num_embeddings} learned positions; "
+                "raise max_length, shorten the input, or use sinusoidal positions"
+            )
+        return self.table(positions)  # type: ignore[no-any-return]

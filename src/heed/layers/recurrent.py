@@ -1,0 +1,342 @@
+"""Recurrent layers: steps written from their equations, torch's fused kernels, and gates replayed from the states.
+
+The steps are the specification. Training runs torch's fused kernels, one per layer and direction; what they do not
+return (gates, an LSTM's cell states) is replayed from the states they do return: every gate is one product over
+(x_t, h_{t-1}), and cells follow by scanning `f * c + i * g`.
+
+Shapes: B batch, T length, `d_input`, `d_hidden`; weights `(gates * d_hidden, d_input or d_hidden)` in torch's order.
+Symbols: the notes write [h, x] for a concatenation and one matrix on it; torch keeps two matrices, `w_ih` on the
+input and `w_hh` on the state, which is the same matrix cut in two.
+"""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from heed.attention import watch
+from heed.errors import ConfigError, suggest
+from heed.shapes import Bool, Float
+
+__all__ = [
+    "CellKind",
+    "Recurrent",
+    "RecurrentCell",
+    "gru_notes_step",
+    "gru_step",
+    "lstm_step",
+    "replay_gates",
+    "rnn_step",
+]
+
+CellKind = Literal["rnn", "lstm", "gru", "gru_notes"]
+State = tuple[Tensor, ...]
+"""hidden `(batch, d_hidden)`, and for an LSTM also cell `(batch, d_hidden)`."""
+Weights = dict[str, Tensor]
+
+_GATES: dict[str, tuple[str, ...]] = {
+    "rnn": ("candidate",),
+    "lstm": ("input", "forget", "candidate", "output"),
+    "gru": ("reset", "update", "candidate"),
+    "gru_notes": ("reset", "update", "candidate"),
+}
+
+
+def rnn_step(x: Tensor, state: State, w: Weights) -> State:
+    """`h' = tanh(W_hx x + W_hh h + b)`.
+
+    Source: Elman 1990; SYSTEMS A3.
+    """
+    (h,) = state
+    return (torch.tanh(linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])),)
+
+
+def lstm_step(x: Tensor, state: State, w: Weights) -> State:
+    """Gates i, f, o = sigmoid(W [h, x] + b), g = tanh(W_C [h, x] + b_C); c' = f c + i g; h' = o tanh(c').
+
+    Source: Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000; SYSTEMS A4.
+    """
+    h, c = state
+    i, f, g, o = (linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])).chunk(4, dim=-1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def gru_step(x: Tensor, state: State, w: Weights) -> State:
+    """Torch's GRU: h~ = tanh(W x + b + r (U h + b')); h' = (1 - z) h~ + z h.
+
+    Source: Cho et al. 2014 (arXiv:1406.1078), equations 5-8, whose z keeps the old state.
+    Differs from the paper and from the notes (`gru_notes_step`): the reset gate acts after the matrix U.
+    """
+    (h,) = state
+    x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
+    h_r, h_z, h_n = linear(h, w["w_hh"], w["b_hh"]).chunk(3, dim=-1)
+    r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+    n = torch.tanh(x_n + r * h_n)
+    return ((1 - z) * n + z * h,)
+
+
+def gru_notes_step(x: Tensor, state: State, w: Weights) -> State:
+    """The notes' GRU: z = s(W_z [h, x]), r = s(W_r [h, x]); h~ = tanh(W [r h, x]); h' = (1 - z) h + z h~.
+
+    The reset gate acts before the matrix, and z weighs the candidate instead of the old state.
+    Source: SYSTEMS A5. Differs from the notes: biases, which they leave out.
+    """
+    (h,) = state
+    x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
+    u_r, u_z, u_n = w["w_hh"].chunk(3)
+    b_r, b_z, b_n = w["b_hh"].chunk(3)
+    r, z = torch.sigmoid(x_r + linear(h, u_r, b_r)), torch.sigmoid(x_z + linear(h, u_z, b_z))
+    n = torch.tanh(x_n + linear(r * h, u_n, b_n))
+    return ((1 - z) * h + z * n,)
+
+
+_STEPS = {"rnn": rnn_step, "lstm": lstm_step, "gru": gru_step, "gru_notes": gru_notes_step}
+
+
+def replay_gates(
+    cell: str,
+    weights: Weights,
+    inputs: Float[Tensor, "batch length d_input"],
+    hidden: Float[Tensor, "batch length d_hidden"],
+    initial: State,
+) -> dict[str, Tensor]:
+    """Compute every gate of a finished run from its inputs and its states.
+
+    Args:
+        cell: Kind of cell.
+        weights: `w_ih, w_hh, b_ih, b_hh`.
+        inputs: `(batch, length, d_input)`.
+        hidden: `(batch, length, d_hidden)`, the states that the run returned.
+        initial: State before the first position.
+
+    Returns:
+        Per gate name `(batch, length, d_hidden)`: reset, update, candidate for a GRU; input, forget, candidate,
+        output and cell for an LSTM; candidate for an RNN. Also "hidden", the states computed again from the gates,
+        which a caller compares with the states it had.
+    """
+    previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1)
+    x = linear(inputs, weights["w_ih"], weights["b_ih"])  # (B, T, gates * d_hidden)
+    if cell == "gru_notes":
+        u, b = weights["w_hh"].chunk(3), weights["b_hh"].chunk(3)
+        x_r, x_z, x_n = x.chunk(3, dim=-1)
+        r, z = torch.sigmoid(x_r + linear(previous, u[0], b[0])), torch.sigmoid(x_z + linear(previous, u[1], b[1]))
+        n = torch.tanh(x_n + linear(r * previous, u[2], b[2]))
+        return {"reset": r, "update": z, "candidate": n, "hidden": (1 - z) * previous + z * n}
+    h = linear(previous, weights["w_hh"], weights["b_hh"])
+    if cell == "rnn":
+        n = torch.tanh(x + h)
+        return {"candidate": n, "hidden": n}
+    if cell == "gru":
+        x_r, x_z, x_n = x.chunk(3, dim=-1)
+        h_r, h_z, h_n = h.chunk(3, dim=-1)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        n = torch.tanh(x_n + r * h_n)
+        return {"reset": r, "update": z, "candidate": n, "hidden": (1 - z) * n + z * previous}
+    i, f, g, o = (x + h).chunk(4, dim=-1)
+    i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+    c, cells = initial[1], []
+    for t in range(inputs.shape[1]):
+        c = f[:, t] * c + i[:, t] * g[:, t]
+        cells.append(c)
+    cell_states = torch.stack(cells, dim=1)
+    return {
+        "input": i,
+        "forget": f,
+        "candidate": g,
+        "output": o,
+        "cell": cell_states,
+        "hidden": o * torch.tanh(cell_states),
+    }
+
+
+class RecurrentCell(nn.Module):
+    """One layer in one direction: the same weights for a single step and for a whole sequence in one kernel.
+
+    Args of the constructor: widths of input and state, and the kind of cell: "rnn" (tanh), "lstm", "gru" (torch's)
+    or "gru_notes" (the notes' gating, no fused kernel: it runs step by step).
+    """
+
+    def __init__(self, d_input: int, d_hidden: int, cell: str = "gru") -> None:
+        super().__init__()
+        if cell not in get_args(CellKind):
+            raise ConfigError(f"unknown cell '{cell}'{suggest(cell, get_args(CellKind))}")
+        self.cell = cell
+        self.d_input = d_input
+        self.d_hidden = d_hidden
+        gates = len(_GATES[cell])
+        self.w_ih = nn.Parameter(torch.empty(gates * d_hidden, d_input))
+        self.w_hh = nn.Parameter(torch.empty(gates * d_hidden, d_hidden))
+        self.b_ih = nn.Parameter(torch.empty(gates * d_hidden))
+        self.b_hh = nn.Parameter(torch.empty(gates * d_hidden))
+        for parameter in self.parameters():  # torch's own initialisation of recurrent layers
+            nn.init.uniform_(parameter, -1 / math.sqrt(d_hidden), 1 / math.sqrt(d_hidden))
+
+    def weights(self) -> Weights:
+        """The parameters by name, live."""
+        return {"w_ih": self.w_ih, "w_hh": self.w_hh, "b_ih": self.b_ih, "b_hh": self.b_hh}
+
+    def zero_state(self, like: Float[Tensor, "batch *any"]) -> State:
+        """State of zeros for a batch on the device and in the type of `like`."""
+        zero = like.new_zeros(len(like), self.d_hidden)
+        return (zero, zero) if self.cell == "lstm" else (zero,)
+
+    def readable_step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
+        """One step from the equations; the specification of `step`."""
+        return _STEPS[self.cell](x, state, self.weights())
+
+    def step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
+        """One step by torch's own cell.
+
+        Args:
+            x: `(batch, d_input)`.
+            state: hidden `(batch, d_hidden)`, and cell for an LSTM.
+
+        Returns:
+            The next state, as `state`.
+        """
+        parameters = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
+        if self.cell == "gru":
+            return (torch.gru_cell(x, state[0], *parameters),)
+        if self.cell == "lstm":
+            return torch.lstm_cell(x, state, *parameters)
+        if self.cell == "rnn":
+            return (torch.rnn_tanh_cell(x, state[0], *parameters),)
+        return self.readable_step(x, state)
+
+    def sequence(self, inputs: Float[Tensor, "batch length d_input"], initial: State) -> tuple[Tensor, State]:
+        """Run over whole sequences in one kernel.
+
+        Args:
+            inputs: `(batch, length, d_input)`.
+            initial: State before the first position.
+
+        Returns:
+            hidden `(batch, length, d_hidden)` and the state after the last position.
+        """
+        if self.cell == "gru_notes":
+            states, state = [], initial
+            for t in range(inputs.shape[1]):
+                state = self.step(inputs[:, t], state)
+                states.append(state[0])
+            return torch.stack(states, dim=1), state
+        parameters: list[Tensor] = [self.w_ih, self.w_hh, self.b_ih, self.b_hh]
+        first = [s.unsqueeze(0) for s in initial]
+        # (input, state, weights, biases, layers, dropout, train, bidirectional, batch_first)
+        options = (True, 1, 0.0, self.training, False, True)
+        if self.cell == "lstm":
+            hidden, h, c = torch.lstm(inputs, first, parameters, *options)
+            return hidden, (h.squeeze(0), c.squeeze(0))
+        kernel = torch.gru if self.cell == "gru" else torch.rnn_tanh
+        hidden, h = kernel(inputs, first[0], parameters, *options)
+        return hidden, (h.squeeze(0),)
+
+    def extra_repr(self) -> str:
+        """Kind and widths."""
+        return f"{self.cell}, d_input={self.d_input}, d_hidden={self.d_hidden}"
+
+
+class Recurrent(nn.Module):
+    """Recurrent layers over ragged batches, one direction or both.
+
+    Outputs of positions beyond a sequence's length are zero and change nothing else. The backward direction reads
+    each sequence from its own last position. Both directions are concatenated: `[forward ; backward]`.
+
+    Source: Schuster and Paliwal 1997 for both directions; SYSTEMS A3-A6.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        d_hidden: int,
+        *,
+        cell: str = "gru",
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        """Build the layers.
+
+        Args:
+            d_input: Width of the inputs.
+            d_hidden: Width of the state of each direction.
+            cell: "rnn", "lstm", "gru" or "gru_notes".
+            num_layers: Layers, each reading the outputs of the one before.
+            bidirectional: Whether a second net reads from the end.
+            dropout: Probability with which an input of the second and later layers is dropped.
+        """
+        super().__init__()
+        self.d_output = d_hidden * (2 if bidirectional else 1)
+        widths = [d_input] + [self.d_output] * (num_layers - 1)
+        self.forward_cells = nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths)
+        self.backward_cells = nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths if bidirectional)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, inputs: Float[Tensor, "batch length d_input"], mask: Bool[Tensor, "batch length"] | None = None
+    ) -> tuple[Float[Tensor, "batch length d_output"], list[list[State]]]:
+        """Run over whole sequences from a zero state.
+
+        Args:
+            inputs: `(batch, length, d_input)`.
+            mask: `(batch, length)`, True inside each sequence (positions 0 .. length - 1); None for full ones.
+
+        Returns:
+            outputs `(batch, length, d_output)`, zero outside the mask; and per layer and direction the state after
+            the sequence's last position (for the backward direction: after its first).
+        """
+        order = None
+        if mask is not None:
+            order = _reversed_within(mask)
+        finals: list[list[State]] = []
+        for layer, forward_cell in enumerate(self.forward_cells):
+            if layer:
+                inputs = self.dropout(inputs)
+            outputs, final = _run(forward_cell, inputs, mask, None)
+            finals.append([final])
+            if self.backward_cells:
+                cell = self.backward_cells[layer]
+                flipped = inputs.flip(1) if order is None else _take(inputs, order)
+                backward, final = _run(cell, flipped, mask, _natural_flip(inputs) if order is None else order)
+                finals[-1].append(final)
+                backward = backward.flip(1) if order is None else _take(backward, order)
+                outputs = torch.cat([outputs, backward], dim=-1)
+            inputs = outputs if mask is None else outputs * mask.unsqueeze(-1)
+        return inputs, finals
+
+
+def _run(cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | None) -> tuple[Tensor, State]:
+    """One cell over one batch; the final state of each row is taken at its own last position."""
+    assert isinstance(cell, RecurrentCell)
+    initial = cell.zero_state(inputs)
+    hidden, final = cell.sequence(inputs, initial)
+    if mask is not None:
+        last = mask.sum(1, keepdim=True).clamp_min(1) - 1
+        if cell.cell == "lstm":  # the kernel returns cells at the padded end only
+            cells = replay_gates("lstm", cell.weights(), inputs, hidden, initial)["cell"]
+            final = (_take(hidden, last).squeeze(1), _take(cells, last).squeeze(1))
+        else:
+            final = (_take(hidden, last).squeeze(1),)
+    if watch.slot is not None:
+        call = watch.RecurrentCall(cell.cell, cell.weights(), inputs, hidden, initial, final, order, mask)
+        watch.slot.recurrence(cell, call)
+    return hidden, final
+
+
+def _reversed_within(mask: Bool[Tensor, "batch length"]) -> Tensor:
+    """Positions that flip each sequence inside its own length: length 3 of 5 gives 2 1 0 3 4. It is its own inverse."""
+    lengths = mask.sum(1, keepdim=True)
+    position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    return torch.where(mask, lengths - 1 - position, position)
+
+
+def _natural_flip(inputs: Tensor) -> Tensor:
+    length = inputs.shape[1]
+    return torch.arange(length - 1, -1, -1, device=inputs.device).expand(len(inputs), length)
+
+
+def _take(x: Float[Tensor, "batch length d"], positions: Tensor) -> Float[Tensor, "batch taken d"]:
+    """`x[b, positions[b, t]]`."""
+    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))

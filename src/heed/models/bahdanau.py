@@ -1,0 +1,161 @@
+"""Encoder-decoder with attention: Bahdanau, Cho and Bengio 2015, in the form of the lecture notes.
+
+| here | paper | notes | what |
+|---|---|---|---|
+| source, target | x_j, y_i | x_j, x'_t | tokens; x'_t is the embedding of the previous output |
+| key = value = encoder states | h_j = [h->_j ; h<-_j] | h_i | both directions, m positions |
+| summary | h<-_1 | - | the backward net's state at the first word |
+| state | s_i | s_t | the decoder's hidden state |
+| query | s_{i-1} | s_{t-1} | what asks |
+| scores, weights, context | e_ij, alpha_ij, c_i | a~_i, a_i, c_{t-1} | row t of the map is c_{t-1} |
+| hidden | - | [s_t ; c_{t-1}] | what predicts output t |
+
+    s_0     = tanh(W_s h<-_1)
+    c_{t-1} = attend(s_{t-1}, h, h)                  v' tanh(W [h_i ; s]), once per output token over m keys
+    s_t     = cell([x'_t ; c_{t-1}], s_{t-1})        simple cell: tanh(A' [x'_t ; s_{t-1} ; c_{t-1}] + b)
+    y_t     from softmax(W_o [s_t ; c_{t-1}])
+
+Source: arXiv:1409.0473, sections 3.1-3.2 and appendix A; SYSTEMS B1, B4.
+Differs from the paper: the output layer is one matrix on [s_t ; c_{t-1}] (the paper puts a maxout layer, which also
+sees x'_t, between). Differs from the notes: s_0 comes from the backward net, and y_t sees the context.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.attention import Attention, Keys, Rows, make_score, watch
+from heed.layers import Recurrent, RecurrentCell, TokenEmbedding
+from heed.layers.recurrent import CellKind
+from heed.models.base import Memory, ModelConfig, PairDecoder
+
+__all__ = ["Bahdanau", "BahdanauConfig", "BahdanauState"]
+
+
+class BahdanauConfig(ModelConfig):
+    """Fields of `bahdanau`; the defaults are RNNsearch-50 of the paper."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Number of source tokens; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Number of target tokens; set from the data."""
+    d_embedding: int = Field(620, gt=0)
+    """Width of the token embeddings (paper: m)."""
+    d_hidden: int = Field(1000, gt=0)
+    """Width of the decoder's state and of each direction of the encoder (paper: n)."""
+    d_attention: int = Field(1000, gt=0)
+    """Width in which query and key are compared (paper: n')."""
+    cell: CellKind = "gru"
+    """Recurrent cell: rnn is the notes' simple cell, gru the paper's, also lstm and gru_notes."""
+    num_layers: int = Field(1, gt=0)
+    """Layers of the encoder; the decoder has one."""
+    score: str = "additive"
+    """How state and encoder states are compared: additive is the paper's, key_query the notes' second form."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128},
+        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "dropout": 0.3},
+        "base": {},
+    }
+
+
+@dataclass(frozen=True)
+class BahdanauState:
+    """Source keys, which source each row writes for, the cell's state, and how many tokens were read."""
+
+    keys: Keys
+    rows: Rows
+    cell: tuple[Tensor, ...]
+    position: Tensor  # (rows,)
+
+    def select(self, rows: Tensor) -> BahdanauState:
+        """Row i of the result continues row `rows[i]`."""
+        kept, sources = self.rows.select(rows)
+        keys = self.keys if sources is None else self.keys.select(sources)
+        cell = tuple(s.index_select(0, rows) for s in self.cell)
+        return BahdanauState(keys, kept, cell, self.position.index_select(0, rows))
+
+
+class Bahdanau(PairDecoder):
+    """Bidirectional encoder, alignment at every output token, decoder fed with the context."""
+
+    config_class = BahdanauConfig
+
+    def __init__(self, config: BahdanauConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.source_embedding = TokenEmbedding(c.source_vocab_size, c.d_embedding)
+        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_embedding)
+        self.encoder = Recurrent(
+            c.d_embedding,
+            c.d_hidden,
+            cell=c.cell,
+            num_layers=c.num_layers,
+            bidirectional=True,
+            dropout=c.dropout,
+        )
+        d_memory = self.encoder.d_output
+        score = make_score(c.score, c.d_hidden, d_memory, c.d_attention)
+        self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
+        self.initial = nn.Linear(c.d_hidden, c.d_hidden, bias=False)
+        self.cell = RecurrentCell(c.d_embedding + d_memory, c.d_hidden, c.cell)
+        self.output = nn.Linear(c.d_hidden + d_memory, c.target_vocab_size)
+        self.dropout = nn.Dropout(c.dropout)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """States of both directions as keys and values; the backward net's last state as summary."""
+        embedded = self.dropout(self.source_embedding(source))  # (B, S, d_embedding)
+        states, finals = self.encoder(embedded, source_mask)  # (B, S, 2 * d_hidden)
+        _, backward = finals[-1]
+        keys = self.attention.prepare(self.dropout(states), mask=source_mask)
+        return Memory((keys,), backward[0])
+
+    def start(self, memory: Memory | None, rows: Rows) -> BahdanauState:
+        """`s_0 = tanh(W_s h<-_1)` for each row's source; an LSTM's cell starts at zero."""
+        assert memory is not None and memory.summary is not None
+        s_0 = torch.tanh(self.initial(memory.summary))[rows.source_of]
+        cell = (s_0, torch.zeros_like(s_0)) if self.cell.cell == "lstm" else (s_0,)
+        return BahdanauState(memory.keys[0], rows, cell, torch.zeros_like(rows.source_of))
+
+    def step(self, tokens: Tensor, state: BahdanauState, lengths: Tensor | None = None) -> tuple[Tensor, BahdanauState]:
+        """Align, move the state, for each further token."""
+        embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
+        initial = cell = state.cell
+        inputs, states, contexts, cells = [], [], [], []
+        for t in range(tokens.shape[1]):
+            query = cell[0].unsqueeze(1)  # (R, 1, d_hidden)
+            context = self.attention(query, state.keys, rows=state.rows, offset=state.position + t).squeeze(1)
+            x = torch.cat([embedded[:, t], context], dim=-1)
+            cell = self.cell.step(x, cell)
+            inputs.append(x)
+            states.append(cell[0])
+            contexts.append(context)
+            cells.append(cell)
+        hidden = torch.stack(states, dim=1)  # (R, n, d_hidden)
+        if watch.slot is not None:
+            call = watch.RecurrentCall(
+                self.cell.cell,
+                self.cell.weights(),
+                torch.stack(inputs, dim=1),
+                hidden,
+                initial,
+                cell,
+                order=None,
+                mask=None,
+            )
+            watch.slot.recurrence(self.cell, call)
+        if lengths is None:
+            position = state.position + tokens.shape[1]
+        else:  # each row's state is the one after its own last token
+            row = torch.arange(len(tokens), device=tokens.device)
+            cell = tuple(torch.stack(part, dim=1)[row, lengths - 1] for part in zip(*cells, strict=True))
+            position = state.position + lengths
+        out = torch.cat([hidden, torch.stack(contexts, dim=1)], dim=-1)  # (R, n, d_hidden + d_memory)
+        return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)

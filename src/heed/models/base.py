@@ -1,0 +1,188 @@
+"""What every model promises: a typed configuration, one of a few interfaces, and how it is decoded step by step.
+
+Models take plain tensors and masks. They know nothing of files, tokenizers, batches, beams or observers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from heed.attention import Keys, Rows, watch
+
+__all__ = [
+    "Body",
+    "DecoderBody",
+    "DecoderState",
+    "Interface",
+    "LanguageModel",
+    "Memory",
+    "ModelConfig",
+    "PairDecoder",
+]
+
+Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder"]
+
+
+class ModelConfig(BaseModel):
+    """The fields of a model. Class defaults are the paper's base size."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {}, "small": {}, "base": {}}
+    """Fields that differ from the defaults, per named size."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a decoder may look at: the encoded source.
+
+    Attributes:
+        keys: Prepared keys, one entry per attention (or per level of a hierarchy) that reads the source; empty
+            for a model without attention and for a language model.
+        summary: `(batch, d)`, the source in one vector, or None.
+    """
+
+    keys: tuple[Keys, ...]
+    summary: Tensor | None
+
+    def select(self, sources: Tensor) -> Memory:
+        """The memory of the given sources."""
+        summary = None if self.summary is None else self.summary.index_select(0, sources)
+        return Memory(tuple(keys.select(sources) for keys in self.keys), summary)
+
+
+class DecoderState(Protocol):
+    """Everything a decoder carries from one step to the next."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Row i of the result continues row `rows[i]`; repeats and omissions allowed; self is not used again."""
+        ...
+
+
+class Body(nn.Module, ABC):
+    """A model without the task's head and loss. One file in `models/` gives one."""
+
+    interface: ClassVar[Interface]
+    config_class: ClassVar[type[ModelConfig]]
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    @abstractmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """A small ragged batch for `forward`, by argument name; conformance tests build their inputs from it."""
+
+    def observe_tensor(self, kind: str, value: Tensor) -> Tensor:
+        """Offer a tensor to whoever watches; returns it unchanged."""
+        if watch.slot is not None:
+            watch.slot.tensor(self, kind, value)
+        return value
+
+
+class DecoderBody(Body):
+    """A model that writes a sequence from left to right.
+
+    `output` is the layer from hidden states to the vocabulary: the loss takes hidden states and that layer, so that
+    it can work in pieces; generation asks for the last position only.
+    """
+
+    output: nn.Module
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states `(..., d)` to scores over the vocabulary `(..., vocab_size)`."""
+        return self.observe_tensor("logits", self.output(hidden))
+
+    @abstractmethod
+    def start(self, memory: Memory | None, rows: Rows) -> Any:
+        """The state before the first token.
+
+        Args:
+            memory: The encoded sources; None for a language model.
+            rows: Which source each row writes for.
+        """
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: Any, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """Read one or more further tokens of each row.
+
+        Args:
+            tokens: `(rows, n)`, n >= 1; a prompt is one step.
+            state: The state before them.
+            lengths: `(rows,)`, number of real tokens of each row where prompts of unequal length are padded on the
+                right; None where all n are real. Hidden states of padding are undefined.
+
+        Returns:
+            hidden `(rows, n, d)`, the state that predicts the token after each of them, and the new state.
+        """
+
+
+class PairDecoder(DecoderBody):
+    """A model that reads a source and writes a target."""
+
+    interface: ClassVar[Interface] = "pair_decoder"
+
+    @abstractmethod
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Read sources.
+
+        Args:
+            source: Tokens, `(batch, source)`.
+            source_mask: `(batch, source)`, True on real tokens, which come first.
+        """
+
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
+        """Read sources and, by teacher forcing, whole targets.
+
+        Args:
+            source: Tokens, `(batch, source)`.
+            source_mask: `(batch, source)`, True on real tokens.
+            target: Tokens, `(batch, target)`, from the start token on.
+
+        Returns:
+            hidden `(batch, target, d)`: position t predicts token t + 1.
+        """
+        memory = self.encode(source, source_mask)
+        rows = Rows.repeat(len(source), device=source.device)
+        return self.step(target, self.start(memory, rows))[0]
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Two to four sources and targets of unequal length, no padding token inside them."""
+        generator = torch.Generator().manual_seed(seed)
+        lengths = torch.tensor([7, 4, 5])
+        source = torch.randint(4, config.source_vocab_size, (3, 7), generator=generator)
+        source_mask = torch.arange(7) < lengths.unsqueeze(1)
+        target = torch.randint(4, config.target_vocab_size, (3, 6), generator=generator)
+        return {"source": source.masked_fill(~source_mask, 0), "source_mask": source_mask, "target": target}
+
+
+class LanguageModel(DecoderBody):
+    """A model that continues a sequence."""
+
+    interface: ClassVar[Interface] = "language_model"
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Whole sequences at once.
+
+        Args:
+            tokens: `(batch, length)`.
+
+        Returns:
+            hidden `(batch, length, d)`: position t predicts token t + 1.
+        """
+        rows = Rows.repeat(len(tokens), device=tokens.device)
+        return self.step(tokens, self.start(None, rows))[0]
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three sequences of seven tokens."""
+        generator = torch.Generator().manual_seed(seed)
+        return {"tokens": torch.randint(4, config.vocab_size, (3, 7), generator=generator)}

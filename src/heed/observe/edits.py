@@ -1,0 +1,118 @@
+"""Edits: replace attention weights inside the call, on the readable path, the same in a step and in a full pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention.modules import Attends, MultiHeadAttention
+from heed.errors import ConfigError
+
+__all__ = ["Edit", "Force", "Keep", "Uniform", "ZeroHead"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Which attention an edit changes; None stands for all.
+
+    Attributes:
+        mechanism: "cross", "encoder", "decoder".
+        layer: Which layer, from 0.
+        head: Which head, from 0.
+    """
+
+    mechanism: str | None = None
+    layer: int | None = None
+    head: int | None = None
+
+    def applies(self, mechanism: str, layer: int) -> bool:
+        """Whether an attention module is meant."""
+        return self.mechanism in (None, mechanism) and self.layer in (None, layer)
+
+    def check(self, model: nn.Module) -> None:
+        """Refuse an edit that would silently do nothing.
+
+        Raises:
+            ConfigError: The model has no such mechanism, layer or head; the message lists what it has.
+        """
+        have = [m for m in model.modules() if isinstance(m, Attends)]
+        listing = ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
+        meant = [m for m in have if self.applies(m.mechanism, m.layer)]
+        if not meant or (self.head is not None and all(self.head >= _heads(m) for m in meant)):
+            raise ConfigError(f"{self} changes nothing: the model has {listing}")
+
+    def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """New weights `(rows, heads, query, key)`; see `heed.attention.watch.WatchedEdit`."""
+        new = self.change(weights, allowed, positions)
+        if self.head is None:
+            return new
+        chosen = torch.arange(weights.shape[1], device=weights.device) == self.head
+        return torch.where(chosen[:, None, None], new, weights)
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """The change, on every head."""
+        raise NotImplementedError
+
+
+def _heads(module: Attends) -> int:
+    return module.num_heads if isinstance(module, MultiHeadAttention) else 1
+
+
+@dataclass(frozen=True)
+class Keep(Edit):
+    """Change nothing; what differs from an unedited pass is rounding of the readable path."""
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """The weights as they are."""
+        return weights
+
+
+@dataclass(frozen=True)
+class ZeroHead(Edit):
+    """All weights of a head are 0: it contributes nothing."""
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """Zeros."""
+        return torch.zeros_like(weights)
+
+
+@dataclass(frozen=True)
+class Uniform(Edit):
+    """Every key that may be attended to gets the same weight."""
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """1 / number of allowed keys."""
+        if allowed is None:
+            return torch.full_like(weights, 1.0 / weights.shape[-1])
+        ones = allowed.to(weights.dtype).expand_as(weights)
+        return ones / ones.sum(-1, keepdim=True).clamp_min(1.0)
+
+
+@dataclass(frozen=True)
+class Force(Edit):
+    """One target position looks where it is told.
+
+    Attributes:
+        position: Absolute position of the query, from 0, the same in a step and in a full pass.
+        weights: One number per key of the source; as given, not renormalised.
+    """
+
+    position: int = 0
+    weights: Sequence[float] = ()
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """The given row at the given position.
+
+        Raises:
+            ConfigError: The number of weights is larger than the number of keys.
+        """
+        num_keys = weights.shape[-1]
+        if len(self.weights) > num_keys:
+            raise ConfigError(f"{len(self.weights)} weights were given for {num_keys} keys")
+        row = weights.new_zeros(num_keys)
+        row[: len(self.weights)] = weights.new_tensor(list(self.weights))
+        meant = (positions == self.position)[:, None, :, None]  # (R, 1, Q, 1)
+        return torch.where(meant, row, weights)

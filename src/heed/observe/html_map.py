@@ -1,0 +1,138 @@
+"""One map as HTML: a table that is the heat map, the words it shades, and the numbers the page's script needs.
+
+The table is a real one (it can be read aloud, copied to a spreadsheet and printed, and needs no script). Beyond
+`CELLS_IN_A_TABLE` cells a browser is slow with it, and the script draws the same numbers on a canvas instead.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+from heed.observe import palette
+from heed.observe.labels import axes_line, axis_name, clean, visible
+from heed.observe.maps import Axis, Map
+
+__all__ = ["CELLS_IN_A_TABLE", "map_to_html", "shaded_words"]
+
+CELLS_IN_A_TABLE = 64 * 64
+
+
+def map_to_html(map: Map, number: int) -> str:
+    """Draw one map as a section of a page.
+
+    Args:
+        map: What to draw.
+        number: Its place on the page, from 0; it makes the ids.
+
+    Returns:
+        A `<section>` that `look.css` styles and `look.js` brings to life.
+    """
+    large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
+    name = f"map-{number}"
+    caption = f'<p class="caption" dir="auto">{escape(clean(map.caption))}</p>' if map.caption else ""
+    picture = '<canvas tabindex="0" role="img"></canvas>' if large else _table(map, name)
+    return "\n".join(
+        [
+            f'<section class="map" id="{name}">',
+            f'<h2 id="{name}-title">{escape(clean(map.title))}</h2>',
+            f'<p class="axes">{escape(axes_line(map))}</p>',
+            caption,
+            _tools(map),
+            f'<div class="scroll">{picture}</div>',
+            '<p class="status" role="status" aria-live="polite">Point at a cell, or press an arrow key in the map.</p>',
+            _words(map, name),
+            f'<script type="application/json" class="data">{_data(map)}</script>',
+            "</section>",
+        ]
+    )
+
+
+def shaded_words(axis: Axis, weights: list[float] | None = None) -> str:
+    """The text of an axis, each position in a span that takes the colour of its weight.
+
+    Characters stand side by side without any space between, so that Arabic letters keep joining.
+
+    Args:
+        axis: Whose text.
+        weights: One per position, or None where the script will colour them.
+
+    Returns:
+        HTML for the inside of a paragraph.
+    """
+    spans = []
+    for i, label in enumerate(axis.labels):
+        level = "" if weights is None else f' class="w{palette.level(weights[i])}" title="{weights[i]:.3f}"'
+        text = clean(label) if axis.kind == "character" else visible(label)
+        inside = escape(text) if axis.kind == "character" else f"<bdi>{escape(text)}</bdi>"
+        spans.append(f"<span{level}>{inside}</span>")
+    return ("" if axis.kind == "character" else " ").join(spans)
+
+
+def _tools(map: Map) -> str:
+    masked = map.mask is not None and not bool(map.mask.all())
+    swatches = "".join(f'<i class="w{i}"></i>' for i in range(palette.LEVELS + 1))
+    return (
+        '<div class="tools"><span class="bar"><span>0</span>'
+        f'<span class="ramp" aria-hidden="true">{swatches}</span><span class="end">1</span></span>'
+        + ('<span class="bar"><i class="m"></i> masked</span>' if masked else "")
+        + '<label class="live"><input type="checkbox" class="per-row"> scale per row</label>'
+        '<span class="scale">Colour: fixed scale from 0 to 1.</span></div>'
+    )
+
+
+def _table(map: Map, name: str) -> str:
+    heads = "".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in map.key.labels)
+    turned = "turned " if any(len(visible(label)) > 3 for label in map.key.labels) else ""
+    dense = "dense" if len(map.key) > 9 else ""
+    lines = [
+        f'<table role="grid" class="{turned}{dense}" aria-labelledby="{name}-title">',
+        f'<thead><tr><th class="corner" aria-label="{escape(axes_line(map))}"></th>{heads}</tr></thead>',
+        "<tbody>",
+    ]
+    weights = map.weights.detach().double().tolist()
+    for i, query in enumerate(map.query.labels):
+        cells = "".join(_cell(map, i, j, weights[i][j], first=i == j == 0) for j in range(len(map.key)))
+        lines.append(f'<tr><th scope="row"><bdi>{escape(visible(query))}</bdi></th>{cells}</tr>')
+    return "\n".join([*lines, "</tbody></table>"])
+
+
+def _cell(map: Map, i: int, j: int, weight: float, *, first: bool) -> str:
+    masked = map.mask is not None and not bool(map.mask[i, j])
+    said = "masked" if masked else f"{weight:.3f}"
+    label = escape(f"query {visible(map.query.labels[i])} -> key {visible(map.key.labels[j])} {said}")
+    # A roving tabindex: one cell can be reached by Tab, the arrow keys do the rest.
+    tab = "0" if first else "-1"
+    shown = "" if masked else f"{weight:.2f}"
+    level = "m" if masked else f"w{palette.level(weight)}"
+    return f'<td class="{level}" tabindex="{tab}" aria-label="{label}">{shown}</td>'
+
+
+def _words(map: Map, name: str) -> str:
+    """Output tokens to choose from, and the source text that the chosen one shades."""
+    buttons = "".join(
+        f'<button type="button" aria-pressed="false"><bdi>{escape(visible(label))}</bdi></button>'
+        for label in map.query.labels
+    )
+    return (
+        f'<div class="words live" role="group" aria-label="Words"><h3>Words</h3>'
+        f'<p class="hint">Choose from the {escape(axis_name(map.query))}; '
+        f"the {escape(axis_name(map.key))} it looked at are shaded.</p>"
+        f'<p class="queries" dir="auto">{buttons}</p>'
+        f'<p class="keys {map.key.kind if map.key.kind == "character" else "word"}" dir="auto" '
+        f'id="{name}-keys">{shaded_words(map.key)}</p></div>'
+    )
+
+
+def _data(map: Map) -> str:
+    """Labels and weights in thousandths, -1 for masked."""
+    weights = (map.weights.detach().double() * 1000).round().long()
+    if map.mask is not None:
+        weights = weights.masked_fill(~map.mask.to(weights.device), -1)
+    content = {
+        "query": [visible(label) for label in map.query.labels],
+        "key": [visible(label) for label in map.key.labels],
+        "weights": weights.tolist(),
+    }
+    # Inside a script element only "<" could end it.
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

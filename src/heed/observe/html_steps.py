@@ -1,0 +1,149 @@
+"""The steps of a look as HTML: one frame per encoder token and output token, and the bar that walks through them.
+
+Every frame is in the page as it is read and printed; the script shows one at a time.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from torch import Tensor
+
+from heed.observe import palette
+from heed.observe.frames import DecoderFrame, EncoderFrame, Look
+from heed.observe.html_map import shaded_words
+from heed.observe.labels import clean, source_labels, visible
+from heed.observe.maps import Axis
+
+__all__ = ["steps_to_html"]
+
+_UNITS = 128
+_HEIGHT = 20
+
+
+def steps_to_html(look: Look) -> str:
+    """Draw the frames of a look, encoder first.
+
+    Args:
+        look: Whose frames.
+
+    Returns:
+        A `<section>`, or nothing where a look has no frames.
+    """
+    scales = _scales(look)
+    frames = [_encoder(frame, len(look.encoder), scales) for frame in look.encoder]
+    frames += [_decoder(frame, look, scales) for frame in look.decoder]
+    if not frames:
+        return ""
+    articles = [
+        f'<article class="frame" data-step="{i + 1}" aria-label="step {i + 1} of {len(frames)}">{frame}</article>'
+        for i, frame in enumerate(frames)
+    ]
+    return "\n".join(
+        [
+            '<section class="steps" id="steps"><h2>Step by step</h2>',
+            '<p class="hint">The encoder reads the source token by token; then the decoder writes one token a step: '
+            "it scores the source, turns scores into weights, sums up the context, and names the next token. "
+            "In the strips each bar is one unit, above the line positive, below it negative.</p>",
+            _bar(len(frames)),
+            *articles,
+            "</section>",
+        ]
+    )
+
+
+def _bar(count: int) -> str:
+    return (
+        '<div class="stepbar live" role="group" aria-label="Steps">'
+        '<button type="button" class="previous" aria-label="previous step">&#9664;&#xFE0E;</button>'
+        '<button type="button" class="play" aria-pressed="false">Play</button>'
+        '<button type="button" class="next" aria-label="next step">&#9654;&#xFE0E;</button>'
+        f'<input type="range" min="1" max="{count}" value="1" aria-label="step">'
+        f'<span class="where" role="status">1 / {count}</span></div>'
+    )
+
+
+def _scales(look: Look) -> dict[str, float]:
+    """The largest size of each kind of vector over all frames, at least 1: frames can then be compared by eye."""
+    scales: dict[str, float] = {}
+    vectors = [item for frame in look.encoder for item in frame.states.items()]
+    for frame in look.decoder:
+        vectors += [("state", frame.state)] + ([("context", frame.context)] if frame.context is not None else [])
+    for name, vector in vectors:
+        size = float(vector.detach().abs().max()) if vector.numel() else 0.0
+        scales[name] = max(scales.get(name, 1.0), size)
+    return scales
+
+
+def _encoder(frame: EncoderFrame, count: int, scales: dict[str, float]) -> str:
+    head = f"<h3>Encoder {frame.index + 1} of {count}: reads {_token(frame.token)}</h3>"
+    strips = [_row(name, _strip(state, scales[name])) for name, state in frame.states.items()]
+    gates = [_row(f"{name} (mean)", _meter(gate)) for name, gate in frame.gates.items()]
+    return head + '<dl class="rows">' + "".join(strips + gates) + "</dl>"
+
+
+def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
+    so_far = "".join(f"<bdi>{escape(visible(token))}</bdi>" for token in frame.so_far) or "nothing yet"
+    rows = [_row("so far", f'<span class="sofar" dir="auto">{so_far}</span>')]
+    rows.append(_row("state", _strip(frame.state, scales["state"])))
+    if frame.weights is not None:
+        axis = source_labels(look, len(frame.weights))
+        kind = "character" if axis.kind == "character" else "word"
+        weights = frame.weights.detach().double().tolist()
+        rows.append(_row("looks at", f'<p class="keys {kind}" dir="auto">{shaded_words(axis, weights)}</p>'))
+        rows.append(_row("numbers", _numbers(axis, frame.scores, weights)))
+    if frame.context is not None:
+        rows.append(_row("context", _strip(frame.context, scales["context"])))
+    top = "".join(_row(_token(token), _meter(probability), raw=True) for token, probability in frame.top)
+    rows.append(_row("next token", f'<dl class="rows top">{top}</dl>'))
+    head = f"<h3>Decoder {frame.index + 1} of {len(look.decoder)}: writes {_token(frame.token)}</h3>"
+    return head + '<dl class="rows">' + "".join(rows) + "</dl>"
+
+
+def _token(token: str) -> str:
+    return f'<bdi class="token">{escape(visible(token))}</bdi>'
+
+
+def _row(name: str, content: str, *, raw: bool = False) -> str:
+    return f"<div><dt>{name if raw else escape(clean(name))}</dt><dd>{content}</dd></div>"
+
+
+def _meter(value: float) -> str:
+    part = min(max(value, 0.0), 1.0) * 100
+    return f'<span class="meter"><i style="width:{part:.1f}%"></i></span> <span class="value">{value:.3f}</span>'
+
+
+def _strip(vector: Tensor, scale: float) -> str:
+    """A vector as a row of bars around a middle line, with its norm."""
+    values = vector.detach().double().flatten().tolist()
+    shown = values[:_UNITS]
+    middle = _HEIGHT / 2
+    bars = {"up": "", "down": ""}
+    for i, value in enumerate(shown):
+        length = value / scale * middle
+        if abs(length) >= 0.05:
+            bars["up" if length > 0 else "down"] += f"M{i * 3 + 1} {middle:g}v{-length:.1f}"
+    paths = "".join(f'<path class="{name}" d="{path}"/>' for name, path in bars.items())
+    norm = float(vector.detach().double().norm())
+    count = f"{len(values)} units" if len(shown) == len(values) else f"first {_UNITS} of {len(values)} units"
+    said = f"{count}, scale \u00b1{scale:.2f}, norm {norm:.3f}"
+    width = len(shown) * 3
+    return (
+        f'<svg class="strip" viewBox="0 0 {width} {_HEIGHT}" style="width:{width}px" preserveAspectRatio="none" '
+        f'role="img" aria-label="{said}">{paths}<path class="line" d="M0 {middle:g}H{width}"/></svg>'
+        f'<span class="value">{said}</span>'
+    )
+
+
+def _numbers(axis: Axis, scores: Tensor | None, weights: list[float]) -> str:
+    """Keys, scores and weights under each other."""
+    lines = ["".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in axis.labels)]
+    if scores is not None:
+        lines.append("".join(f"<td>{score:.3f}</td>" for score in scores.detach().double().tolist()))
+    lines.append("".join(f'<td class="w{palette.level(weight)}">{weight:.3f}</td>' for weight in weights))
+    names = ["key", *(["score"] if scores is not None else []), "weight"]
+    rows = "".join(f'<tr><th scope="row">{n}</th>{line}</tr>' for n, line in zip(names, lines, strict=True))
+    return (
+        '<div class="scroll" tabindex="0" role="group" aria-label="scores and weights">'
+        f'<table class="numbers">{rows}</table></div>'
+    )

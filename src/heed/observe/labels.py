@@ -1,0 +1,108 @@
+"""The text of labels as it is drawn: nothing invisible, nothing that breaks the terminal, XML or the line."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from heed.observe.frames import Look
+from heed.observe.maps import Axis, Map
+
+__all__ = [
+    "axes_line",
+    "axis_name",
+    "clean",
+    "joined",
+    "lines_up",
+    "plural",
+    "runs_right_to_left",
+    "source_labels",
+    "visible",
+]
+
+_REPLACEMENT = "\ufffd"
+_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+
+
+def _clean_character(character: str) -> str:
+    code, category = ord(character), unicodedata.category(character)
+    if code < 0x20:
+        return chr(0x2400 + code)  # Unicode's own pictures of the control characters
+    if code == 0x7F:
+        return "\u2421"
+    if category in {"Zl", "Zp"}:
+        return "\u2424"
+    # An unclosed override would turn round the rest of a terminal's line; the others are not allowed in XML.
+    if category in {"Cc", "Cs"} or character in _BIDI_CONTROLS or code & 0xFFFE == 0xFFFE:
+        return _REPLACEMENT
+    return character
+
+
+def clean(text: str) -> str:
+    """Text without control characters: they are shown as pictures (line feed as U+240A) or as U+FFFD."""
+    return "".join(map(_clean_character, text))
+
+
+def visible(label: str) -> str:
+    """A label that can be seen: outer spaces as U+2423, other blanks as U+237D, a lone mark on a circle."""
+    text = clean(label)
+    if not text:
+        return "\u2205"
+    if all(unicodedata.category(c) in {"Mn", "Me", "Mc", "Cf"} for c in text):
+        return "\u25cc" + "".join(c for c in text if unicodedata.category(c) != "Cf")
+    left = len(text) - len(text.lstrip())
+    right = max(left, len(text.rstrip()))
+    blanks = {i: "\u2423" if text[i] == " " else "\u237d" for i in (*range(left), *range(right, len(text)))}
+    return "".join(blanks.get(i, c) for i, c in enumerate(text))
+
+
+def runs_right_to_left(text: str) -> bool:
+    """Whether any character is written from right to left (Arabic digits included)."""
+    return any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in text)
+
+
+def lines_up(text: str) -> bool:
+    """Whether each character takes one terminal column, in the order it is written."""
+    return not runs_right_to_left(text) and all(
+        unicodedata.east_asian_width(c) not in {"W", "F"} and unicodedata.category(c) not in {"Mn", "Me", "Mc", "Cf"}
+        for c in clean(text)
+    )
+
+
+def joined(axis: Axis, start: int, stop: int) -> str:
+    """The text of some positions of an axis as a reader would write it."""
+    return ("" if axis.kind == "character" else " ").join(axis.labels[start:stop])
+
+
+def plural(kind: str) -> str:
+    """A kind of position, many of them."""
+    return kind + ("es" if kind.endswith("ch") else "s")
+
+
+def axis_name(axis: Axis) -> str:
+    """Name and kind of an axis: "source characters"."""
+    kinds = plural(axis.kind)
+    return clean(axis.name if axis.name.endswith(kinds) else f"{axis.name} {kinds}")
+
+
+def axes_line(map: Map) -> str:
+    """What the rows and the columns of a map are; printed on every figure."""
+    return f"rows: {axis_name(map.query)}, columns: {axis_name(map.key)}"
+
+
+def source_labels(look: Look, length: int) -> Axis:
+    """The axis that a decoder frame's weights run over: frames carry numbers only.
+
+    Args:
+        look: Where the frame comes from.
+        length: Number of the frame's weights.
+
+    Returns:
+        The key axis of the first map of that length (cross attention first), else the encoder's tokens, else numbers.
+    """
+    for map in sorted(look.maps, key=lambda map: map.mechanism != "cross"):
+        if len(map.key) == length and len(map.query) == len(look.decoder):
+            return map.key
+    if len(look.encoder) == length:
+        return Axis("source", "token", tuple(frame.token for frame in look.encoder))
+    return Axis("source", "position", tuple(str(i + 1) for i in range(length)))

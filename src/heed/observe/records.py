@@ -1,0 +1,223 @@
+"""What an observer keeps of each call: references and copies, from which weights and gates are computed when asked.
+
+A record never reads live parameters. Activations are held by reference (nothing in heed overwrites them in place);
+the few parameters that the arithmetic still needs are copied when the call is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from heed.attention.attend import masked_softmax
+from heed.attention.masks import full_mask
+from heed.attention.scores import PairScore
+from heed.attention.watch import AttentionCall, RecurrentCall
+from heed.layers.recurrent import replay_gates
+
+__all__ = ["AttentionRecord", "GateRecord", "SelfCheckError", "TensorRecord"]
+
+
+class SelfCheckError(RuntimeError):
+    """A recomputed map or gate does not reproduce what the model computed: a bug in heed, never to be shown as data."""
+
+
+def _keep(tensor: Tensor, grad: bool) -> Tensor:
+    return tensor if grad else tensor.detach()
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionRecord:
+    """One call to an attention module. R rows, H heads, Q queries, K keys.
+
+    Attributes:
+        name: The module's name in the model.
+        mechanism: "cross", "encoder", "decoder".
+        layer: Which layer, from 0.
+        projected: `(R, H, Q, d)`.
+        prepared: `(B, H, K, d)`; row r looked at entry `source_of[r]`.
+        value: `(B, H, K, d_value)`.
+        mask: `(B, K)` or `(B, Q, K)`, or None.
+        source_of: `(R,)`, or None for the identity.
+        causal: Whether the future was masked.
+        offset: `(R,)`, absolute position of the first query.
+        context: `(R, H, Q, d_value)`, as the model computed it.
+        edited: `(R, H, Q, K)`, the weights an edit put there, or None.
+        dropout: Probability with which weights were dropped.
+        pair_score: Scores from projected queries and prepared keys, with copied parameters.
+        origin: The same object for calls over one growing or fixed set of keys.
+    """
+
+    name: str
+    mechanism: str
+    layer: int
+    projected: Tensor
+    prepared: Tensor
+    value: Tensor
+    mask: Tensor | None
+    source_of: Tensor | None
+    causal: bool
+    offset: Tensor
+    context: Tensor
+    edited: Tensor | None
+    dropout: float
+    pair_score: PairScore
+    origin: object = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, mechanism: str, layer: int, call: AttentionCall, grad: bool) -> AttentionRecord:
+        """Record a call."""
+        rows, keys = call.rows, call.keys
+        offset = torch.as_tensor(call.offset, device=call.projected.device).reshape(-1).expand(len(call.projected))
+        return cls(
+            name,
+            mechanism,
+            layer,
+            _keep(call.projected, grad),
+            _keep(keys.prepared, grad),
+            _keep(keys.value, grad),
+            keys.mask,
+            None if rows is None or rows.is_identity else rows.source_of,
+            call.causal,
+            offset,
+            _keep(call.context, grad),
+            None if call.weights is None else _keep(call.weights, grad),
+            call.dropout,
+            call.score.snapshot(keep_graph=grad),
+            keys.origin,
+        )
+
+    def allowed(self, rows: Tensor) -> Tensor | None:
+        """`(rows, 1, Q or 1, K)`, True = may attend, or None."""
+        sources = rows if self.source_of is None else self.source_of[rows]
+        mask = None if self.mask is None else self.mask[sources]
+        num_queries, num_keys = self.projected.shape[2], self.prepared.shape[2]
+        return full_mask(mask, self.causal, num_queries, num_keys, self.projected.device)
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """`(rows, H, Q, K)` before the softmax."""
+        sources = rows if self.source_of is None else self.source_of[rows]
+        return self.pair_score(self.projected[rows], self.prepared[sources])
+
+    def weights(self, rows: Tensor) -> Tensor:
+        """`(rows, H, Q, K)`, before dropout, checked against the context that the model computed.
+
+        Raises:
+            SelfCheckError: These weights do not give that context.
+        """
+        if self.edited is not None:
+            return self.edited[rows]
+        weights = masked_softmax(self.scores(rows), self.allowed(rows))
+        if self.dropout == 0.0:
+            sources = rows if self.source_of is None else self.source_of[rows]
+            with torch.no_grad():
+                error = (weights @ self.value[sources] - self.context[rows]).abs().max() if len(rows) else 0.0
+                # Another order of the same sums: a few units in the last place of the largest value.
+                bound = 64 * torch.finfo(weights.dtype).eps * max(1.0, float(self.value.abs().max()))
+            if not float(error) <= bound:
+                raise SelfCheckError(
+                    f"the weights recomputed for {self.name} miss the model's context by {float(error):.2e} "
+                    f"(at most {bound:.2e} is rounding); please report this"
+                )
+        return weights
+
+    def continues(self, earlier: AttentionRecord) -> bool:
+        """Whether these queries follow the earlier ones in the same sequences, looking at the same growing keys."""
+        return (
+            self.origin is earlier.origin
+            and len(self.projected) == len(earlier.projected)
+            and torch.equal(self.offset, earlier.offset + earlier.projected.shape[2])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GateRecord:
+    """One run of a recurrent cell over sequences, with a copy of its weights.
+
+    Attributes:
+        name: The cell's name in the model.
+        cell: "rnn", "lstm", "gru" or "gru_notes".
+        weights: Copies of the cell's parameters.
+        inputs: `(batch, length, d_input)` in the order in which the cell ran.
+        hidden: `(batch, length, d_hidden)` in that order.
+        initial: State before the first step.
+        final: State after the last step.
+        order: `(batch, length)`, position in the text of each step, or None for the natural order.
+    """
+
+    name: str
+    cell: str
+    weights: dict[str, Tensor]
+    inputs: Tensor
+    hidden: Tensor
+    initial: tuple[Tensor, ...]
+    final: tuple[Tensor, ...]
+    order: Tensor | None
+
+    @classmethod
+    def of(cls, name: str, call: RecurrentCall, grad: bool) -> GateRecord:
+        """Record a run."""
+        return cls(
+            name,
+            call.cell,
+            {key: _keep(weight, grad).clone() for key, weight in call.weights.items()},
+            _keep(call.inputs, grad),
+            _keep(call.hidden, grad),
+            tuple(_keep(s, grad) for s in call.initial),
+            tuple(call.final) if grad else tuple(s.detach() for s in call.final),
+            call.order,
+        )
+
+    def gates(self) -> dict[str, Tensor]:
+        """Every gate, `(batch, length, d_hidden)`, in the order of the text, replayed from the states.
+
+        Names: see `heed.layers.recurrent.replay_gates`; "hidden" is the state itself.
+
+        Raises:
+            SelfCheckError: The replayed gates do not give the states that the model computed.
+        """
+        gates = replay_gates(self.cell, self.weights, self.inputs, self.hidden, self.initial)
+        error = (gates["hidden"] - self.hidden).abs().max() if self.hidden.numel() else torch.zeros(())
+        bound = 1e-4 if self.hidden.dtype == torch.float32 else 64 * torch.finfo(self.hidden.dtype).eps
+        if not float(error) <= bound:
+            raise SelfCheckError(
+                f"the gates replayed for {self.name} miss the model's states by {float(error):.2e}; please report this"
+            )
+        if self.order is None:
+            return gates
+        back = torch.argsort(self.order, dim=1).unsqueeze(-1)
+        return {name: gate.gather(1, back.expand_as(gate)) for name, gate in gates.items()}
+
+    def joined(self, later: GateRecord) -> GateRecord:
+        """This run and the one that went on from its final state, as one."""
+        return GateRecord(
+            self.name,
+            self.cell,
+            self.weights,
+            torch.cat([self.inputs, later.inputs], dim=1),
+            torch.cat([self.hidden, later.hidden], dim=1),
+            self.initial,
+            later.final,
+            None,
+        )
+
+    def continued_by(self, later: GateRecord) -> bool:
+        """Whether the later run started from the very state in which this one ended."""
+        return (
+            self.name == later.name
+            and self.order is None
+            and later.order is None
+            and later.initial[0].data_ptr() == self.final[0].data_ptr()
+            and later.initial[0].shape == self.final[0].shape
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TensorRecord:
+    """A tensor that a module offered: its name, what it is ("logits"), and the tensor."""
+
+    name: str
+    kind: str
+    value: Tensor

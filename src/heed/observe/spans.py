@@ -1,0 +1,85 @@
+"""Which part of the source a query looked at most: the one definition used by text, grid and page.
+
+Keys that are characters are taken together as runs of letters, of digits or of the rest ("9", " ", "de", " ", "mayo"),
+because a reader compares fields, not letters; other keys stand for themselves. The best span of a query is the one
+that holds most weight.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from itertools import groupby
+
+from heed.observe.maps import Axis, Map
+
+__all__ = ["Link", "Span", "best_spans", "key_units", "links"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Keys `start` to `stop` (exclusive) and the share of the weight that lies on them."""
+
+    start: int
+    stop: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Queries `start` to `stop` (exclusive) that look at the same span; `span.share` is their mean share.
+
+    `span` is None where the queries may look at nothing.
+    """
+
+    start: int
+    stop: int
+    span: Span | None
+
+
+def _sort_of(label: str) -> str:
+    if len(label) != 1:
+        return label  # a special token among characters stands alone
+    category = unicodedata.category(label)
+    return {"N": "number", "L": "letter", "Z": "blank"}.get(category[0], "other")
+
+
+def key_units(axis: Axis) -> list[tuple[int, int]]:
+    """Positions of an axis in groups that belong together, as (start, stop)."""
+    if axis.kind != "character":
+        return [(i, i + 1) for i in range(len(axis))]
+    sorts: list[str] = []
+    for label in axis.labels:
+        # Marks and joiners go with what they stand on.
+        joins = bool(sorts) and len(label) == 1 and unicodedata.category(label) in {"Mn", "Mc", "Me", "Cf"}
+        sorts.append(sorts[-1] if joins else _sort_of(label))
+    units, start = [], 0
+    for _, group in groupby(sorts):
+        stop = start + len(list(group))
+        units.append((start, stop))
+        start = stop
+    return units
+
+
+def best_spans(map: Map) -> list[Span | None]:
+    """For each query the unit of keys that holds most weight (the first of equal ones); None for a zero row."""
+    units = key_units(map.key)
+    spans: list[Span | None] = []
+    for row in map.weights.detach().double().tolist():
+        found = max((Span(a, b, sum(row[a:b])) for a, b in units), key=lambda span: span.share, default=None)
+        spans.append(found if found is not None and found.share > 0 else None)
+    return spans
+
+
+def links(map: Map) -> list[Link]:
+    """Runs of neighbouring queries with the same best span: field -> source span."""
+    found: list[Link] = []
+    position = 0
+    for _, group in groupby(best_spans(map), key=lambda span: span and (span.start, span.stop)):
+        spans = list(group)
+        stop = position + len(spans)
+        real = [span for span in spans if span is not None]
+        mean = Span(real[0].start, real[0].stop, sum(s.share for s in real) / len(real)) if real else None
+        found.append(Link(position, stop, mean))
+        position = stop
+    return found

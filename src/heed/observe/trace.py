@@ -1,0 +1,252 @@
+"""Watching a model from outside: `with heed.trace(model) as seen:`.
+
+Whatever runs inside the block runs the same kernels as without it; the trace keeps references, and computes the
+weights of what is asked for when it is asked. Edits change the weights inside the attention call instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heed.attention import watch
+from heed.attention.modules import Attends
+from heed.errors import HeedError
+from heed.observe.edits import Edit
+from heed.observe.maps import Axis, Map
+from heed.observe.records import AttentionRecord, GateRecord, TensorRecord
+
+__all__ = ["Maps", "ObserveError", "Trace", "edit", "trace"]
+
+
+class ObserveError(HeedError):
+    """A second trace in one process, or a question that what was seen cannot answer."""
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The maps of one attention mechanism over a batch.
+
+    Attributes:
+        mechanism: "cross", "encoder", "decoder".
+        layer: Which layer, from 0.
+        head: Which head, or None for all.
+        weights: `(batch, heads, query, key)`, or `(batch, query, key)` where a head was chosen.
+        scores: As the weights, before the softmax.
+        mask: As the weights, True = may attend.
+        context: `(batch, heads, query, d_value)`, or without heads; as the model computed it.
+    """
+
+    mechanism: str
+    layer: int
+    head: int | None
+    weights: Tensor
+    scores: Tensor
+    mask: Tensor
+    context: Tensor
+
+    def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
+        """One map with named axes, cut to the axes' lengths (padding lies behind them).
+
+        Args:
+            query: What the rows are.
+            key: What the columns are.
+            entry: Which entry of the batch.
+            head: Which head; None for the mean over heads.
+            caption: What a reader must know.
+
+        Raises:
+            ShapeError: The axes are longer than the map.
+        """
+
+        def one(tensor: Tensor) -> Tensor:
+            tensor = tensor[entry, ..., : len(query), : len(key)]
+            if tensor.dim() == 2:
+                return tensor
+            if head is not None or tensor.shape[0] == 1:
+                return tensor[head or 0]
+            return tensor.float().mean(0)
+
+        chosen = self.head if self.head is not None else head
+        if chosen is None and self.weights.dim() == 4 and self.weights.shape[1] == 1:
+            chosen = 0
+        mask = one(self.mask.float()) > 0
+        return Map(self.mechanism, self.layer, chosen, query, key, one(self.weights), one(self.scores), mask, caption)
+
+
+class Trace:
+    """What was seen while a model ran; made by `trace` and `edit`.
+
+    Attributes:
+        attention_records: One per call to an attention module, in order.
+        gate_records: One per run of a recurrent cell, in order.
+        tensor_records: Tensors that modules offered (logits), in order.
+    """
+
+    def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recording: bool) -> None:
+        self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
+        self._names = {id(module): name for name, module in self._model.named_modules()}
+        self._edits = list(edits)
+        self._grad = grad
+        self._recording = recording
+        self._stance = torch.compiler.set_stance("force_eager")
+        self.attention_records: list[AttentionRecord] = []
+        self.gate_records: list[GateRecord] = []
+        self.tensor_records: list[TensorRecord] = []
+        for given in self._edits:
+            given.check(self._model)
+
+    def __enter__(self) -> Trace:
+        if watch.slot is not None:
+            raise ObserveError("a trace is already open in this process; leave it before opening another")
+        self._stance.__enter__()
+        watch.slot = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        watch.slot = None
+        self._stance.__exit__(kind, error, where)
+
+    # What the modules call ------------------------------------------------------------------------------------
+
+    def edits(self, module: nn.Module) -> list[watch.WatchedEdit]:
+        """The edits that apply to a module of the watched model."""
+        if not self._edits or id(module) not in self._names:
+            return []
+        assert isinstance(module, Attends)
+        return [given for given in self._edits if given.applies(module.mechanism, module.layer)]
+
+    def attention(self, module: nn.Module, call: watch.AttentionCall) -> None:
+        """Record a call of an attention module of the watched model."""
+        if self._recording and (name := self._names.get(id(module))) is not None:
+            assert isinstance(module, Attends)
+            record = AttentionRecord.of(name, module.mechanism, module.layer, call, self._grad)
+            self.attention_records.append(record)
+
+    def recurrence(self, module: nn.Module, call: watch.RecurrentCall) -> None:
+        """Record a run of a recurrent cell of the watched model."""
+        if self._recording and (name := self._names.get(id(module))) is not None:
+            self.gate_records.append(GateRecord.of(name, call, self._grad))
+
+    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
+        """Record a tensor that a module of the watched model offers."""
+        if self._recording and (name := self._names.get(id(module))) is not None:
+            self.tensor_records.append(TensorRecord(name, kind, value if self._grad else value.detach()))
+
+    # What a reader asks ---------------------------------------------------------------------------------------
+
+    def mechanisms(self) -> list[tuple[str, int]]:
+        """Every (mechanism, layer) seen, in order of first call."""
+        return list(dict.fromkeys((record.mechanism, record.layer) for record in self.attention_records))
+
+    def maps(
+        self,
+        mechanism: str | None = None,
+        layer: int = -1,
+        head: int | None = None,
+        entries: Sequence[int] | None = None,
+    ) -> Maps:
+        """The maps of the last pass through one mechanism; steps of one sequence are put together.
+
+        Args:
+            mechanism: "cross", "encoder", "decoder"; may be left out where the model has one only.
+            layer: Which layer of it; negative counts from the last.
+            head: Which head; all by default.
+            entries: Which entries of the batch; all by default. Only these are computed.
+
+        Raises:
+            ObserveError: Nothing such was seen; the message lists what was.
+            SelfCheckError: The recomputed weights do not reproduce what the model computed.
+        """
+        records = self._series(*self._find(mechanism, layer))
+        num_rows = len(records[0].projected)
+        chosen = range(num_rows) if entries is None else entries
+        rows = torch.tensor(list(chosen), dtype=torch.long, device=records[0].projected.device)
+        num_keys = max(record.prepared.shape[2] for record in records)
+
+        def lay(tensors: list[Tensor], fill: float) -> Tensor:
+            wide = [pad(t, (0, num_keys - t.shape[-1]), value=fill) for t in tensors]
+            whole = torch.cat(wide, dim=2)  # (rows, H, all queries, K)
+            return whole if head is None else whole[:, head]
+
+        masks = []
+        for record in records:
+            allowed = record.allowed(rows)
+            shape = (len(rows), *record.projected.shape[1:3], record.prepared.shape[2])
+            masks.append(torch.ones(shape, device=rows.device) if allowed is None else allowed.float().expand(shape))
+        context = torch.cat([record.context[rows] for record in records], dim=2)
+        return Maps(
+            records[0].mechanism,
+            records[0].layer,
+            head,
+            lay([record.weights(rows) for record in records], 0.0),
+            lay([record.scores(rows) for record in records], -torch.inf),
+            lay(masks, 0.0) > 0,
+            context if head is None else context[:, head],
+        )
+
+    def gates(self) -> dict[str, dict[str, Tensor]]:
+        """Per recurrent cell its gates over the last sequence, `(batch, length, d_hidden)`; steps put together."""
+        joined: dict[str, GateRecord] = {}
+        for record in self.gate_records:
+            before = joined.get(record.name)
+            goes_on = before is not None and before.continued_by(record)
+            joined[record.name] = before.joined(record) if before is not None and goes_on else record
+        return {name: record.gates() for name, record in joined.items()}
+
+    def tensors(self, kind: str) -> list[Tensor]:
+        """The tensors of one kind ("logits"), in the order in which they were offered."""
+        return [record.value for record in self.tensor_records if record.kind == kind]
+
+    def _find(self, mechanism: str | None, layer: int) -> tuple[str, int]:
+        seen = self.mechanisms()
+        listing = ", ".join(f"{name} layer {number}" for name, number in seen) or "no attention"
+        names = list(dict.fromkeys(name for name, _ in seen))
+        if mechanism is None and len(names) == 1:
+            mechanism = names[0]
+        layers = sorted(number for name, number in seen if name == mechanism)
+        if mechanism is None or not layers:
+            asked = "which mechanism?" if mechanism is None else f"no '{mechanism}' attention was seen"
+            raise ObserveError(f"{asked}; seen: {listing}")
+        try:
+            return mechanism, layers[layer] if layer < 0 else layers[layers.index(layer)]
+        except (IndexError, ValueError):
+            raise ObserveError(f"'{mechanism}' attention has no layer {layer}; seen: {listing}") from None
+
+    def _series(self, mechanism: str, layer: int) -> list[AttentionRecord]:
+        """The calls of the last pass: the last call and those before it that it continues."""
+        calls = [r for r in self.attention_records if (r.mechanism, r.layer) == (mechanism, layer)]
+        series = [calls.pop()]
+        while calls and series[-1].continues(calls[-1]):
+            series.append(calls.pop())
+        return series[::-1]
+
+
+def trace(model: nn.Module, *, edits: Sequence[Edit] = (), grad: bool = False) -> Trace:
+    """Watch a model: `with heed.trace(model) as seen: model(...)`, then `seen.maps(...)`.
+
+    Args:
+        model: What to watch; a compiled model runs eagerly inside the block.
+        edits: Changes of the weights to make meanwhile (`heed.observe.edits`).
+        grad: Keep what is seen attached to the graph, for losses on attention weights.
+
+    Returns:
+        A context manager that gives the trace.
+
+    Raises:
+        ObserveError: On entering, when another trace is open in this process.
+        ConfigError: An edit names a mechanism, layer or head that the model does not have.
+    """
+    return Trace(model, edits, grad, recording=True)
+
+
+def edit(model: nn.Module, *edits: Edit) -> Trace:
+    """Change attention weights inside the block without recording anything; else as `trace`."""
+    return Trace(model, edits, grad=False, recording=False)

@@ -1,0 +1,22 @@
+"""Shape annotations: jaxtyping's where it is installed (tests enforce them), plain tensors elsewhere.
+
+`Float[Tensor, "batch query key"]` documents and, under pytest, checks a shape. At run time heed does not need
+jaxtyping: without it the annotation is just `Tensor`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["Bool", "Float", "Int"]
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+else:
+    try:
+        from jaxtyping import Bool, Float, Int
+    except ImportError:
+
+        class _Unchecked:
+            def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
+                return item[0]
+
+        Bool = Float = Int = _Unchecked

@@ -1,0 +1,466 @@
+# ruff: noqa: N803, N806
+"""Slow, readable NumPy references that the torch code is tested against.
+
+Written from the papers and the notes (SYSTEMS.md), not from the code: one example at a time, one position at
+a time, float64.
+
+Conventions: `mask` is bool, True = may attend. Matrices act on column vectors, W (out, in), unless a
+docstring says otherwise. A recurrent `state` is the hidden vector h, or a tuple whose first item is h (LSTM:
+(h, c)).
+"""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+Score = Callable[[np.ndarray, np.ndarray], float]
+State = np.ndarray | tuple[np.ndarray, ...]
+Step = Callable[[np.ndarray, State], State]
+
+
+def _array(x) -> np.ndarray:
+    return np.asarray(x, dtype=np.float64)
+
+
+def _affine(W, x, b=None) -> np.ndarray:
+    """W x + b for one vector x; b may be None."""
+    y = _array(W) @ _array(x)
+    return y if b is None else y + _array(b)
+
+
+def _sigmoid(x) -> np.ndarray:
+    # 1 / (1 + exp(-x)), written with tanh because exp overflows for large negative x.
+    return 0.5 * (1.0 + np.tanh(0.5 * _array(x)))
+
+
+def _hidden(state: State) -> np.ndarray:
+    return state[0] if isinstance(state, tuple) else state
+
+
+# --- softmax and scores
+
+
+def softmax_row(scores, allowed: Sequence[bool] | None = None) -> np.ndarray:
+    """One row of weights: a_j = exp(e_j) / sum_{k allowed} exp(e_k) where allowed, 0 elsewhere.
+
+    A row that may attend to nothing is all zeros. Forbidden scores are never read, so they may be anything,
+    nan included; allowed ones must be finite. `allowed` None means that every position is allowed.
+
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, section 3.1; the mask as DESIGN.md section 1.
+    """
+    scores = _array(scores)
+    allowed = [True] * len(scores) if allowed is None else list(allowed)
+    if len(allowed) != len(scores):
+        raise ValueError(f"{len(scores)} scores but {len(allowed)} allowed")
+    weights = np.zeros(len(scores))
+    if not any(allowed):
+        return weights
+    highest = max(scores[j] for j in range(len(scores)) if allowed[j])
+    for j in range(len(scores)):
+        if allowed[j]:
+            weights[j] = math.exp(scores[j] - highest)
+    return weights / math.fsum(weights)
+
+
+def dot(q, k) -> float:
+    """e = q' k. Source: Luong et al. 2015, arXiv:1508.04025, section 3.1 (dot)."""
+    return float(_array(q) @ _array(k))
+
+
+def scaled_dot(q, k) -> float:
+    """e = q' k / sqrt(d), d the width of q. Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1."""
+    return dot(q, k) / math.sqrt(len(q))
+
+
+def general(q, k, W) -> float:
+    """e = q' W k, W (d_query, d_key). Source: Luong et al. 2015, arXiv:1508.04025, section 3.1 (general)."""
+    return float(_array(q) @ (_array(W) @ _array(k)))
+
+
+def additive(q, k, W_q, W_k, b, v) -> float:
+    """e = v' tanh(W_q q + W_k k + b); b may be None.
+
+    [W_q W_k] side by side is the one matrix of Luong's concat, v' tanh(W [q ; k]), and of SYSTEMS B1, which
+    have no b.
+
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, A.1.2 (which leaves its biases out); Luong et al. 2015,
+    section 3.1 (concat).
+    """
+    inner = _affine(W_q, q) + _affine(W_k, k, b)
+    return float(_array(v) @ np.tanh(inner))
+
+
+def key_query(q, k, W_q, W_k) -> float:
+    """e = (W_k k)' (W_q q), unscaled. Source: SYSTEMS B2."""
+    return float(_affine(W_k, k) @ _affine(W_q, q))
+
+
+# --- attention
+
+
+def attend(queries, keys, values, mask, score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """For each query i: e_ij = score(q_i, k_j), a_i = softmax_j(e_ij) over allowed j, c_i = sum_j a_ij v_j.
+
+    Args:
+        queries: (Q, d_query).
+        keys: (K, d_key).
+        values: (K, d_value).
+        mask: (Q, K) bool, True = may attend, or None. Forbidden keys and values are never read.
+        score: one query vector and one key vector to a number.
+
+    Returns:
+        context (Q, d_value) and weights (Q, K).
+
+    Source: Bahdanau et al. 2015, section 3.1; DESIGN.md section 1.
+    """
+    queries, keys, values = _array(queries), _array(keys), _array(values)
+    num_queries, num_keys = len(queries), len(keys)
+    if len(values) != num_keys:
+        raise ValueError(f"{num_keys} keys but {len(values)} values")
+    if mask is not None and np.shape(mask) != (num_queries, num_keys):
+        raise ValueError(f"mask has shape {np.shape(mask)}, expected {(num_queries, num_keys)}")
+    context = np.zeros((num_queries, values.shape[1]))
+    weights = np.zeros((num_queries, num_keys))
+    for i in range(num_queries):
+        allowed = [True if mask is None else bool(mask[i][j]) for j in range(num_keys)]
+        scores = [score(queries[i], keys[j]) if allowed[j] else math.nan for j in range(num_keys)]
+        weights[i] = softmax_row(scores, allowed)
+        for j in range(num_keys):
+            if allowed[j]:
+                context[i] += weights[i, j] * values[j]
+    return context, weights
+
+
+def padding_mask(lengths, max_length: int) -> np.ndarray:
+    """(batch, max_length) bool: position j of row n is True iff j < lengths[n]."""
+    mask = np.zeros((len(lengths), max_length), dtype=bool)
+    for n in range(len(lengths)):
+        for j in range(max_length):
+            mask[n, j] = j < lengths[n]
+    return mask
+
+
+def causal_mask(Q: int, K: int) -> np.ndarray:
+    """(Q, K) bool, aligned bottom-right: query i may see key j iff j <= i + K - Q.
+
+    The last query stands at the last key, as in a step with cached keys. Q = K is the lower triangle of
+    Vaswani et al. 2017, section 3.2.3. With Q > K the first Q - K queries see nothing.
+    """
+    mask = np.zeros((Q, K), dtype=bool)
+    for i in range(Q):
+        for j in range(K):
+            mask[i, j] = j <= i + K - Q
+    return mask
+
+
+def multi_head(
+    x_query, x_key, W_q, b_q, W_k, b_k, W_v, b_v, W_o, b_o, num_heads: int, mask
+) -> tuple[np.ndarray, np.ndarray]:
+    """head_h = softmax(Q_h K_h' / sqrt(d_head)) V_h; output = W_o [head_1 ; ... ; head_H] + b_o; one example.
+
+    Args:
+        x_query: (Q, d_in), gives the queries.
+        x_key: (K, d_in_key), gives the keys and the values.
+        W_q, W_k, W_v: (H * d_head, in), torch's convention y = x W' + b. Head h is the h-th consecutive slice
+        of
+            the projected width.
+        W_o: (d_out, H * d_head_value).
+        b_q, b_k, b_v, b_o: vectors, or None.
+        num_heads: H.
+        mask: (Q, K) bool, the same for every head, or None.
+
+    Returns:
+        output (Q, d_out) and weights (H, Q, K). A query that may attend to nothing has zero weights and
+        output b_o.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
+    """
+    query = np.stack([_affine(W_q, x, b_q) for x in _array(x_query)])
+    key = np.stack([_affine(W_k, x, b_k) for x in _array(x_key)])
+    value = np.stack([_affine(W_v, x, b_v) for x in _array(x_key)])
+    for name, width in (("queries", query.shape[1]), ("values", value.shape[1])):
+        if width % num_heads:
+            raise ValueError(f"width of the {name} is {width}, not a multiple of {num_heads} heads")
+    d_head, d_head_value = query.shape[1] // num_heads, value.shape[1] // num_heads
+    contexts, weights = [], []
+    for h in range(num_heads):
+        qk = slice(h * d_head, (h + 1) * d_head)
+        vv = slice(h * d_head_value, (h + 1) * d_head_value)
+        head_context, head_weights = attend(query[:, qk], key[:, qk], value[:, vv], mask, scaled_dot)
+        contexts.append(head_context)
+        weights.append(head_weights)
+    output = []
+    for i in range(len(query)):
+        joined = np.concatenate([contexts[h][i] for h in range(num_heads)])
+        output.append(_affine(W_o, joined, b_o))
+    return np.stack(output), np.stack(weights)
+
+
+def attention_layer(queries, inputs, W_k, W_v, mask=None) -> tuple[np.ndarray, np.ndarray]:
+    """k = X W_k, v = X W_v, e_ij = q_j . k_i / sqrt(D), a = softmax over i, y_j = sum_i a_ij v_i.
+
+    The matrices act from the right here, as in the notes: queries (M, D), inputs (N, d), W_k (d, D), W_v (d,
+    d_value). D is the width of the queries. The notes index a by (input, query); returned are outputs (M,
+    d_value) and weights (M, N), one row per query.
+
+    Source: SYSTEMS B7.
+    """
+    inputs = _array(inputs)
+    keys = np.stack([x @ _array(W_k) for x in inputs])
+    values = np.stack([x @ _array(W_v) for x in inputs])
+    return attend(queries, keys, values, mask, scaled_dot)
+
+
+# --- recurrent cells, one step for one example
+
+
+def rnn_step(x, h, W_ih, W_hh, b_ih=None, b_hh=None) -> np.ndarray:
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Source: SYSTEMS A3 (b_h = b_ih + b_hh); torch.nn.RNN."""
+    return np.tanh(_affine(W_ih, x, b_ih) + _affine(W_hh, h, b_hh))
+
+
+def lstm_gates(x, h, W_ih, W_hh, b_ih=None, b_hh=None) -> dict[str, np.ndarray]:
+    """The four gates of one step by name: i, f, o = sigmoid(...), g = tanh(...) (the notes' candidate C~).
+
+    Row blocks of the (4 d, in) matrices and (4 d,) biases are torch's: i, f, g, o.
+    """
+    stacked = _affine(W_ih, x, b_ih) + _affine(W_hh, h, b_hh)
+    d = len(h)
+    return {
+        "i": _sigmoid(stacked[0:d]),
+        "f": _sigmoid(stacked[d : 2 * d]),
+        "g": np.tanh(stacked[2 * d : 3 * d]),
+        "o": _sigmoid(stacked[3 * d : 4 * d]),
+    }
+
+
+def lstm_step(x, h, c, W_ih, W_hh, b_ih=None, b_hh=None) -> tuple[np.ndarray, np.ndarray]:
+    """c' = f * c + i * g; h' = o * tanh(c'); returns (h', c'), gates from `lstm_gates`, stacked i, f, g, o.
+
+    Equal to SYSTEMS A4 with W_f = [W_hh block f, W_ih block f] acting on [h, x] and b_f the sum of the two
+    biases; the same for i, C~ (our g) and o.
+
+    Source: SYSTEMS A4; Gers et al. 2000; stacking from torch.nn.LSTM.
+    """
+    gate = lstm_gates(x, h, W_ih, W_hh, b_ih, b_hh)
+    c_next = gate["f"] * _array(c) + gate["i"] * gate["g"]
+    return gate["o"] * np.tanh(c_next), c_next
+
+
+def gru_gates_torch(x, h, W_ih, W_hh, b_ih=None, b_hh=None) -> dict[str, np.ndarray]:
+    """The gates of one step of torch's GRU by name: r, z, and the candidate n; row blocks in that order."""
+    from_x, from_h = _affine(W_ih, x, b_ih), _affine(W_hh, h, b_hh)
+    d = len(h)
+    r = _sigmoid(from_x[0:d] + from_h[0:d])
+    z = _sigmoid(from_x[d : 2 * d] + from_h[d : 2 * d])
+    n = np.tanh(from_x[2 * d : 3 * d] + r * from_h[2 * d : 3 * d])
+    return {"r": r, "z": z, "n": n}
+
+
+def gru_step_torch(x, h, W_ih, W_hh, b_ih=None, b_hh=None) -> np.ndarray:
+    """r, z = sigmoid(...); n = tanh(W_in x + b_in + r * (W_hn h + b_hn)); h' = (1 - z) * n + z * h.
+
+    The reset gate acts AFTER the matrix (and on its bias b_hn), and z weighs the old state.
+
+    Source: torch.nn.GRU.
+    """
+    gate = gru_gates_torch(x, h, W_ih, W_hh, b_ih, b_hh)
+    return (1.0 - gate["z"]) * gate["n"] + gate["z"] * _array(h)
+
+
+def gru_gates_notes(x, h, W_z, W_r, W_h, b_z=None, b_r=None, b_h=None) -> dict[str, np.ndarray]:
+    """The gates of one step of the notes' GRU by name: z, r, and the candidate "h~"."""
+    x, h = _array(x), _array(h)
+    z = _sigmoid(_affine(W_z, np.concatenate([h, x]), b_z))
+    r = _sigmoid(_affine(W_r, np.concatenate([h, x]), b_r))
+    candidate = np.tanh(_affine(W_h, np.concatenate([r * h, x]), b_h))
+    return {"z": z, "r": r, "h~": candidate}
+
+
+def gru_step_notes(x, h, W_z, W_r, W_h, b_z=None, b_r=None, b_h=None) -> np.ndarray:
+    """z = s(W_z [h, x]); r = s(W_r [h, x]); h~ = tanh(W_h [r * h, x]); h' = (1 - z) * h + z * h~.
+
+    Each W is (d, d + d_x) and acts on the state first, then the input. The reset gate acts BEFORE the matrix,
+    and z weighs the candidate. The notes have no biases; each is added inside its bracket when given.
+
+    Source: SYSTEMS A5.
+    """
+    gate = gru_gates_notes(x, h, W_z, W_r, W_h, b_z, b_r, b_h)
+    return (1.0 - gate["z"]) * _array(h) + gate["z"] * gate["h~"]
+
+
+def run_rnn(step: Step, xs, state: State) -> tuple[np.ndarray, State]:
+    """state_t = step(x_t, state_{t-1}) for t = 1..T; returns the hidden vectors (T, d) and the last state.
+
+    Args:
+        step: x and state to the next state, e.g. `lambda x, s: lstm_step(x, *s, W_ih, W_hh, b_ih, b_hh)`.
+        xs: (T, d_in), one sequence of its true length.
+        state: h, or (h, c).
+    """
+    hidden = []
+    for x in _array(xs):
+        state = step(x, state)
+        hidden.append(_hidden(state))
+    width = len(_hidden(state))
+    return np.array(hidden, dtype=np.float64).reshape(len(hidden), width), state
+
+
+def bidirectional(
+    step_forward: Step, step_backward: Step, xs, h0: State, h0_backward: State | None = None
+) -> np.ndarray:
+    """Row t is [h_fwd(t) ; h_bwd(t)], h_bwd computed from x_T down to x_t; (T, 2 d).
+
+    `h0` starts both directions unless `h0_backward` is given. xs has its true length: no padding. Row 0,
+    second half, is the backward state that has read everything (it starts Bahdanau's decoder).
+
+    Source: SYSTEMS A6 (without its output layer); Schuster & Paliwal 1997; Bahdanau et al. 2015, section 3.2.
+    """
+    xs = _array(xs)
+    forward, _ = run_rnn(step_forward, xs, h0)
+    reversed_backward, _ = run_rnn(step_backward, xs[::-1], h0 if h0_backward is None else h0_backward)
+    rows = []
+    for t in range(len(xs)):
+        rows.append(np.concatenate([forward[t], reversed_backward[len(xs) - 1 - t]]))
+    return np.stack(rows)
+
+
+# --- positions, decoder
+
+
+def sinusoidal(length: int, d_model: int) -> np.ndarray:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i / d)); (length, d).
+
+    An odd d_model ends with a sine.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
+    """
+    table = np.zeros((length, d_model))
+    for position in range(length):
+        for column in range(d_model):
+            i = column // 2
+            angle = position / 10000 ** (2 * i / d_model)
+            table[position, column] = math.sin(angle) if column % 2 == 0 else math.cos(angle)
+    return table
+
+
+def bahdanau_decode(
+    memory,
+    first_backward,
+    targets,
+    W_s,
+    b_s,
+    W_q,
+    W_k,
+    b,
+    v,
+    cell: Step,
+    mask: Sequence[bool] | None = None,
+    initial_cell=None,
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """c_{t-1} = attend(s_{t-1}); s_t = cell([x'_t ; c_{t-1}], s_{t-1}) for t = 1..n; one example.
+
+    s_0 = tanh(W_s h_1_backward + b_s); the score is additive(s_{t-1}, h_j).
+
+    Args:
+        memory: (m, d_h) encoder states: keys and values.
+        first_backward: h_1 of the backward net, for s_0.
+        targets: (n, d_x) embeddings x'_1 (the start token), x'_2, ...
+        W_s, b_s: of s_0; b_s may be None.
+        W_q, W_k, b, v: of `additive`; b may be None.
+        cell: input [x' ; c] and state to the next state.
+        mask: (m,) bool over the source, or None.
+        initial_cell: None, or the c_0 of an LSTM cell: the state is then the tuple (s, cell).
+
+    Returns:
+        One (s_t, c_{t-1}, weights (m,)) per target; the weights are those that made c_{t-1}.
+
+    Source: SYSTEMS B1, B4; Bahdanau et al. 2015, arXiv:1409.0473, A.1.2 and A.2.2.
+    """
+    memory = _array(memory)
+    s = np.tanh(_affine(W_s, first_backward, b_s))
+    state: State = s if initial_cell is None else (s, _array(initial_cell))
+    row_mask = None if mask is None else [list(mask)]
+    steps = []
+    for x in _array(targets):
+        context, weights = attend(
+            [_hidden(state)], memory, memory, row_mask, lambda q, k: additive(q, k, W_q, W_k, b, v)
+        )
+        state = cell(np.concatenate([x, context[0]]), state)
+        steps.append((_hidden(state), context[0], weights[0]))
+    return steps
+
+
+# --- losses, search, alignment
+
+
+def log_softmax(logits) -> np.ndarray:
+    """log p_i = x_i - log sum_j exp(x_j), for one vector."""
+    logits = _array(logits)
+    highest = float(max(logits))
+    log_sum = highest + math.log(math.fsum(math.exp(x - highest) for x in logits))
+    return np.array([x - log_sum for x in logits])
+
+
+def cross_entropy_smoothed(logits, target: int, smoothing: float = 0.0) -> float:
+    """(1 - eps) (-log p_target) + eps * (1 / V) sum_i -log p_i, for one position.
+
+    Source: Szegedy et al. 2016, arXiv:1512.00567, section 7 (the uniform prior includes the target);
+    torch.nn.functional.cross_entropy(label_smoothing=eps).
+    """
+    log_p = log_softmax(logits)
+    uniform = math.fsum(-x for x in log_p) / len(log_p)
+    return float((1.0 - smoothing) * -log_p[target] + smoothing * uniform)
+
+
+def exhaustive_search(
+    next_log_probs: Callable[[tuple[int, ...]], np.ndarray],
+    eos: int,
+    max_length: int,
+    min_length: int = 0,
+    length_penalty: float = 0.0,
+) -> list[tuple[float, tuple[int, ...]]]:
+    """Every finished sequence with score = log p / length ** length_penalty, best first.
+
+    A sequence is finished when it ends with eos, or has max_length tokens without one. Length counts eos, so
+    a sequence never has more than max_length tokens. eos is forbidden while fewer than min_length tokens
+    stand before it; forbidding does not renormalise the other probabilities. Impossible sequences (log p =
+    -inf) are left out. Equal scores are sorted by their tokens. Exponential: V ** max_length sequences.
+
+    Source: the definition of the search problem; a plain power of the length, not the
+    ((5 + n) / 6) ** alpha of Wu et al. 2016.
+    """
+    if max_length < 1:
+        raise ValueError(f"max_length is {max_length}, expected at least 1")
+    finished = []
+
+    def extend(prefix: tuple[int, ...], log_p: float) -> None:
+        if len(prefix) == max_length or (prefix and prefix[-1] == eos):
+            finished.append((log_p / len(prefix) ** length_penalty, prefix))
+            return
+        log_probs = _array(next_log_probs(prefix))
+        for token in range(len(log_probs)):
+            if token == eos and len(prefix) < min_length:
+                continue
+            if log_probs[token] == -math.inf:
+                continue
+            extend((*prefix, token), log_p + float(log_probs[token]))
+
+    extend((), 0.0)
+    return sorted(finished, key=lambda item: (-item[0], item[1]))
+
+
+def alignment_error_rate(sure: Collection, possible: Collection, predicted: Collection) -> float:
+    """AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), links as (source, target) pairs.
+
+    By definition S is a subset of P; gold files often list only the other links as possible, so P is taken as
+    possible | sure. Nothing sure and nothing predicted has no error rate: ValueError. A corpus is scored by
+    pooling its links, e.g. (sentence, source, target), not by averaging.
+
+    Source: Och & Ney 2003, A Systematic Comparison of Various Statistical Alignment Models.
+    """
+    S, A = set(sure), set(predicted)
+    P = set(possible) | S
+    if not A and not S:
+        raise ValueError("no sure and no predicted links: the alignment error rate is undefined")
+    return 1.0 - (len(A & S) + len(A & P)) / (len(A) + len(S))

@@ -1,0 +1,365 @@
+"""Drawings say what the map says: every number, on the right axes, in files that any reader accepts."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from heed.observe import palette
+from heed.observe.draw_html import look_to_html
+from heed.observe.draw_svg import map_to_svg
+from heed.observe.draw_text import look_to_text, map_to_text
+from heed.observe.frames import DecoderFrame, EncoderFrame, Look
+from heed.observe.html_map import CELLS_IN_A_TABLE
+from heed.observe.labels import visible
+from heed.observe.maps import Axis, Map
+from heed.observe.spans import best_spans, key_units, links
+from heed.observe.to_json import look_to_json
+
+SVG = "{http://www.w3.org/2000/svg}"
+NASTY = ("<b>", "&amp;", "\"'", "\x00\x1b[31m", "\n", " ", "", "\ud800", "\ufffe", "\u202e", "\u0645", "\U0001f600")
+VOID = {"meta", "input", "link", "br", "img"}
+
+
+def make_map(query, key, *, kind="character", seed=0, mask=None, weights=None):
+    scores = torch.randn(len(query), len(key), generator=torch.Generator().manual_seed(seed)) * 3
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(-1) if weights is None else torch.tensor(weights)
+    axes = Axis("target", kind, tuple(query)), Axis("source", kind, tuple(key))
+    return Map("cross", 0, None, *axes, weights, scores, mask, "How to read it.")
+
+
+def make_look(map, *, frames=True):
+    encoder = tuple(
+        EncoderFrame(i, token, {"forward": torch.linspace(-1, 1, 5)}, {"forward update": 0.25})
+        for i, token in enumerate(map.key.labels)
+    )
+    decoder = tuple(
+        DecoderFrame(
+            i, map.query.labels[:i], token, torch.full((3,), 0.5), map.scores[i], map.weights[i],
+            torch.arange(4.0), ((token, 0.9), ("x", 0.08), ("y", 0.01)),
+        )
+        for i, token in enumerate(map.query.labels)
+    )  # fmt: skip
+    texts = "".join(map.key.labels), "".join(map.query.labels)
+    return Look("a model", *texts, (map,), encoder if frames else (), decoder if frames else (), ("a note",))
+
+
+DATE = make_map("1998-05", "s\u00e1bado, 9 de mayo de 1998")
+CAUSAL = make_map("abc", "abc", mask=torch.ones(3, 3).tril().bool())
+
+
+class Page(HTMLParser):
+    """Reads a page, insisting that every element that is opened is closed in order."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.text = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, (tag, self.open)
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.text.append((self.open[-1] if self.open else "", data))
+
+    def cells(self):
+        return [a for tag, a in self.elements if tag == "td" and "aria-label" in a]
+
+
+# text
+
+
+@pytest.mark.parametrize("color", [False, True])
+@pytest.mark.parametrize("width", [60, 100, 400])
+def test_cells_stand_under_their_labels(width, color):
+    text = re.sub(r"\x1b\[[0-9;]*m", "", map_to_text(DATE, width=width, color=color))
+    lines = text.split("\n\n")[1].split("\n")
+    assert all(len(line) <= width for line in lines)
+    header, rows = lines[0], lines[1:]
+    labels = [visible(label) for label in DATE.key.labels]
+    assert len(rows) == len(DATE.query)
+    if width == 400:
+        ends = [match.end() for match in re.finditer(r"\S+", header)]
+        for line, weights in zip(rows, DATE.weights.tolist(), strict=True):
+            numbers = [(match.end(), match[0][-4:]) for match in re.finditer(r"\S+", line[1:])]
+            assert [text for _, text in numbers] == [f"{weight:.2f}" for weight in weights]
+            # Coloured cells have a blank after the number as well, so that the number is in their middle.
+            assert [end + 1 for end, _ in numbers] == ends
+    else:
+        assert header[2:] == "".join(labels)
+        assert {line[0] for line in rows} <= set(DATE.query.labels)
+        assert len({line.index("   ", 2 + len(labels)) for line in rows}) == 1
+
+
+def test_plain_text_has_no_escape_codes_and_coloured_text_resets_each():
+    assert "\x1b" not in look_to_text(make_look(make_map(NASTY, NASTY)), steps=True)
+    colored = map_to_text(DATE, color=True)
+    assert colored.count("\x1b[0m") == colored.count("\x1b[48;2;")
+
+
+def test_shades_follow_the_weights():
+    map = make_map("a", "bcdefghijkl", weights=[[0.0, 0.04, 0.06, 0.24, 0.26, 0.49, 0.51, 0.74, 0.76, 1.0, 0.0]])
+    row = map_to_text(map, width=40).split("\n\n")[1].split("\n")[1]
+    assert row[2:13] == "··░░▒▒▓▓██·"
+
+
+def test_a_compact_row_ends_with_its_best_span():
+    weights = [[0.0] * len(DATE.key) for _ in DATE.query.labels]
+    for row in weights:
+        row[3], row[-4], row[-3] = 0.4, 0.35, 0.25
+    row = map_to_text(make_map(DATE.query.labels, DATE.key.labels, weights=weights)).split("\n\n")[1].split("\n")[1]
+    # 0.35 + 0.25 on the digits outweigh the single best letter.
+    assert row.endswith("0.60 1998")
+
+
+def test_wide_maps_are_wrapped_in_blocks():
+    key = [str(i % 10) for i in range(100)]
+    lines = map_to_text(make_map("ab", key), width=60).split("\n\n")
+    blocks = [block.split("\n") for block in lines[1:-1]]
+    assert len(blocks) == 3
+    assert "".join(block[0][2:] for block in blocks) == "".join(key)
+    assert all(len(line) <= 60 for block in blocks for line in block)
+
+
+@pytest.mark.parametrize("labels", ["\u0645\u0627\u064a\u0648", "5\u6708", "e\u0301", "\u0661\u0662", "\U0001f600x"])
+def test_labels_that_cannot_line_up_become_a_list(labels):
+    weights = [[0.75] + [0.25 / (len(labels) - 1)] * (len(labels) - 1)] * 2
+    map = make_map("12", labels, weights=weights)
+    text = map_to_text(map)
+    assert "share" in text and "->" in text
+    assert "█" not in text and "▓" not in text
+    (link,) = links(map)
+    line = next(line for line in text.split("\n") if "12" in line)
+    assert line.startswith(f" {link.span.share:.2f} ")
+    assert labels[link.span.start : link.span.stop] in line
+
+
+@pytest.mark.parametrize("width", [40, 400])
+def test_masked_differs_from_zero(width):
+    mask = torch.tensor([[True, True, False] * 4])
+    weights = [[0.25, 0.0, 0.0] * 4]
+    masked, zero = (
+        map_to_text(make_map("a", "abcdefghijkl", mask=m, weights=weights), width=width) for m in (mask, None)
+    )
+    row, other = (text.split("\n\n")[1].split("\n")[1] for text in (masked, zero))
+    assert row.count("/") == (4 if width == 40 else 16)
+    assert "/" not in other
+    assert "masked" in masked and "masked" not in zero
+
+
+def test_every_text_names_its_axes():
+    for text in (map_to_text(DATE), map_to_svg(DATE), look_to_html(make_look(DATE))):
+        assert "rows: target characters, columns: source characters" in text
+
+
+def test_steps_show_every_number_of_a_frame():
+    text = look_to_text(make_look(DATE), steps=True)
+    assert text.count("encoder step") == len(DATE.key)
+    last = text.split("\n\n")[-1]
+    for tensor in (DATE.scores[-1], DATE.weights[-1]):
+        assert all(f"{value:.3f}" in last for value in tensor.tolist())
+    assert "so far     1998-0" in last and "writes 5" in last and "5 0.900" in last
+
+
+def test_maps_without_rows_or_columns_are_said_to_be_empty():
+    empty = Map("cross", 0, None, Axis("target", "word", ()), Axis("source", "word", ("a",)), torch.zeros(0, 1))
+    assert "empty" in map_to_text(empty)
+    ElementTree.fromstring(map_to_svg(empty))
+    Page(look_to_html(Look("t", "a", "", (empty,), (), ()), steps=True))
+
+
+# spans
+
+
+def test_character_keys_are_joined_to_fields():
+    axis = Axis("source", "character", (*"9 de mayo", "<eos>"))
+    assert ["".join(axis.labels[a:b]) for a, b in key_units(axis)] == ["9", " ", "de", " ", "mayo", "<eos>"]
+    assert key_units(Axis("source", "word", ("a", "b"))) == [(0, 1), (1, 2)]
+
+
+def test_a_row_that_looks_at_nothing_has_no_span():
+    map = make_map("ab", "cd", weights=[[0.0, 0.0], [0.0, 1.0]])
+    assert best_spans(map)[0] is None
+    assert [link.span is None for link in links(map)] == [True, False]
+
+
+# svg
+
+
+@pytest.mark.parametrize("cell", [12, 30])
+@pytest.mark.parametrize("map", [DATE, CAUSAL, make_map(NASTY, NASTY, kind="word")])
+def test_svg_holds_each_weight_once(map, cell):
+    root = ElementTree.fromstring(map_to_svg(map, cell=cell))
+    cells = [element for element in root.iter(f"{SVG}rect") if element.get("class") == "cell"]
+    assert len(cells) == map.weights.numel()
+    masked = [False] * len(cells) if map.mask is None else (~map.mask).flatten().tolist()
+    said = [
+        "masked" if hidden else f"{w:.3f}" for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
+    ]
+    assert [element.find(f"{SVG}title").text.split()[-1] for element in cells] == said
+    assert [element.get("fill").startswith("url") for element in cells] == masked
+    numbers = [element.text for element in root.iter(f"{SVG}text") if element.get("class") == "number"]
+    weights = map.weights.flatten().tolist()
+    shown = [f"{weight:.2f}" for weight, hidden in zip(weights, masked, strict=True) if not hidden]
+    assert numbers == (shown if cell >= 28 else [])
+
+
+def test_svg_cells_get_darker_with_weight():
+    values = [i / 50 for i in range(51)]
+    light = [palette.contrast(palette.shade(value), "#ffffff") for value in values]
+    dark = [palette.contrast(palette.shade(value, palette.DARK), "#000000") for value in values]
+    assert light == sorted(light) and len(set(light)) == len(light)
+    assert dark == sorted(dark)
+
+
+def test_text_over_any_colour_can_be_read():
+    for ramp in (palette.LIGHT, palette.DARK):
+        for i in range(101):
+            background = palette.shade(i / 100, ramp)
+            assert palette.contrast(background, palette.ink(background)) >= 4.5
+    # The quiet ink of numbers near zero: of figures, and of the page in both schemes.
+    style = look_to_html(Look("t", "", "", (), (), ()))
+    quiet = re.findall(r"--quiet: (#[0-9a-f]{6})", style)
+    for color, ramp in zip(quiet, (palette.LIGHT, palette.DARK), strict=True):
+        assert all(palette.contrast(color, palette.shade(weight, ramp)) >= 4.5 for weight in (0.0, 0.025))
+
+
+# html
+
+
+@pytest.mark.parametrize("map", [DATE, CAUSAL, make_map(NASTY, NASTY, kind="word")])
+def test_html_table_holds_each_weight(map):
+    page = Page(look_to_html(make_look(map), steps=True))
+    cells = page.cells()
+    masked = [False] * len(cells) if map.mask is None else (~map.mask).flatten().tolist()
+    said = [
+        "masked" if hidden else f"{w:.3f}" for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
+    ]
+    assert [cell["aria-label"].split()[-1] for cell in cells] == said
+    assert cells[1]["aria-label"].startswith(
+        f"query {visible(map.query.labels[0])} -> key {visible(map.key.labels[1])}"
+    )
+    assert [cell["tabindex"] for cell in cells].count("0") == 1
+    (data,) = [json.loads(text) for tag, text in page.text if tag == "script" and text.startswith('{"query"')]
+    expected = [
+        -1 if hidden else round(w * 1000) for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
+    ]
+    assert [weight for row in data["weights"] for weight in row] == expected
+
+
+def test_html_refers_to_nothing_outside():
+    look = make_look(DATE)
+    text = look_to_html(look, steps=True)
+    assert not re.search(r"https?:|//\w+\.\w|@import|url\(", text.replace('xmlns="http://www.w3.org/2000/svg"', ""))
+    page = Page(text)
+    assert not [a for _, a in page.elements if {"src", "href"} & set(a)]
+    without = look_to_html(Look("t", "", "", (), (), ()))
+    assert len(without.encode()) < 150_000
+
+
+def test_html_escapes_what_users_wrote():
+    map = make_map(("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"), NASTY, kind="word")
+    text = look_to_html(make_look(map), steps=True)
+    page = Page(text)
+    assert [tag for tag, _ in page.elements].count("script") == 2
+    assert "img" not in {tag for tag, _ in page.elements}
+    assert "\x00" not in text and "\x1b" not in text
+    text.encode("utf-8")
+
+
+def test_html_has_one_frame_per_step():
+    page = Page(look_to_html(make_look(DATE), steps=True))
+    steps = [a["data-step"] for tag, a in page.elements if tag == "article"]
+    assert steps == [str(i + 1) for i in range(len(DATE.key) + len(DATE.query))]
+    assert "article" not in {tag for tag, _ in Page(look_to_html(make_look(DATE))).elements}
+
+
+def test_a_large_map_is_drawn_by_the_script():
+    n = math.isqrt(CELLS_IN_A_TABLE) + 1
+    map = make_map(["q"] * n, ["k"] * n, kind="token")
+    page = Page(look_to_html(make_look(map, frames=False)))
+    assert not page.cells()
+    assert "canvas" in {tag for tag, _ in page.elements}
+
+
+def test_bars_grow_with_the_values():
+    page = Page(look_to_html(make_look(CAUSAL), steps=True))
+    widths = [a["style"] for tag, a in page.elements if tag == "i" and "style" in a]
+    assert widths[-3:] == ["width:90.0%", "width:8.0%", "width:1.0%"]
+
+
+# json
+
+
+@pytest.mark.parametrize("map", [DATE, CAUSAL, make_map(NASTY, NASTY, kind="word")])
+def test_json_reads_back_as_the_look(map):
+    look = make_look(map)
+    text = look_to_json(look)
+    text.encode("utf-8")
+    read = json.loads(text)
+    (drawn,) = read["maps"]
+    assert torch.allclose(torch.tensor(drawn["weights"]), map.weights, atol=1e-6)
+    for axis, expected in ((drawn["query"], map.query), (drawn["key"], map.key)):
+        assert Axis(axis["name"], axis["kind"], tuple(axis["labels"])) == expected
+    scores = [[-math.inf if score is None else score for score in row] for row in drawn["scores"]]
+    torch.testing.assert_close(torch.tensor(scores), map.scores, atol=1e-5, rtol=0)
+    assert drawn["mask"] == (None if map.mask is None else map.mask.tolist())
+    assert (read["source"], read["target"], read["notes"]) == (look.source, look.target, ["a note"])
+    assert [frame["token"] for frame in read["encoder"]] == list(map.key.labels)
+    assert [tuple(frame["so_far"]) for frame in read["decoder"]] == [frame.so_far for frame in look.decoder]
+    torch.testing.assert_close(torch.tensor(read["decoder"][0]["weights"]), map.weights[0], atol=1e-6, rtol=0)
+
+
+# all
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda look: look_to_text(look, steps=True, color=True),
+        lambda look: map_to_svg(look.maps[0]),
+        lambda look: look_to_html(look, steps=True),
+        look_to_json,
+    ],
+)
+def test_equal_looks_give_equal_bytes_and_stay_as_they_were(draw):
+    first, second = make_look(DATE), make_look(make_map(DATE.query.labels, DATE.key.labels))
+    before = first.maps[0].weights.clone()
+    assert draw(first) == draw(second) == draw(first)
+    assert torch.equal(first.maps[0].weights, before)
+
+
+def test_weights_with_gradients_and_half_precision_are_drawn():
+    map = make_map("ab", "cd", weights=[[0.5, 0.5], [0.25, 0.75]])
+    weights = map.weights.bfloat16().requires_grad_()
+    half = Map("cross", 0, None, map.query, map.key, weights)
+    assert "0.75" in map_to_text(half) and "0.750" in map_to_svg(half)
+    Page(look_to_html(Look("t", "cd", "ab", (half,), (), ())))
+
+
+def test_drawing_imports_nothing_heavy():
+    code = (
+        "import sys, heed.observe.draw_html, heed.observe.draw_svg, heed.observe.draw_text, heed.observe.to_json;"
+        "print(*sorted({'matplotlib', 'datasets', 'pydantic', 'rich', 'accelerate'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
