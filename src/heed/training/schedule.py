@@ -1,0 +1,31 @@
+"""Courses of the learning rate, as a factor on the largest one."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["rate_factor"]
+
+
+def rate_factor(schedule: str, step: int, warmup: int, total: int | None) -> float:
+    """The factor for one update.
+
+    - all: rises linearly from 0 over `warmup` updates;
+    - constant: then 1;
+    - inverse_sqrt: then sqrt(warmup / step) (Vaswani et al. 2017, section 5.3, up to the largest rate);
+    - cosine: then half a cosine from 1 to 0 at `total` (Loshchilov and Hutter 2017, arXiv:1608.03983, no restarts).
+
+    Args:
+        schedule: "constant", "inverse_sqrt" or "cosine".
+        step: Number of the update, from 1.
+        warmup: Updates of the warm-up.
+        total: Updates of the run; None while it is not yet known (the speed is being measured): as constant.
+    """
+    if step <= warmup:
+        return step / warmup
+    if schedule == "inverse_sqrt":
+        return math.sqrt(max(1, warmup) / step)
+    if schedule == "cosine" and total is not None:
+        progress = (step - warmup) / max(1, total - warmup)
+        return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+    return 1.0
