@@ -1,1 +1,41 @@
-"""heed"""
+"""heed: train, compare, run and look inside attention models on your own data.
+
+run = heed.train("translation", data="dates", minutes=2)
+run.predict("9 de mayo de 1998").text
+run.look("9 de mayo de 1998")
+with heed.trace(run.model) as seen: ...
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heed.attention import attend
+    from heed.errors import HeedError
+    from heed.observe.trace import edit, trace
+    from heed.run import Run, load, train
+
+__all__ = ["HeedError", "Run", "attend", "edit", "load", "trace", "train"]
+
+# torch takes a second or more to import, so a name is fetched when it is first used.
+_HOMES = {
+    "HeedError": "heed.errors",
+    "Run": "heed.run",
+    "attend": "heed.attention",
+    "edit": "heed.observe.trace",
+    "load": "heed.run",
+    "trace": "heed.observe.trace",
+    "train": "heed.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'heed' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,1 +1,6 @@
-"""heed under python -m."""
+"""`python -m heed` is `heed`."""
+
+from heed.cli import main
+
+if __name__ == "__main__":
+    main()

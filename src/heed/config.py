@@ -278,7 +278,7 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
             if not isinstance(place, dict):
                 raise ConfigError(f"'{word}': '{section}' is not a section")
         place[key] = yaml.safe_load(text)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def write_config(config: RunConfig, path: Path) -> None:

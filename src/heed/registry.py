@@ -1,4 +1,7 @@
-"""Models by name: the file name is the registry. `bahdanau` is `heed/models/bahdanau.py`, and nothing else is loaded."""
+"""Models by name: the file name is the registry.
+
+`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded.
+"""
 
 from __future__ import annotations
 

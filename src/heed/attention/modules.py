@@ -47,6 +47,10 @@ class Attends(nn.Module):
     ) -> Float[Tensor, "rows heads query d_value"]:
         dropout = self.dropout if self.training else 0.0
         weights = None
+        per_query = causal or (keys.mask is not None and keys.mask.dim() == 3)
+        if rows is not None and per_query and not rows.is_identity:
+            # Grouped rows share one query axis, along which such a mask has no meaning: each row gets its own keys.
+            keys, rows = keys.select(rows.source_of), None
         if watch.slot is not None and (edits := watch.slot.edits(self)):
             context, weights = self._edited(projected, keys, causal, rows, offset, edits)
         else:

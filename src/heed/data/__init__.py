@@ -1,1 +1,1 @@
-"""data"""
+"""Data: readers, generators, tokenizers, batches. Never sees a model."""

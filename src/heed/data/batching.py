@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -61,11 +61,14 @@ class PairBatch:
         """The batch on another device."""
         if device == self.source.device:
             return self
-        moved = (
-            t.to(device, non_blocking=True)
-            for t in (self.source, self.source_mask, self.target, self.labels, self.target_mask)
+        return replace(
+            self,
+            source=self.source.to(device),
+            source_mask=self.source_mask.to(device),
+            target=self.target.to(device),
+            labels=self.labels.to(device),
+            target_mask=self.target_mask.to(device),
         )
-        return PairBatch(self.indices, *moved, self.num_targets)
 
 
 def pool_batches(order: Sequence[int], costs: Sequence[tuple[int, int]], batch_tokens: int) -> list[list[int]]:

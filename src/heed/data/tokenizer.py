@@ -36,14 +36,14 @@ class TextTokenizer:
         characters = sorted(set().union(*texts))
         vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *characters])}
         tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN]))
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?s)."), behavior="isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
         tokenizer.decoder = decoders.Fuse()
         return cls(tokenizer)
 
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special ones included."""
-        return self._tokenizer.get_vocab_size()  # type: ignore[no-any-return]
+        return self._tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> Encoded:
         """One text to tokens, without start and end."""
@@ -56,7 +56,7 @@ class TextTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Tokens back to text; special tokens are left out."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=True)  # type: ignore[no-any-return]
+        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def token(self, token: int) -> str:
         """The text of one token."""

@@ -1,1 +1,1 @@
-"""evaluation"""
+"""Scores, intervals, reports: pure functions on outputs and references."""

@@ -1,1 +1,1 @@
-"""observe"""
+"""Looking inside: traces, maps, gates, edits, drawing. Imported by nothing above it."""

@@ -1,1 +1,1 @@
-"""tasks"""
+"""Tasks: the one place where data, model, loss and metric meet."""

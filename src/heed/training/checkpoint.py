@@ -168,8 +168,8 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Opt
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.optimizer.items():
-        index, _, key = name.partition(".")
-        states.setdefault(int(index), {})[key] = tensor
+        number, _, key = name.partition(".")
+        states.setdefault(int(number), {})[key] = tensor
     for index, state in states.items():
         parameter = parameters[index]
         optimizer.state[parameter] = {

@@ -38,7 +38,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """ "bf16" or "float32"; auto is bf16 on a GPU that supports it."""
+    """Name the precision, bf16 or float32; auto is bf16 on a GPU that supports it."""
     if name != "auto":
         return name
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"

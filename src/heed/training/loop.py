@@ -96,6 +96,7 @@ class TrainResult:
     """How a run ended.
 
     Attributes:
+        folder: The run folder.
         finished: False where it was interrupted and can be resumed.
         reason: Why it ended, for people.
         progress: Where it stands.
@@ -105,6 +106,7 @@ class TrainResult:
         padding_share: Mean share of padding in the batches.
     """
 
+    folder: Path
     finished: bool
     reason: str
     progress: Progress
@@ -126,6 +128,7 @@ class Trainer:
         folder: Path,
         reporter: Reporter,
         on_validation: Callable[[Trainer, dict[str, float]], None] | None = None,
+        began: float | None = None,
     ) -> None:
         """Prepare; `run` trains.
 
@@ -137,6 +140,7 @@ class Trainer:
             folder: The run folder; `checkpoints/` and `metrics.jsonl` go there.
             reporter: Told what happens.
             on_validation: Called after each validation, the model being in evaluation mode.
+            began: `time.perf_counter()` when the budget began to run; now by default.
         """
         self.device = choose_device(config.device)
         self.precision = choose_precision(config.precision, self.device)
@@ -152,7 +156,7 @@ class Trainer:
         self.validation: dict[str, float] = {}
         self._metrics = folder / "metrics.jsonl"
         self._stop = threading.Event()
-        self._started = 0.0
+        self._started = time.perf_counter() if began is None else began
         self._training_seconds = 0.0
         self._tokens = 0
         self._padding: list[float] = []
@@ -178,7 +182,7 @@ class Trainer:
             f"device {self.device}, {self.precision}, {self.progress.threads} "
             f"thread{'s' if self.progress.threads > 1 else ''}"
         )
-        self._started = time.perf_counter() - self.progress.seconds
+        self._started -= self.progress.seconds
         with self._interruptible():
             reason = self._train()
         self.progress.seconds = time.perf_counter() - self._started
@@ -196,7 +200,7 @@ class Trainer:
             if self._stop.is_set():
                 return "interrupted"
             due = p.validate_every is not None and p.step % p.validate_every == 0
-            if p.total_steps is None and self._elapsed() >= min(_PROBE_SECONDS, 0.2 * self._budget()):
+            if p.total_steps is None and self._training_seconds >= min(_PROBE_SECONDS, 0.1 * self._budget()):
                 self._validate()
                 self._plan()
             elif due or p.step == p.total_steps:
@@ -245,14 +249,14 @@ class Trainer:
         self.reporter.update(self._line(total / count))
 
     def _backward(self, batches: list[Batch], count: int) -> float:
-        """Gradient of the sum of losses / number of target tokens, over all batches of the update as if they were one."""
+        """Gradient of (sum of losses / target tokens), over all batches of the update as if they were one."""
         total = 0.0
         try:
             for batch in batches:
                 moved = batch.to(self.device)
                 with autocast(self.precision, self.device):
                     loss = self.task.loss(self.model, moved, self.config.label_smoothing)
-                (loss / count).backward()  # type: ignore[no-untyped-call]
+                (loss / count).backward()
                 total += loss.item()
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
@@ -380,7 +384,7 @@ class Trainer:
             state = torch.get_rng_state()
 
             def run() -> None:
-                self.task.loss(self.model, batch, 0.0).backward()  # type: ignore[no-untyped-call]
+                self.task.loss(self.model, batch, 0.0).backward()
                 self.optimizer.zero_grad(set_to_none=True)
 
             self.model.train()
@@ -409,7 +413,9 @@ class Trainer:
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
         padding = sum(self._padding) / max(1, len(self._padding))
         rate = self._tokens / max(1e-9, self._training_seconds)
-        return TrainResult(finished, reason, self.progress, self.validation, kept, rate, padding)
+        return TrainResult(
+            self.checkpoints.parent, finished, reason, self.progress, self.validation, kept, rate, padding
+        )
 
 
 class _Interrupts:

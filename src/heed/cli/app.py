@@ -1,0 +1,165 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heed.errors import ConfigError
+
+app = typer.Typer(
+    name="heed",
+    help="Train, compare, run and look inside attention models on your own data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.")]
+
+
+class Form(StrEnum):
+    """How a look is written."""
+
+    text = "text"
+    html = "html"
+    svg = "svg"
+    json = "json"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"heed {version('heed-attention')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _heed(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    minutes: Annotated[float, typer.Option(help="Time for training and scoring.", min=0.1)] = 2.0,
+    seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/dates-bahdanau-N by default.")] = None,
+) -> None:
+    """First contact: train on dates in many languages, and see where the model looks."""
+    from heed.cli.demo import run_demo
+
+    run_demo(minutes, seed, out)
+
+
+@app.command()
+def train(
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file; with --resume also a run folder.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Fields to change.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
+    size: Annotated[str | None, typer.Option(help="auto, tiny, small or base (the paper's).")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time budget, scoring included.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+) -> None:
+    """Train a model as a configuration says."""
+    from heed.cli.train import run_train
+
+    given = {
+        "model.name": model,
+        "model.size": size,
+        "training.minutes": minutes,
+        "training.seed": seed,
+        "training.device": device,
+    }
+    words = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+    run_train(config, [*(overrides or []), *words], out, resume)
+
+
+@app.command()
+def predict(
+    run: RunArgument,
+    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; else --input or stdin.")] = None,
+    input: Annotated[Path | None, typer.Option("--input", "-i", help="A file, one text a line.")] = None,
+    nbest: Annotated[int, typer.Option(help="Candidates per text, best first, by beam search.", min=1)] = 1,
+    beam: Annotated[int | None, typer.Option(help="Beam size; the run's by default.", min=1)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line: text, score, tokens.")] = False,
+) -> None:
+    """Write the output for each line of input; without text on a terminal, ask for it."""
+    from heed.cli.predict import run_predict
+
+    run_predict(run, text or [], input, nbest, beam, as_json)
+
+
+@app.command()
+def evaluate(
+    run: RunArgument,
+    split: Annotated[str | None, typer.Option(help="test, unseen or valid; by default every test set.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
+) -> None:
+    """Score a run on the test sets of its data."""
+    from heed.cli.evaluate import run_evaluate
+
+    run_evaluate(run, split, as_json)
+
+
+@app.command()
+def look(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
+    target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="One frame per token read and per token written.")] = False,
+    form: Annotated[Form, typer.Option("--as", help="How to write it.")] = Form.text,
+    out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    beam: Annotated[int | None, typer.Option(help="Beam size; the run's by default.", min=1)] = None,
+) -> None:
+    """See where a model looked while it wrote."""
+    from heed.cli.look import run_look
+
+    run_look(run, text, target, steps, form.value, out, open_it, beam)
+
+
+@app.command()
+def models(
+    scores: Annotated[bool, typer.Option("--scores", help="List the attention scores instead.")] = False,
+) -> None:
+    """List the models, their fields and their sizes."""
+    from heed.cli.models import list_models_text, list_scores_text
+
+    print(list_scores_text() if scores else list_models_text())
+
+
+def read_lines(path: Path | None) -> list[str]:
+    """Lines of a file or of stdin, without their line ends; nothing else is stripped.
+
+    Raises:
+        ConfigError: The file is missing or is not UTF-8; the message names file, line and byte.
+    """
+    try:
+        data = sys.stdin.buffer.read() if path is None else path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
+    lines = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            where = "stdin" if path is None else f"'{path}'"
+            raise ConfigError(f"{where} line {number}: byte 0x{byte:02x} at {error.start + 1} is not UTF-8") from None
+    return lines

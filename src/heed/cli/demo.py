@@ -1,0 +1,101 @@
+"""`heed demo`: dates in many languages to ISO, trained and looked at within a few minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from heed.cli.predict import ask
+from heed.cli.terminal import interactive, use_color, width
+from heed.config import DatesData, RunConfig, TrainingConfig
+from heed.data.dates import LANGUAGES
+from heed.data.examples import Pair
+from heed.evaluation.metrics import Interval, bootstrap
+from heed.observe.edits import Uniform
+from heed.observe.trace import edit
+from heed.run import Run, train_config
+from heed.training.progress import TerminalReporter
+
+__all__ = ["run_demo"]
+
+_EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
+
+
+def run_demo(minutes: float, seed: int, out: Path | None) -> None:
+    """Train, show a map within seconds, and tell what came of it."""
+    print(
+        f"heed learns to read dates as people write them in {len(LANGUAGES)} languages and to write them as "
+        f"YYYY-MM-DD.\nNothing tells it which part of the text is the year, the month or the day. "
+        f"This takes about {minutes:g} minutes.\n",
+        flush=True,
+    )
+    config = RunConfig(data=DatesData(), training=TrainingConfig(minutes=minutes, seed=seed))
+    shown = False
+
+    def early_map(run: Run, scores: dict[str, float], seconds: float) -> None:
+        nonlocal shown
+        if shown:
+            return
+        shown = True
+        print(
+            f"\nAfter {seconds:.0f} s (set-up included), {scores['exact_match']:.0%} of held-out dates are exactly right, "
+            f"{scores['token_accuracy']:.0%} of the characters.\n"
+            f"Where it looks now if it is made to write {_ANSWER} (in the end it should be at the right field):\n"
+        )
+        print(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()), "\n", flush=True)
+
+    run, result = train_config(config, out, TerminalReporter(), on_validation=early_map)
+    if run is None:
+        print(f"\nStopped and saved. Go on with:  heed train {result.folder} --resume")
+        raise SystemExit(130)
+    _tell(run)
+    if interactive():
+        print("\nTry one of your own, in any of these languages:", ", ".join(LANGUAGES))
+        ask(run)
+    print(
+        f"\nThe run lies in {run.folder}. Next:\n"
+        f"  heed look {run.folder} '{_EXAMPLE}' --steps\n"
+        f"  heed look {run.folder} '{_EXAMPLE}' --open\n"
+        f"  heed predict {run.folder} '3 mars 2024'\n"
+        f"  heed evaluate {run.folder}\n"
+        f"  heed train CONFIG.yaml        (configurations to start from: examples/)"
+    )
+
+
+def _tell(run: Run) -> None:
+    scores = run.report["scores"]
+    test, unseen = scores["test"], scores.get("unseen")
+    print(f"\nExactly right on {test['examples']} held-out dates: {_interval(test['exact_match'])}")
+    if unseen is not None:
+        languages = ", ".join(sorted({p.origin.split(":")[1] for p in run.task.splits.pairs["unseen"]}))
+        print(f"In languages it never saw ({languages}): {_interval(unseen['exact_match'])}")
+    print(
+        f"Characters of year, month and day for which it looked outside the text that says them: "
+        f"{_interval(test['alignment_error'])}"
+    )
+    pairs = run.task.splits.pairs["test"]
+    outputs = run.predict([pair.source for pair in pairs])
+    right = [pair for pair, out in zip(pairs, outputs, strict=True) if pair.target == out.text]
+    if right:
+        example = max(right, key=lambda pair: (pair.origin.endswith("full"), pair.origin.split(":")[1] == "es"))
+        print("\nA held-out date that it reads right:\n")
+        print(run.look(example.source).text(width(), use_color()))
+    with edit(run.model, Uniform("cross")):
+        uniform = run.predict([pair.source for pair in pairs])
+    kept = [float(pair.target == out.text) for pair, out in zip(pairs, uniform, strict=True)]
+    share = bootstrap(kept, [1.0] * len(kept))
+    print(f"\nForced to look everywhere alike (uniform attention), it gets {share} right.")
+    misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
+    if misses:
+        worst, out = max(misses, key=lambda miss: miss[1].log_prob)
+        print(f"\nIts worst miss, the wrong answer it is surest of ({len(misses)} wrong in all):")
+        print(_miss(worst, out.text))
+    else:
+        print("\nIt missed none of the held-out dates.")
+
+
+def _miss(pair: Pair, written: str) -> str:
+    return f"  {pair.source}  ({pair.origin})\n  is {pair.target}, it wrote {written}"
+
+
+def _interval(values: dict[str, float]) -> Interval:
+    return Interval(values["value"], values["low"], values["high"])

@@ -1,0 +1,63 @@
+"""Opens what a configuration's `data` section names, as splits of pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heed.config import DatesData, DigitsData
+from heed.data.dates import LANGUAGES, DateSource
+from heed.data.digits import DigitSource
+from heed.data.examples import Pair
+
+__all__ = ["Splits", "open_pairs"]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Examples by purpose.
+
+    Attributes:
+        pairs: "train", "valid", "test" and, where the data has one, "unseen".
+        notes: What was kept and left out, for people.
+    """
+
+    pairs: dict[str, list[Pair]]
+    notes: str
+
+
+def open_pairs(data: DatesData | DigitsData) -> Splits:
+    """Read or generate the examples.
+
+    Raises:
+        DataError: A value of the section that the data cannot satisfy; the message names it.
+    """
+    sizes = {"train": data.train, "valid": data.valid, "test": data.test}
+    if isinstance(data, DigitsData):
+        digits = DigitSource(kind=data.name, length=data.length, seed=data.seed)
+        pairs = {
+            "train": digits.sample("train", data.train),
+            "valid": digits.sample("valid", data.valid),
+            "test": digits.sample("test", data.test),
+        }
+        return Splits(pairs, f"{data.name} digits: {_listing(sizes)}")
+    dates = DateSource(
+        languages=LANGUAGES if data.languages is None else data.languages,
+        unseen=data.unseen,
+        styles=data.styles,
+        joined=data.joined,
+        years=data.years,
+        seed=data.seed,
+    )
+    pairs = {
+        "train": dates.sample("train", data.train),
+        "valid": dates.sample("valid", data.valid),
+        "test": dates.sample("test", data.test),
+    }
+    if dates.unseen:
+        sizes["unseen"] = data.test
+        pairs["unseen"] = dates.sample("unseen", data.test)
+    return Splits(pairs, f"dates: {_listing(sizes)}\n{dates.counts}")
+
+
+def _listing(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sizes.items())

@@ -1,0 +1,138 @@
+"""The run folder: self-contained, versioned, nothing in it executes.
+
+config.yaml (effective, every default written), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
+checkpoints/step-N/, README.md.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from heed.config import RunConfig
+from heed.errors import RunError
+
+__all__ = ["CONFIG", "FORMAT", "WEIGHTS", "check_format", "create", "find", "read_report", "write_card", "write_report"]
+
+FORMAT = 1
+CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
+_FORMAT_FILE = "format.json"
+_RUNS = Path("runs")
+_USES = (("predict", " TEXT"), ("look", " TEXT"), ("evaluate", ""))
+
+
+def find(run: str | Path) -> Path:
+    """The folder of a run; "last" is the newest one under `runs/`.
+
+    Raises:
+        RunError: There is none.
+    """
+    if str(run) == "last":
+        runs = [p.parent for p in _RUNS.glob(f"*/{_FORMAT_FILE}")]
+        if not runs:
+            raise RunError(f"no run under {_RUNS.absolute()}; train one, or name its folder")
+        return max(runs, key=lambda p: (p / _FORMAT_FILE).stat().st_mtime_ns)
+    path = Path(run)
+    if not path.is_dir():
+        raise RunError(f"no run folder '{run}'")
+    return path
+
+
+def check_format(path: Path) -> None:
+    """Refuse a folder that is not a run of this format.
+
+    Raises:
+        RunError: It says what the folder is.
+    """
+    try:
+        number = json.loads((path / _FORMAT_FILE).read_text())["format"]
+    except FileNotFoundError:
+        raise RunError(f"{path} is not a run folder: it has no {_FORMAT_FILE}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path / _FORMAT_FILE} is damaged: {error}") from None
+    if number != FORMAT:
+        age = "a newer" if isinstance(number, int) and number > FORMAT else "another"
+        raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
+
+
+def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
+    """Make the folder of a new run, or open the one to go on with.
+
+    Raises:
+        RunError: The folder exists (a run is never overwritten), or `resume` finds another kind of folder.
+    """
+    if out is None:
+        path = _next(f"{config.data.name}-{config.model.name}")
+    else:
+        path = Path(out)
+        if resume and path.exists():
+            check_format(path)
+            return path
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
+        path.mkdir(parents=True, exist_ok=True)
+    (path / "checkpoints").mkdir()
+    (path / _FORMAT_FILE).write_text(json.dumps({"format": FORMAT}) + "\n")
+    return path
+
+
+def _next(name: str) -> Path:
+    number = 1
+    while True:
+        path = _RUNS / f"{name}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+            continue
+        return path
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """The report of a run; empty while there is none."""
+    try:
+        return json.loads((path / REPORT).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise RunError(f"{path / REPORT} is damaged: {error}") from None
+
+
+def write_report(path: Path, report: dict[str, Any]) -> None:
+    """Write `report.json`."""
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    (path / REPORT).write_text(text + "\n", encoding="utf-8")
+
+
+def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
+    """Write the model card, `README.md`."""
+    training = report["training"]
+    lines = [
+        f"# {config.model.name} on {config.data.name}",
+        "",
+        f"A {report['task']} model of {report['parameters']:,} parameters, trained by heed "
+        f"{report['versions']['heed']} (torch {report['versions']['torch']}).",
+        "",
+        f"Data: {', '.join(f'{count:,} {name}' for name, count in report['data'].items())} examples. "
+        f"Training: {training['updates']:,} updates in {training['seconds']:.0f} s on {training['device']} "
+        f"({training['threads']} threads, {training['precision']}), seed {training['seed']}; "
+        f"{training['ended']}; weights of {training['kept']}.",
+        "",
+        "| set | examples | exact match | 95 % interval | token accuracy | perplexity | alignment error |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, scores in report["scores"].items():
+        if name == "valid":
+            continue
+        exact = scores["exact_match"]
+        error = f"{scores['alignment_error']['value']:.1%}" if "alignment_error" in scores else "-"
+        lines.append(
+            f"| {name} | {scores['examples']} | {exact['value']:.1%} | {exact['low']:.1%} to {exact['high']:.1%} | "
+            f"{scores['token_accuracy']['value']:.2%} | {scores['perplexity']:.4f} | {error} |"
+        )
+    lines += [
+        "",
+        f"Use it: `heed predict {path.name} TEXT`, `heed look {path.name} TEXT`, `heed evaluate {path.name}`.",
+    ]
+    (path / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

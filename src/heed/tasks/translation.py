@@ -1,0 +1,287 @@
+"""Translation: pairs of texts, a pair decoder, the loss over the target's tokens, outputs as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.config import RunConfig
+from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.examples import Pair
+from heed.data.sources import Splits, open_pairs
+from heed.data.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.errors import ConfigError, DataError
+from heed.generation import Hypothesis, SearchOptions, generate
+from heed.models.base import PairDecoder
+from heed.registry import body_class, model_config
+from heed.training.loss import vocabulary_loss
+
+__all__ = ["Prediction", "Translation", "source_file", "target_file"]
+
+_GENERATE_TOKENS = 8_000
+"""Source tokens decoded together."""
+
+source_file, target_file = "tokenizer.source.json", "tokenizer.target.json"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One output.
+
+    Attributes:
+        text: What was written.
+        score: What candidates are ranked by: log-probability / length ** length_penalty.
+        log_prob: Log-probability of the whole output in nats.
+        tokens: Its tokens as text; "</s>" last where the model ended it itself.
+        token_probs: Probability of each of them.
+        finished: Whether the model ended it; False where the largest length cut it off.
+        ids: Its tokens as numbers, without the end token.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: tuple[str, ...]
+    token_probs: tuple[float, ...]
+    finished: bool
+    ids: tuple[int, ...]
+
+
+class Translation:
+    """The task: where data, model, loss and scores meet."""
+
+    interfaces = ("pair_decoder",)
+
+    def __init__(self, config: RunConfig, source: TextTokenizer, target: TextTokenizer, splits: Splits | None) -> None:
+        self.config = config
+        self.source_tokenizer = source
+        self.target_tokenizer = target
+        self._splits = splits
+        self._encoded: dict[str, list[TokenPair]] = {}
+
+    @classmethod
+    def prepare(cls, config: RunConfig) -> Translation:
+        """Read the data, train the tokenizers, settle what depends on the data.
+
+        Returns:
+            The task; its `config` has every field decided.
+
+        Raises:
+            ConfigError, DataError: What the user asked for cannot be.
+        """
+        splits = open_pairs(config.data)
+        train = splits.pairs["train"]
+        if not train:
+            raise DataError("no training examples")
+        source = TextTokenizer.train_characters(pair.source for pair in train)
+        target = TextTokenizer.train_characters(pair.target for pair in train)
+        task = cls(config, source, target, splits)
+        task.config = task._settled()
+        return task
+
+    @classmethod
+    def restore(cls, config: RunConfig, folder: Path) -> Translation:
+        """The task of a run folder; its data is opened only when asked for."""
+        source = TextTokenizer.load(folder / source_file)
+        target = TextTokenizer.load(folder / target_file)
+        return cls(config, source, target, None)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizers into a run folder."""
+        self.source_tokenizer.save(folder / source_file)
+        self.target_tokenizer.save(folder / target_file)
+
+    def _settled(self) -> RunConfig:
+        """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
+        config, train = self.config, self.encoded("train")
+        fields = dict(config.model.model_extra or {})
+        body = body_class(config.model.name, self.interfaces)
+        size = config.model.size
+        if size == "auto":
+            size = "tiny" if len(train) < 100_000 else "small"
+        for name, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
+            given = fields.setdefault(f"{name}_vocab_size", tokenizer.vocab_size)
+            if given != tokenizer.vocab_size:
+                raise ConfigError(
+                    f"model.{name}_vocab_size is {given}, but the data has {tokenizer.vocab_size} {name} tokens; "
+                    "leave the field out"
+                )
+        model = model_config(body, size, fields)
+        generation = config.generation
+        if generation.max_length is None:
+            longest = max(len(pair.target) for pair in train)
+            generation = generation.model_copy(update={"max_length": math.ceil(1.5 * longest) + 20})
+        section = type(config.model).model_validate({"name": config.model.name, "size": size, **model.model_dump()})
+        return config.model_copy(update={"model": section, "generation": generation})
+
+    def build_model(self) -> PairDecoder:
+        """A new model, its weights drawn from torch's random state."""
+        body = body_class(self.config.model.name, self.interfaces)
+        model = body(model_config(body, self.config.model.size, dict(self.config.model.model_extra or {})))
+        assert isinstance(model, PairDecoder)
+        return model
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @property
+    def splits(self) -> Splits:
+        """The examples; read or generated on first use."""
+        if self._splits is None:
+            self._splits = open_pairs(self.config.data)
+        return self._splits
+
+    def encoded(self, split: str) -> list[TokenPair]:
+        """The examples of a split as tokens."""
+        if split not in self._encoded:
+            self._encoded[split] = self.encode_pairs(self.splits.pairs[split])
+        return self._encoded[split]
+
+    def encode_pairs(self, pairs: Sequence[Pair]) -> list[TokenPair]:
+        """Pairs to tokens."""
+        sources = self.source_tokenizer.encode_all([pair.source for pair in pairs])
+        targets = self.target_tokenizer.encode_all([pair.target for pair in pairs])
+        return [TokenPair(s, t) for s, t in zip(sources, targets, strict=True)]
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def train_batches(self, epoch: int) -> list[list[int]]:
+        """The batches of one pass over the training set."""
+        training = self.config.training
+        costs = [pair.cost for pair in self.encoded("train")]
+        return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def collate(self, indices: list[int]) -> PairBatch:
+        """One batch of the training set."""
+        return collate_pairs(self.encoded("train"), indices)
+
+    def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor:
+        """Sum over the batch's real target tokens of the cross-entropy in nats."""
+        hidden = model(batch.source, batch.source_mask, batch.target)
+        real = batch.target_mask
+        return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+
+    def validate(self, model: PairDecoder) -> dict[str, float]:
+        """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
+        pairs = self.splits.pairs["valid"]
+        nll, correct, tokens = self.forced_scores(model, self.encoded("valid"))
+        outputs = self.translate(model, [pair.source for pair in pairs], beam_size=1)
+        exact = sum(out[0].text == pair.target for out, pair in zip(outputs, pairs, strict=True))
+        return {
+            "loss": sum(nll) / sum(tokens),
+            "token_accuracy": sum(correct) / sum(tokens),
+            "exact_match": exact / len(pairs),
+        }
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some training examples, and how many there are."""
+        pair = self.splits.pairs["train"][indices[0]]
+        where = pair.origin or f"training example {indices[0]}"
+        return f"{len(indices)} examples, the first {where}: {pair.source!r}"
+
+    @property
+    def finishing_work(self) -> float:
+        """Evaluating every test set, in validations (attention is looked at as well, about doubling the cost)."""
+        pairs = self.splits.pairs
+        tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
+        return 2.0 * tested / max(1, len(pairs["valid"]))
+
+    # Using a model --------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def forced_scores(self, model: PairDecoder, pairs: Sequence[TokenPair]) -> tuple[list[float], list[int], list[int]]:
+        """Score references by teacher forcing.
+
+        Returns:
+            Per example: negative log-likelihood in nats, right tokens, tokens (end token included).
+        """
+        model.eval()
+        device = next(model.parameters()).device
+        nll, correct, tokens = [0.0] * len(pairs), [0] * len(pairs), [0] * len(pairs)
+        for indices in plan_batches([pair.cost for pair in pairs], self.config.training.batch_tokens):
+            batch = collate_pairs(pairs, indices).to(device)
+            hidden = model(batch.source, batch.source_mask, batch.target)
+            for row, index in enumerate(indices):  # one example's logits at a time
+                real = batch.target_mask[row]
+                labels = batch.labels[row][real]
+                log_probs = torch.log_softmax(model.logits(hidden[row][real]).float(), dim=-1)
+                nll[index] = -float(log_probs.gather(1, labels.unsqueeze(1)).sum())
+                correct[index] = int((log_probs.argmax(-1) == labels).sum())
+                tokens[index] = len(labels)
+        return nll, correct, tokens
+
+    def translate(
+        self,
+        model: PairDecoder,
+        texts: Sequence[str],
+        *,
+        beam_size: int | None = None,
+        num_best: int = 1,
+        length_penalty: float | None = None,
+        min_length: int | None = None,
+        max_length: int | None = None,
+    ) -> list[list[Prediction]]:
+        """Write a target for each text; options default to the configuration's.
+
+        Returns:
+            Per text its candidates, best first; for a blank text one blank output.
+        """
+        given = self.config.generation
+        options = SearchOptions(
+            end_token=END,
+            max_length=(given.max_length or 200) if max_length is None else max_length,
+            min_length=given.min_length if min_length is None else min_length,
+            beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
+            length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+            num_best=num_best,
+            forbidden=(PADDING, UNKNOWN, START),
+        )
+        model.eval()
+        device = next(model.parameters()).device
+        results: list[list[Prediction]] = [[_BLANK] for _ in texts]
+        written = [i for i, text in enumerate(texts) if text.strip()]
+        encoded = [TokenPair(ids, []) for ids in self.source_tokenizer.encode_all([texts[i] for i in written])]
+        for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
+            batch = collate_pairs(encoded, chosen).to(device)
+            with torch.no_grad():
+                memory = model.encode(batch.source, batch.source_mask)
+            prompt = batch.source.new_full((len(chosen), 1), START)
+            generated = generate(model, memory, prompt, options)
+            for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
+                results[written[i]] = [self._prediction(h) for h in hypotheses]
+        return results
+
+    def _prediction(self, hypothesis: Hypothesis) -> Prediction:
+        tokens = [self.target_tokenizer.token(t) for t in hypothesis.tokens]
+        if hypothesis.finished:
+            tokens.append(self.target_tokenizer.token(END))
+        return Prediction(
+            self.target_tokenizer.decode(hypothesis.tokens),
+            hypothesis.score,
+            hypothesis.log_prob,
+            tuple(tokens),
+            tuple(math.exp(p) for p in hypothesis.log_probs),
+            hypothesis.finished,
+            hypothesis.tokens,
+        )
+
+    def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
+        """One source with one given output, as a batch of one."""
+        pair = TokenPair(self.source_tokenizer.encode(source).ids, list(target))
+        return collate_pairs([pair], [0])
+
+    def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
+        """Any pairs as one batch, in the order given."""
+        return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
+
+    def report_counts(self) -> dict[str, Any]:
+        """How many examples each split holds."""
+        return {name: len(pairs) for name, pairs in self.splits.pairs.items()}
+
+
+_BLANK = Prediction("", 0.0, 0.0, (), (), True, ())

@@ -1,0 +1,160 @@
+"""Bahdanau's model is the notes' equations (SYSTEMS B1, B2, B4), with copied weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import reference as ref
+from heed.attention import attend, masked_softmax, watch
+from heed.errors import ConfigError
+from heed.models.bahdanau import Bahdanau, BahdanauConfig
+
+SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
+LENGTHS = [5, 3, 1]
+MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
+TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
+D_EMBEDDING, D = 4, 3
+TIGHT = {"rtol": 0, "atol": 1e-12}
+
+
+class Recorder:
+    """Stands in the observer's slot and keeps the calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def edits(self, module):
+        return []
+
+    def attention(self, module, call):
+        self.calls.append(call)
+
+    def recurrence(self, module, call):
+        pass
+
+    def tensor(self, module, kind, value):
+        pass
+
+
+def make_model(**fields):
+    torch.manual_seed(0)
+    sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_embedding": D_EMBEDDING, "d_hidden": D}
+    model = Bahdanau(BahdanauConfig(**{**sizes, "d_attention": 5, **fields})).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)  # away from the linear part of the gates and from uniform weights
+    return model
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def reference_step(cell):
+    w = [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
+    return {
+        "rnn": lambda x, h: ref.rnn_step(x, h, *w),
+        "gru": lambda x, h: ref.gru_step_torch(x, h, *w),
+        "lstm": lambda x, state: ref.lstm_step(x, *state, *w),
+    }[cell.cell]
+
+
+def notes_step(cell):
+    """SYSTEMS B4 as written: s_t = tanh(A' [x'_t ; s_{t-1} ; c_{t-1}] + b), one matrix on all three."""
+    w_ih, w_hh = array(cell.w_ih), array(cell.w_hh)
+    A = np.hstack([w_ih[:, :D_EMBEDDING], w_hh, w_ih[:, D_EMBEDDING:]])  # noqa: N806
+    b = array(cell.b_ih) + array(cell.b_hh)
+
+    def step(x_and_context, s):
+        x, context = x_and_context[:D_EMBEDDING], x_and_context[D_EMBEDDING:]
+        return np.tanh(A @ np.concatenate([x, s, context]) + b)
+
+    return step
+
+
+def reference_decode(model, b, step):
+    """States, contexts and weights of one example, from its true length."""
+    length, score, lstm = LENGTHS[b], model.attention.score, model.cell.cell == "lstm"
+    xs = array(model.source_embedding.weight)[SOURCE[b, :length].numpy()]
+    zero = (np.zeros(D), np.zeros(D)) if lstm else np.zeros(D)
+    encoder = [reference_step(cells[0]) for cells in (model.encoder.forward_cells, model.encoder.backward_cells)]
+    memory = ref.bidirectional(*encoder, xs, zero)
+    steps = ref.bahdanau_decode(
+        memory,
+        memory[0, D:],
+        array(model.target_embedding.weight)[TARGET[b].numpy()],
+        array(model.initial.weight),
+        None,
+        array(score.w_query.weight),
+        array(score.w_key.weight),
+        array(score.w_key.bias),
+        array(score.v),
+        step,
+        initial_cell=np.zeros(D) if lstm else None,
+    )
+    return tuple(torch.from_numpy(np.stack(part)) for part in zip(*steps, strict=True))
+
+
+@pytest.mark.parametrize("form", ["rnn", "rnn as the notes write it", "gru", "lstm"])
+def test_states_contexts_and_weights_are_the_reference(form, monkeypatch):
+    model, recorder = make_model(cell=form.split()[0]), Recorder()
+    step = notes_step(model.cell) if "notes" in form else reference_step(model.cell)
+    monkeypatch.setattr(watch, "slot", recorder)
+    with torch.no_grad():
+        hidden = model(SOURCE, MASK, TARGET)
+    states, contexts = hidden.split([D, 2 * D], dim=-1)
+    assert len(recorder.calls) == TARGET.shape[1]
+    for b, length in enumerate(LENGTHS):
+        expected_states, expected_contexts, expected_weights = reference_decode(model, b, step)
+        assert_close(states[b], expected_states, **TIGHT)
+        assert_close(contexts[b], expected_contexts, **TIGHT)
+        for t, call in enumerate(recorder.calls):
+            scores = call.score.scores(call.projected[b], call.keys.prepared[b])
+            weights = masked_softmax(scores, call.keys.mask[b])[0, 0]
+            assert_close(weights[:length], expected_weights[t], **TIGHT)
+            assert not weights[length:].any()
+
+
+def test_the_next_token_is_predicted_from_state_and_context():
+    model = make_model(cell="rnn")
+    memory = model.encode(SOURCE, MASK)
+    s_0 = torch.tanh(model.initial(memory.summary))
+    # the first context is what s_0 attends to, before any target token is read
+    score = model.attention.score
+    values = memory.keys[0].value[:, 0]
+    context, _ = attend(s_0.unsqueeze(1), values, values, MASK.unsqueeze(1), score)
+    hidden = model(SOURCE, MASK, TARGET)
+    assert_close(hidden[:, 0, D:], context[:, 0])
+    w, b = model.output.weight, model.output.bias
+    assert_close(model.logits(hidden), hidden[..., :D] @ w[:, :D].T + hidden[..., D:] @ w[:, D:].T + b)
+
+
+def test_a_target_token_reaches_the_next_context_only():
+    # row t of the map is c_{t-1}: token t moves s_t, and s_t asks for c_t
+    model, changed = make_model(), TARGET.clone()
+    changed[:, 1] = 10
+    before, after = model(SOURCE, MASK, TARGET)[..., D:], model(SOURCE, MASK, changed)[..., D:]
+    assert_close(after[:, :2], before[:, :2], **TIGHT)
+    assert ((after - before)[:2, 2:].abs() > 1e-6).any(-1).all()  # the third source has one word: nothing to choose
+    assert_close(after[2], before[2], **TIGHT)
+
+
+def test_alignment_is_called_m_times_per_output_token(monkeypatch):
+    model, pairs = make_model(), []
+    scores = model.attention.score.scores
+
+    def count(projected, prepared):
+        pairs.append(len(projected) * projected.shape[-2] * prepared.shape[-2])
+        return scores(projected, prepared)
+
+    monkeypatch.setattr(model.attention.score, "scores", count)
+    model(SOURCE[:1], MASK[:1], TARGET[:1])
+    m, t = SOURCE.shape[1], TARGET.shape[1]
+    assert pairs == [m] * t
+
+
+@pytest.mark.parametrize("score", ["dot", "scaled_dot"])
+def test_a_plain_dot_of_state_and_both_directions_is_refused(score):
+    with pytest.raises(ConfigError, match=f"score '{score}' needs equal widths, but the query has 3 and the key 6"):
+        make_model(score=score)

@@ -1,0 +1,150 @@
+"""Keys that grow and are selected; rows that share a source without copying its keys."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from heed.attention import Additive, Attention, Keys, MultiHeadAttention, Rows, padding_mask
+from heed.errors import ShapeError
+
+H, D, D_VALUE = 2, 3, 4
+
+# Which source each row belongs to, and the number of sources: repeats, omissions, any order.
+SOURCES = st.integers(1, 5).flatmap(
+    lambda n: st.tuples(st.lists(st.integers(0, n - 1), min_size=1, max_size=9), st.just(n))
+)
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def make_keys(batch, length, lengths=None, seed=0):
+    mask = None if lengths is None else padding_mask(torch.tensor(lengths), length)
+    return Keys(randn(batch, H, length, D, seed=seed), randn(batch, H, length, D_VALUE, seed=seed + 1), mask)
+
+
+def assert_same_keys(left, right):
+    assert_close(left.prepared, right.prepared)
+    assert_close(left.value, right.value)
+    assert (left.mask is None) == (right.mask is None)
+    assert left.mask is None or torch.equal(left.mask, right.mask)
+
+
+def test_appended_keys_follow():
+    first, second = make_keys(2, 3), make_keys(2, 2, seed=7)
+    both = first.append(second)
+    assert len(both) == 5 and both.mask is None and both.origin is first.origin
+    assert_close(both.prepared[:, :, :3], first.prepared)
+    assert_close(both.prepared[:, :, 3:], second.prepared)
+    assert_close(both.value, torch.cat([first.value, second.value], dim=2))
+
+
+@pytest.mark.parametrize("first_lengths", [None, [3, 1]])
+@pytest.mark.parametrize("second_lengths", [None, [0, 2]])
+def test_appended_masks_follow_and_none_means_all(first_lengths, second_lengths):
+    mask = make_keys(2, 3, first_lengths).append(make_keys(2, 2, second_lengths)).mask
+    if first_lengths is None and second_lengths is None:
+        assert mask is None
+        return
+    expected = [
+        [j < (first_lengths or [3, 3])[b] for j in range(3)] + [j < (second_lengths or [2, 2])[b] for j in range(2)]
+        for b in range(2)
+    ]
+    assert mask.tolist() == expected
+
+
+def test_keys_with_a_mask_per_query_do_not_grow():
+    keys = Keys(randn(2, H, 3, D), randn(2, H, 3, D_VALUE), torch.ones(2, 4, 3, dtype=torch.bool))
+    with pytest.raises(ShapeError, match=r"mask per query, shape \(2, 4, 3\).*give a mask \(batch, key\)"):
+        keys.append(make_keys(2, 1))
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_each_key_needs_its_value():
+    with pytest.raises(ShapeError, match=r"keys are \(batch, heads, key\) \(2, 2, 3\) but values \(2, 2, 4\)"):
+        Keys(randn(2, H, 3, D), randn(2, H, 4, D_VALUE))
+
+
+@given(SOURCES)
+@settings(max_examples=40, deadline=None)
+def test_selecting_commutes_with_appending(sources):
+    chosen, batch = torch.tensor(sources[0]), sources[1]
+    first, second = make_keys(batch, 3, [1 + b % 3 for b in range(batch)]), make_keys(batch, 2, seed=5)
+    assert_same_keys(first.append(second).select(chosen), first.select(chosen).append(second.select(chosen)))
+    assert_close(first.select(chosen).value, first.value[chosen])
+    assert torch.equal(first.select(chosen).mask, first.mask[chosen])
+
+
+@given(SOURCES, st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_ungrouping_undoes_grouping(sources, num_queries):
+    source_of, num_sources = torch.tensor(sources[0]), sources[1]
+    rows = Rows(source_of, num_sources)
+    x = randn(len(source_of), H, num_queries, D)
+    grouped = rows.group(x)
+    largest = torch.bincount(source_of).max()
+    assert grouped.shape == (num_sources, H, largest * num_queries, D)
+    assert torch.equal(rows.ungroup(grouped), x)
+
+
+@given(SOURCES, st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_each_row_is_grouped_with_its_source(sources, num_queries):
+    source_of, num_sources = torch.tensor(sources[0]), sources[1]
+    rows = Rows(source_of, num_sources)
+    # mark each source: what ungroup brings back to a row is the mark of its source
+    width = rows.group(randn(len(source_of), H, num_queries, D)).shape[2]
+    marks = torch.arange(num_sources).float().view(-1, 1, 1, 1).expand(num_sources, H, width, 1)
+    assert torch.equal(rows.ungroup(marks)[:, 0, 0, 0].long(), source_of)
+
+
+def test_one_row_per_source_in_order_is_the_identity():
+    assert Rows.repeat(4).is_identity
+    x = randn(4, H, 2, D)
+    assert Rows.repeat(4).group(x) is x
+    assert not Rows.repeat(4, 2).is_identity
+    assert not Rows(torch.tensor([1, 0]), 2).is_identity
+    assert Rows.repeat(2, 3).source_of.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@given(SOURCES, st.lists(st.integers(0, 8), min_size=1, max_size=9))
+@settings(max_examples=100, deadline=None)
+def test_selected_rows_keep_their_source_and_unused_sources_leave(sources, picks):
+    source_of, num_sources = torch.tensor(sources[0]), sources[1]
+    picked = torch.tensor([p % len(source_of) for p in picks])
+    rows, kept = Rows(source_of, num_sources).select(picked)
+    names = torch.arange(num_sources) if kept is None else kept  # new source -> old source
+    assert len(names) == rows.num_sources and len(rows) == len(picked)
+    assert torch.equal(names[rows.source_of], source_of[picked])
+    if kept is not None:
+        assert sorted(kept.tolist()) == sorted(set(source_of[picked].tolist()))
+    else:
+        assert rows.num_sources == num_sources
+
+
+def make_attention(kind):
+    torch.manual_seed(0)
+    if kind == "additive":
+        return Attention(Additive(6, 5, 7))
+    return MultiHeadAttention(6, 2, d_key=5)
+
+
+@pytest.mark.parametrize("kind", ["additive", "multi-head"])
+@given(SOURCES, st.integers(1, 3), st.sampled_from(["none", "padding", "causal", "per query"]))
+@settings(max_examples=60, deadline=None)
+def test_rows_attend_as_if_each_had_a_copy_of_its_keys(kind, sources, num_queries, masked):
+    attention = make_attention(kind)
+    source_of, num_sources = torch.tensor(sources[0]), sources[1]
+    query, key = randn(len(source_of), num_queries, 6), randn(num_sources, 4, 5, seed=1)
+    mask = None
+    if masked == "padding":
+        mask = padding_mask(torch.tensor([1 + b % 4 for b in range(num_sources)]), 4)
+    if masked == "per query":
+        mask = randn(num_sources, num_queries, 4, seed=2) > -0.5
+    keys = attention.prepare(key, mask=mask)
+    together = attention(query, keys, causal=masked == "causal", rows=Rows(source_of, num_sources))
+    copied = attention(query, keys.select(source_of), causal=masked == "causal")
+    assert_close(together, copied, rtol=1e-5, atol=1e-6)

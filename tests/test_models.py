@@ -1,0 +1,295 @@
+"""What every model promises, held against each file in `heed/models` without naming one.
+
+A new model is tested by these the moment its file exists.
+"""
+
+import torch
+import pytest
+from pydantic import ValidationError
+from safetensors.torch import load_model, save_model
+from torch.testing import assert_close
+from typing import Literal, get_args, get_origin
+
+from heed.attention import SCORES, Rows
+from heed.errors import ConfigError
+from heed.models.base import DecoderBody, LanguageModel, PairDecoder
+from heed.registry import list_models
+from heed.training.loss import vocabulary_loss
+
+VOCAB_SIZE = 11
+WIDTH = 24  # divisible by 1, 2, 3, 4, 6, 8 heads
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def make_config(body, **fields):
+    """Size "tiny", narrower still, without dropout, on a vocabulary of 11."""
+    values = dict(body.config_class.sizes["tiny"])
+    for name, field in body.config_class.model_fields.items():
+        if name.endswith("vocab_size"):
+            values[name] = VOCAB_SIZE
+        elif name.startswith("d_"):
+            values[name] = min(values.get(name, field.default), WIDTH)
+        elif name == "dropout":
+            values[name] = 0.0
+    return body.config_class(**{**values, **fields})
+
+
+def make_model(body, config, seed=0):
+    torch.manual_seed(seed)
+    return body(config).eval()
+
+
+def find_variants():
+    """Every model as it comes, with two layers, and with each other value of its choices (cell, score, ...)."""
+    for name, body in list_models().items():
+        yield pytest.param(body, make_config(body), id=name)
+        for field_name, field in body.config_class.model_fields.items():
+            choices = ()
+            if get_origin(field.annotation) is Literal:
+                choices = get_args(field.annotation)
+            elif field.annotation is bool:
+                choices = (True, False)
+            elif field_name == "score":
+                choices = tuple(SCORES)
+            elif field_name == "num_layers":
+                choices = (1, 2)
+            for choice in choices:
+                if choice == field.default:
+                    continue
+                config = make_config(body, **{field_name: choice})
+                try:
+                    body(config)
+                except ConfigError as error:  # dot products of states and memories of other widths
+                    assert "needs equal widths" in str(error)
+                    continue
+                yield pytest.param(body, config, id=f"{name}-{field_name}-{choice}")
+
+
+VARIANTS = list(find_variants())
+every_body = pytest.mark.parametrize("body", [pytest.param(b, id=n) for n, b in list_models().items()])
+every_variant = pytest.mark.parametrize(("body", "config"), VARIANTS)
+every_decoder = pytest.mark.parametrize(
+    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], DecoderBody)]
+)
+every_pair_decoder = pytest.mark.parametrize(
+    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], PairDecoder)]
+)
+
+
+def written(body):
+    """The argument of `forward` that a decoder reads from left to right."""
+    return "tokens" if issubclass(body, LanguageModel) else "target"
+
+
+def start(model, args, rows=None):
+    """The state before the first token."""
+    sources = {name: value for name, value in args.items() if name != written(type(model))}
+    rows = Rows.repeat(len(args[written(type(model))])) if rows is None else rows
+    return model.start(model.encode(**sources) if sources else None, rows)
+
+
+def take(args, rows):
+    return {name: value[rows] for name, value in args.items()}
+
+
+def other_tokens(tokens):
+    """The same shape, another ordinary token (4 .. 10) at every position."""
+    return 4 + (tokens - 4 + 1) % (VOCAB_SIZE - 4)
+
+
+# --- every model
+
+
+@every_variant
+def test_padding_never_changes_an_output(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    masks = {name: value for name, value in args.items() if name.endswith("_mask") or name == "mask"}
+    if not masks:
+        assert issubclass(body, LanguageModel), "a model that reads padding needs a mask"
+        return
+    garbage = dict(args)
+    for name, mask in masks.items():
+        assert not mask.all(), "the example must be ragged"
+        tokens = name.removesuffix("_mask") if name != "mask" else "tokens"
+        inside = args[tokens].masked_fill(~mask, 5)
+        garbage[tokens] = torch.cat([inside, torch.full_like(inside[:, :3], 6)], dim=1)
+        garbage[name] = torch.cat([mask, torch.zeros_like(mask[:, :3])], dim=1)
+    expected = model(**args)
+    outputs = model(**garbage)[:, : expected.shape[1]]
+    if not issubclass(body, DecoderBody):  # outputs stand beside the inputs
+        (mask,) = masks.values()
+        outputs, expected = outputs[mask], expected[mask]
+    assert_close(outputs, expected, **CLOSE)
+
+
+@every_variant
+def test_a_batch_of_one_is_a_batch_of_many(body, config):
+    model, args = make_model(body, config), body.example(config, 1)
+    together = model(**args)
+    for i in range(len(together)):
+        assert_close(model(**take(args, [i])), together[i : i + 1], **CLOSE)
+
+
+@every_variant
+def test_inputs_matter(body, config):
+    model, args = make_model(body, config), body.example(config, 1)
+    expected = model(**args)
+    for name, tokens in args.items():
+        if tokens.dtype == torch.long:
+            mask = args.get(f"{name}_mask", torch.ones_like(tokens, dtype=torch.bool))
+            changed = torch.where(mask, other_tokens(tokens), tokens)
+            assert ((model(**{**args, name: changed}) - expected).abs() > 1e-6).flatten(1).any(1).all(), name
+
+
+@every_variant
+def test_saved_and_loaded_weights_give_the_same_outputs(body, config, tmp_path):
+    model, args = make_model(body, config), body.example(config, 0)
+    save_model(model, str(tmp_path / "model.safetensors"))
+    other = make_model(body, config, seed=1)
+    assert not torch.equal(other(**args), model(**args))
+    load_model(other, str(tmp_path / "model.safetensors"))
+    assert torch.equal(other(**args), model(**args))
+
+
+@every_variant
+def test_a_configuration_survives_being_written(body, config):
+    assert body.config_class(**config.model_dump()) == config
+    assert body.config_class.model_validate_json(config.model_dump_json()) == config
+
+
+@every_body
+def test_an_unknown_field_is_refused(body):
+    with pytest.raises(ValidationError, match=r"d_modle(.|\n)*Extra inputs"):
+        body.config_class(**{**make_config(body).model_dump(), "d_modle": 3})
+
+
+@every_body
+def test_a_configuration_is_documented_and_sized(body):
+    fields = body.config_class.model_fields
+    assert not [name for name, field in fields.items() if not field.description]
+    assert set(body.config_class.sizes) >= {"tiny", "small", "base"}
+    assert body.config_class.sizes["base"] == {}, "the defaults are the paper's base"
+    vocabularies = {name: VOCAB_SIZE for name in fields if name.endswith("vocab_size")}
+    for size in body.config_class.sizes.values():
+        body.config_class(**vocabularies, **size)  # refuses what it does not know
+
+
+# --- decoders
+
+
+@every_decoder
+def test_every_parameter_gets_a_gradient(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    hidden, targets = model(**args)[:, :-1], args[written(body)][:, 1:]
+    vocabulary_loss(hidden.flatten(0, 1), model.output, targets.flatten()).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all() and parameter.grad.any(), name
+
+
+@every_decoder
+def test_the_future_never_changes_the_past(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    tokens = args[written(body)]
+    expected = model(**args)
+    for t in range(1, tokens.shape[1]):
+        changed = torch.cat([tokens[:, :t], other_tokens(tokens[:, t:])], dim=1)
+        outputs = model(**{**args, written(body): changed})
+        assert_close(outputs[:, :t], expected[:, :t], **CLOSE)
+        assert ((outputs - expected)[:, t].abs() > 1e-6).any(-1).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+@every_decoder
+def test_steps_are_the_full_pass(body, config, chunk):
+    model, args = make_model(body, config), body.example(config, 0)
+    state, outputs = start(model, args), []
+    for part in args[written(body)].split(chunk, dim=1):
+        hidden, state = model.step(part, state)
+        outputs.append(hidden)
+    assert_close(torch.cat(outputs, dim=1), model(**args), **CLOSE)
+
+
+@pytest.mark.parametrize("picks", [[0, 1, 2], [2, 0, 2, 1]], ids=str)
+@every_decoder
+def test_prompts_of_unequal_length_continue_where_each_ends(body, config, picks):
+    model, args = make_model(body, config), body.example(config, 0)
+    tokens, expected = args[written(body)], model(**args)
+    lengths = torch.tensor([1, 4, 2])
+    inside = torch.arange(4) < lengths.unsqueeze(1)
+    prompt = torch.where(inside, tokens[:, :4], torch.full_like(tokens[:, :4], 10))
+    hidden, state = model.step(prompt, start(model, args), lengths)
+    assert_close(hidden[inside], expected[:, :4][inside], **CLOSE)
+    row = torch.tensor(picks)
+    state, lengths = state.select(row), lengths[row]
+    for later in range(tokens.shape[1] - 4):  # each row's own next token
+        hidden, state = model.step(tokens[row, lengths + later].unsqueeze(1), state)
+        assert_close(hidden[:, 0], expected[row, lengths + later], **CLOSE)
+
+
+@pytest.mark.parametrize("picks", [[2, 0, 1], [1, 1, 0, 1], [2], [0, 2]], ids=str)
+@every_decoder
+def test_selected_rows_continue_their_own_sequences(body, config, picks):
+    model, args = make_model(body, config), body.example(config, 0)
+    tokens, rows = args[written(body)], torch.tensor(picks)
+    _, state = model.step(tokens[:, :3], start(model, args))
+    state = state.select(rows)
+    for t in range(3, tokens.shape[1]):
+        hidden, state = model.step(tokens[rows, t : t + 1], state)
+        assert_close(hidden[:, 0], model(**args)[rows, t], **CLOSE)
+        if t == 3:  # once more, in reverse
+            back = torch.arange(len(rows) - 1, -1, -1)
+            rows, state = rows[back], state.select(back)
+
+
+@every_pair_decoder
+def test_rows_that_share_a_source_are_copies_of_it(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    source_of = torch.tensor([0, 2, 0, 1, 2, 0])
+    target = args["target"][torch.tensor([0, 1, 2, 2, 0, 1])]
+    expected = model(**{**take(args, source_of), "target": target})
+    state = start(model, args, Rows(source_of, 3))
+    outputs = []
+    for part in target.split(2, dim=1):
+        hidden, state = model.step(part, state)
+        outputs.append(hidden)
+    assert_close(torch.cat(outputs, dim=1), expected, **CLOSE)
+    # and when a source has no row left
+    state = start(model, args, Rows(source_of, 3)).select(torch.tensor([5, 1]))
+    assert_close(model.step(target[[5, 1]], state)[0], expected[[5, 1]], **CLOSE)
+
+
+@every_pair_decoder
+def test_a_selected_memory_is_that_of_the_selected_sources(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    sources = {name: value for name, value in args.items() if name != "target"}
+    picks = torch.tensor([2, 0])
+    memory = model.encode(**sources).select(picks)
+    hidden, _ = model.step(args["target"][picks], model.start(memory, Rows.repeat(2)))
+    assert_close(hidden, model(**take(args, picks)), **CLOSE)
+
+
+@every_decoder
+def test_logits_are_the_output_layer_over_the_vocabulary(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    hidden = model(**args)
+    assert_close(model.logits(hidden), model.output(hidden))
+    assert model.logits(hidden).shape == (*args[written(body)].shape, VOCAB_SIZE)
+
+
+@every_decoder
+def test_one_batch_is_learned_by_heart(body, config):
+    model, args = make_model(body, config).train(), body.example(config, 0)
+    tokens = args[written(body)]
+    tokens[:, 0] = torch.tensor([4, 5, 6])  # so that a language model can tell the rows apart
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    targets = tokens[:, 1:].flatten()
+    for _ in range(300):
+        loss = vocabulary_loss(model(**args)[:, :-1].flatten(0, 1), model.output, targets) / len(targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss < 0.05:
+            break
+    predicted = model.logits(model(**args)[:, :-1]).argmax(-1).flatten()
+    assert loss < 0.05 and torch.equal(predicted, targets)

@@ -1,0 +1,251 @@
+"""Recurrent cells: readable steps are the references, and everything faster is the readable steps."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import reference as ref
+from heed.errors import ConfigError
+from heed.layers import Recurrent, RecurrentCell, replay_gates
+from heed.layers.recurrent import CellKind
+
+CELLS = get_args(CellKind)
+B, T, D_INPUT, D = 3, 5, 4, 3
+LENGTHS = torch.tensor([5, 2, 4])
+MASK = torch.arange(T) < LENGTHS.unsqueeze(1)
+TIGHT = {"rtol": 0, "atol": 1e-12}
+LARGE = 1000.0  # a bias that opens or closes a gate exactly
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def make_cell(kind, d_input=D_INPUT):
+    torch.manual_seed(1)
+    cell = RecurrentCell(d_input, D, kind).double()
+    with torch.no_grad():
+        for parameter in cell.parameters():
+            parameter.mul_(2)  # away from the linear part of the gates
+    return cell
+
+
+def make_state(kind, batch=B):
+    parts = 2 if kind == "lstm" else 1
+    return tuple(randn(batch, D, seed=20 + i) for i in range(parts))
+
+
+def notes_matrices(cell):
+    """The notes' one matrix on [h, x] and one bias per gate: z, r, h~."""
+    w = {name: p.detach().numpy() for name, p in cell.named_parameters()}
+    blocks = {}
+    for i, gate in enumerate(("r", "z", "h")):
+        rows = slice(i * D, (i + 1) * D)
+        blocks[gate] = np.hstack([w["w_hh"][rows], w["w_ih"][rows]]), w["b_ih"][rows] + w["b_hh"][rows]
+    matrices, biases = zip(*(blocks[gate] for gate in ("z", "r", "h")), strict=True)
+    return (*matrices, *biases)
+
+
+def reference_step(cell):
+    w = [p.detach().numpy() for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
+    if cell.cell == "rnn":
+        return lambda x, h: ref.rnn_step(x, h, *w)
+    if cell.cell == "lstm":
+        return lambda x, state: ref.lstm_step(x, *state, *w)
+    if cell.cell == "gru":
+        return lambda x, h: ref.gru_step_torch(x, h, *w)
+    assert cell.cell == "gru_notes", f"no reference for cell {cell.cell}"
+    return lambda x, h: ref.gru_step_notes(x, h, *notes_matrices(cell))
+
+
+def reference_state(state, b):
+    parts = tuple(part[b].numpy() for part in state)
+    return parts if len(parts) == 2 else parts[0]
+
+
+def unroll(cell, inputs, state):
+    """Whole sequences by readable steps."""
+    hidden = []
+    for t in range(inputs.shape[1]):
+        state = cell.readable_step(inputs[:, t], state)
+        hidden.append(state[0])
+    return torch.stack(hidden, dim=1), state
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_readable_step_is_the_reference(kind):
+    cell, x, state = make_cell(kind), randn(B, D_INPUT), make_state(kind)
+    result = cell.readable_step(x, state)
+    for b in range(B):
+        expected = reference_step(cell)(x[b].numpy(), reference_state(state, b))
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        assert_close(tuple(part[b] for part in result), tuple(map(torch.from_numpy, expected)), **TIGHT)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_the_fused_step_is_the_readable_step(kind):
+    cell, x, state = make_cell(kind), randn(B, D_INPUT).requires_grad_(), make_state(kind)
+    inputs = [x, *(part.requires_grad_() for part in state), *cell.parameters()]
+    results, gradients = [], []
+    for step in (cell.step, cell.readable_step):
+        result = step(x, state)
+        results.append(result)
+        gradients.append(torch.autograd.grad(sum(part.square().sum() for part in result), inputs))
+    assert_close(tuple(results[0]), results[1], **TIGHT)
+    assert_close(*gradients, **TIGHT)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_whole_sequence_in_one_kernel_is_the_readable_steps(kind):
+    cell, x, state = make_cell(kind), randn(B, T, D_INPUT).requires_grad_(), make_state(kind)
+    inputs = [x, *(part.requires_grad_() for part in state), *cell.parameters()]
+    results, gradients = [], []
+    for hidden, final in (cell.sequence(x, state), unroll(cell, x, state)):
+        results.append((hidden, *final))
+        loss = hidden.square().sum() + sum((part**3).sum() for part in final)
+        gradients.append(torch.autograd.grad(loss, inputs))
+    assert_close(*results, **TIGHT)
+    assert_close(*gradients, **TIGHT)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_gates_are_replayed_from_the_states(kind):
+    cell, x, state = make_cell(kind), randn(B, T, D_INPUT), make_state(kind)
+    with torch.no_grad():
+        hidden, _ = cell.sequence(x, state)
+        gates = replay_gates(kind, cell.weights(), x, hidden, state)
+    assert_close(gates["hidden"], hidden, **TIGHT)
+    names = {
+        "rnn": {},
+        "lstm": {"i": "input", "f": "forget", "g": "candidate", "o": "output"},
+        "gru": {"r": "reset", "z": "update", "n": "candidate"},
+        "gru_notes": {"r": "reset", "z": "update", "h~": "candidate"},
+    }[kind]
+    w = [p.detach().numpy() for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
+    for b in range(B):
+        current = reference_state(state, b)
+        for t in range(T):
+            h, step_input = current[0] if kind == "lstm" else current, x[b, t].numpy()
+            if kind == "gru_notes":
+                expected = ref.gru_gates_notes(step_input, h, *notes_matrices(cell))
+            elif names:
+                expected = {"lstm": ref.lstm_gates, "gru": ref.gru_gates_torch}[kind](step_input, h, *w)
+            current = reference_step(cell)(step_input, current)
+            for theirs, ours in names.items():
+                assert_close(gates[ours][b, t], torch.from_numpy(expected[theirs]), **TIGHT)
+            if kind == "lstm":
+                assert_close(gates["cell"][b, t], torch.from_numpy(current[1]), **TIGHT)
+            if kind == "rnn":
+                assert_close(gates["candidate"][b, t], torch.from_numpy(current), **TIGHT)
+
+
+def bias_gate(cell, gate, value):
+    """Add to the bias of one gate, counted in torch's order."""
+    with torch.no_grad():
+        cell.b_ih[gate * D : (gate + 1) * D] += value
+
+
+@pytest.mark.parametrize("run", [RecurrentCell.readable_step, RecurrentCell.step])
+class TestLimits:
+    """What the gates are for."""
+
+    def test_an_lstm_that_forgets_nothing_and_takes_nothing_keeps_its_cell(self, run):
+        cell, state = make_cell("lstm"), make_state("lstm")
+        bias_gate(cell, 0, -LARGE)  # input gate closed
+        bias_gate(cell, 1, LARGE)  # forget gate open
+        assert_close(run(cell, randn(B, D_INPUT), state)[1], state[1], rtol=0, atol=0)
+
+    def test_an_lstm_that_forgets_everything_holds_only_the_candidate(self, run):
+        cell, state = make_cell("lstm"), make_state("lstm")
+        bias_gate(cell, 0, LARGE)
+        bias_gate(cell, 1, -LARGE)
+        bias_gate(cell, 2, LARGE)  # candidate 1
+        assert_close(run(cell, randn(B, D_INPUT), state)[1], torch.ones_like(state[1]), rtol=0, atol=0)
+
+    def test_an_lstm_with_a_closed_output_shows_nothing(self, run):
+        cell = make_cell("lstm")
+        bias_gate(cell, 3, -LARGE)
+        assert not run(cell, randn(B, D_INPUT), make_state("lstm"))[0].any()
+
+    def test_the_update_gate_of_torchs_gru_keeps_the_state(self, run):
+        cell, (h,) = make_cell("gru"), make_state("gru")
+        bias_gate(cell, 1, LARGE)
+        assert_close(run(cell, randn(B, D_INPUT), (h,))[0], h, **TIGHT)
+
+    def test_the_update_gate_of_the_notes_gru_replaces_the_state(self, run):
+        cell, (h,) = make_cell("gru_notes"), make_state("gru_notes")
+        bias_gate(cell, 2, LARGE)  # candidate 1
+        bias_gate(cell, 1, LARGE)
+        assert_close(run(cell, randn(B, D_INPUT), (h,))[0], torch.ones_like(h), rtol=0, atol=0)
+        bias_gate(cell, 1, -2 * LARGE)
+        assert_close(run(cell, randn(B, D_INPUT), (h,))[0], h, rtol=0, atol=0)
+
+    @pytest.mark.parametrize("kind", ["gru", "gru_notes"])
+    def test_a_reset_gru_forgets_its_state_in_the_candidate(self, run, kind):
+        cell, x, (h,) = make_cell(kind), randn(B, D_INPUT), make_state(kind)
+        bias_gate(cell, 0, -LARGE)  # reset closed
+        bias_gate(cell, 1, -LARGE if kind == "gru" else LARGE)  # the next state is the candidate
+        assert_close(run(cell, x, (h,)), run(cell, x, (h + 5,)), rtol=0, atol=0)
+
+
+def make_layers(kind, **options):
+    torch.manual_seed(2)
+    return Recurrent(D_INPUT, D, cell=kind, **options).double()
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", CELLS)
+def test_ragged_layers_are_the_reference_at_each_true_length(kind, bidirectional, num_layers):
+    layers, x = make_layers(kind, bidirectional=bidirectional, num_layers=num_layers), randn(B, T, D_INPUT)
+    outputs, finals = layers(x.masked_fill(~MASK.unsqueeze(-1), 1e3), MASK)
+    assert not outputs[~MASK].any()
+    zero = (np.zeros(D), np.zeros(D)) if kind == "lstm" else np.zeros(D)
+    for b, length in enumerate(LENGTHS.tolist()):
+        xs = x[b, :length].numpy()
+        for layer in range(num_layers):
+            steps = [reference_step(layers.forward_cells[layer])]
+            last = [ref.run_rnn(steps[0], xs, zero)[1]]
+            if bidirectional:
+                steps.append(reference_step(layers.backward_cells[layer]))
+                last.append(ref.run_rnn(steps[1], xs[::-1], zero)[1])
+                xs = ref.bidirectional(*steps, xs, zero)
+            else:
+                xs = ref.run_rnn(steps[0], xs, zero)[0]
+            assert len(finals[layer]) == len(last)
+            for final, expected in zip(finals[layer], last, strict=True):
+                expected = expected if kind == "lstm" else (expected,)
+                assert_close(tuple(part[b] for part in final), tuple(map(torch.from_numpy, expected)), **TIGHT)
+        assert_close(outputs[b, :length], torch.from_numpy(xs), **TIGHT)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_gradients_of_ragged_batches_are_those_of_each_sequence_alone(kind):
+    layers, x = make_layers(kind, bidirectional=True), randn(B, T, D_INPUT).requires_grad_()
+
+    def loss(outputs, finals):
+        return outputs.square().sum() + sum((part**3).sum() for layer in finals for final in layer for part in final)
+
+    wanted = [x, *layers.parameters()]
+    together = torch.autograd.grad(loss(*layers(x, MASK)), wanted)
+    alone = sum(loss(*layers(x[b : b + 1, :length])) for b, length in enumerate(LENGTHS.tolist()))
+    assert_close(together, torch.autograd.grad(alone, wanted), **TIGHT)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_full_mask_is_no_mask(kind):
+    layers, x = make_layers(kind, bidirectional=True, num_layers=2), randn(B, T, D_INPUT)
+    outputs, finals = layers(x)
+    masked_outputs, masked_finals = layers(x, torch.ones(B, T, dtype=torch.bool))
+    assert_close(masked_outputs, outputs, **TIGHT)
+    for layer, masked_layer in zip(finals, masked_finals, strict=True):
+        for final, masked_final in zip(layer, masked_layer, strict=True):
+            assert_close(tuple(masked_final), tuple(final), **TIGHT)
+
+
+def test_an_unknown_cell_suggests_the_nearest():
+    with pytest.raises(ConfigError, match="unknown cell 'lstmm'; did you mean 'lstm'"):
+        RecurrentCell(3, 3, "lstmm")
