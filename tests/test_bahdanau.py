@@ -111,7 +111,7 @@ def test_states_contexts_and_weights_are_the_reference(form, monkeypatch):
         assert_close(contexts[b], expected_contexts, **TIGHT)
         for t, call in enumerate(recorder.calls):
             scores = call.score.scores(call.projected[b], call.keys.prepared[b])
-            weights = masked_softmax(scores, call.keys.mask[b])[0, 0]
+            weights = masked_softmax(scores, call.keys.mask[b].view(1, 1, -1))[0, 0]
             assert_close(weights[:length], expected_weights[t], **TIGHT)
             assert not weights[length:].any()
 

@@ -92,14 +92,17 @@ def test_unequal_widths_are_refused_by_name():
 
 @pytest.mark.parametrize("path", ["fused", "readable"])
 def test_dropout_drops_each_weight_by_itself_and_rescales_the_rest(path):
-    # With the identity as value the context is the row of weights that was used.
+    # With the identity as value the context is the row of weights that was used; twice the identity, side by side,
+    # tells dropped weights from dropped outputs.
     num_masks, num_queries, num_keys, p = 4000, 2, 5, 0.3
     torch.manual_seed(1)
     attention = Attention(ScaledDot(D) if path == "fused" else Additive(D, D, D), dropout=p)
     assert (attention.score.scale is None) == (path == "readable")
     query, key = randn(1, num_queries, D, seed=2).float(), randn(1, num_keys, D, seed=3).float()
-    keys = attention.prepare(key.expand(num_masks, -1, -1), torch.eye(num_keys).expand(num_masks, -1, -1))
-    used = attention(query.expand(num_masks, -1, -1), keys)  # (masks, Q, K)
+    value = torch.cat([torch.eye(num_keys)] * 2, dim=-1)  # (K, 2 * K)
+    keys = attention.prepare(key.expand(num_masks, -1, -1), value.expand(num_masks, -1, -1))
+    used, again = attention(query.expand(num_masks, -1, -1), keys).chunk(2, dim=-1)  # (masks, Q, K) each
+    assert torch.equal(used, again)
 
     weights = attend(query, key, key, score=attention.score)[1]
     dropped = used == 0
@@ -113,4 +116,5 @@ def test_dropout_drops_each_weight_by_itself_and_rescales_the_rest(path):
     assert (between.abs() < 5 * p * (1 - p) / math.sqrt(num_masks)).all()
 
     attention.eval()
-    assert_close(attention(query.expand(num_masks, -1, -1), keys), weights.expand_as(used))
+    whole = attention(query.expand(num_masks, -1, -1), keys)
+    assert_close(whole, torch.cat([weights, weights], dim=-1).expand_as(whole))

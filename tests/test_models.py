@@ -3,12 +3,13 @@
 A new model is tested by these the moment its file exists.
 """
 
-import torch
+from typing import Literal, get_args, get_origin
+
 import pytest
+import torch
 from pydantic import ValidationError
 from safetensors.torch import load_model, save_model
 from torch.testing import assert_close
-from typing import Literal, get_args, get_origin
 
 from heed.attention import SCORES, Rows
 from heed.errors import ConfigError

@@ -246,6 +246,16 @@ def test_a_full_mask_is_no_mask(kind):
             assert_close(tuple(masked_final), tuple(final), **TIGHT)
 
 
+@pytest.mark.parametrize("kind", CELLS)
+def test_an_empty_sequence_ends_where_it_began(kind):
+    layers, mask = make_layers(kind, bidirectional=True), MASK.clone()
+    mask[1] = False
+    outputs, finals = layers(randn(B, T, D_INPUT), mask)
+    assert not outputs[1].any()
+    assert not any(part[1].any() for final in finals[0] for part in final)
+    assert all(part[0].any() for final in finals[0] for part in final)
+
+
 def test_an_unknown_cell_suggests_the_nearest():
     with pytest.raises(ConfigError, match="unknown cell 'lstmm'; did you mean 'lstm'"):
         RecurrentCell(3, 3, "lstmm")

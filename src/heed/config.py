@@ -108,13 +108,13 @@ class TrainingConfig(Section):
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """Precision of the forward pass; auto is bf16 on a GPU that has it, float32 elsewhere."""
-    batch_tokens: int = Field(4_000, gt=0)
+    batch_tokens: int = Field(2_000, gt=0)
     """Source and target tokens of one batch, padding included."""
     accumulate: int = Field(1, gt=0)
     """Batches per update; the gradient is that of one batch of all of them."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimiser."""
-    learning_rate: float = Field(0.002, gt=0)
+    learning_rate: float = Field(0.003, gt=0)
     """Largest learning rate."""
     betas: tuple[float, float] = (0.9, 0.98)
     """Adam's decay rates of the first and second moment."""

@@ -37,8 +37,8 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
             return
         shown = True
         print(
-            f"\nAfter {seconds:.0f} s (set-up included), {scores['exact_match']:.0%} of held-out dates are exactly right, "
-            f"{scores['token_accuracy']:.0%} of the characters.\n"
+            f"\nAfter {seconds:.0f} s (set-up included) it writes {scores['exact_match']:.0%} of held-out dates "
+            f"exactly right, {scores['token_accuracy']:.0%} of the characters.\n"
             f"Where it looks now if it is made to write {_ANSWER} (in the end it should be at the right field):\n"
         )
         print(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()), "\n", flush=True)

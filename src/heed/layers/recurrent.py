@@ -319,6 +319,8 @@ def _run(cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | N
             final = (_take(hidden, last).squeeze(1), _take(cells, last).squeeze(1))
         else:
             final = (_take(hidden, last).squeeze(1),)
+        # an empty sequence ends where it began
+        final = tuple(torch.where(mask[:, :1], end, start) for end, start in zip(final, initial, strict=True))
     if watch.slot is not None:
         call = watch.RecurrentCall(cell.cell, cell.weights(), inputs, hidden, initial, final, order, mask)
         watch.slot.recurrence(cell, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -14,7 +15,7 @@ from heed.models.base import PairDecoder
 from heed.observe.edits import Edit
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map
-from heed.observe.trace import Trace, trace
+from heed.observe.trace import Trace, edit, trace
 from heed.tasks.translation import Translation
 
 __all__ = ["aligned_counts", "look_at"]
@@ -46,10 +47,10 @@ def look_at(
         title: First line; the model's name by default.
     """
     if target is None:
-        with trace(model, edits=edits):
+        with edit(model, *edits):
             best = task.translate(model, [source], beam_size=beam_size)[0][0]
         ids, written = list(best.ids), best.text
-        score = f"written by the model, log-probability {best.log_prob:.3f}"
+        score = "written by the model"
         score += "" if best.finished else ", cut off at the largest length"
     else:
         ids, written = task.target_tokenizer.encode(target).ids, target
@@ -59,8 +60,7 @@ def look_at(
     with torch.no_grad(), trace(model, edits=edits) as seen:
         logits = model.logits(model(batch.source, batch.source_mask, batch.target))[0].float()
     log_prob = float(torch.log_softmax(logits, -1).gather(1, batch.labels[0].unsqueeze(1)).sum())
-    if target is not None:
-        score += f", log-probability {log_prob:.3f}"
+    score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
     source_axis = _axis("source", task.source_tokenizer, batch.source[0].tolist())
     target_axis = _axis("target", task.target_tokenizer, batch.labels[0].tolist())
     maps = _maps(seen, source_axis, target_axis)

@@ -177,7 +177,9 @@ class Trainer:
         else:
             self.progress.threads = self._choose_threads()
             self.progress.total_steps = self.config.steps
-            self.progress.validate_every = self._interval(self.config.steps)
+            self.progress.validate_every = self.config.validate_every
+            if self.config.steps is not None and self.config.validate_every is None:
+                self.progress.validate_every = math.ceil(self.config.steps / _VALIDATIONS)
         self.reporter.say(
             f"device {self.device}, {self.precision}, {self.progress.threads} "
             f"thread{'s' if self.progress.threads > 1 else ''}"
@@ -288,8 +290,9 @@ class Trainer:
         return time.perf_counter() - self._started
 
     def _reserve(self) -> float:
-        """Time kept for what follows training."""
-        return 1.0 + self._validation_seconds * (self.task.finishing_work + (self.config.average > 1))
+        """Time kept for what follows training; never more than a third, however slow one validation was."""
+        wanted = 1.0 + self._validation_seconds * (self.task.finishing_work + (self.config.average > 1))
+        return min(wanted, self._budget() / 3)
 
     def _deadline(self) -> float:
         return self._budget() - self._reserve()
@@ -298,19 +301,16 @@ class Trainer:
         """Decide, once, how many updates fit the budget."""
         p = self.progress
         per_update = self._training_seconds / p.step
-        left = self._deadline() - self._elapsed() - _VALIDATIONS * self._validation_seconds
-        # 2 % is left for what a short probe does not see.
-        p.total_steps = p.step + max(1, int(0.98 * left / per_update))
-        p.validate_every = self._interval(p.total_steps)
+        left = self._deadline() - self._elapsed()
+        validations = max(1, min(_VALIDATIONS, int(0.2 * left / self._validation_seconds)))
+        # 3 % is left for what a short probe does not see.
+        updates = int(0.97 * (left - validations * self._validation_seconds) / per_update)
+        p.total_steps = p.step + max(1, updates)
+        p.validate_every = self.config.validate_every or math.ceil(p.total_steps / validations)
         end = time.strftime("%H:%M:%S", time.localtime(time.time() + self._budget() - self._elapsed()))
         self.reporter.say(
             f"{1 / per_update:.1f} updates/s: {p.total_steps} updates in {duration(self._budget())}, done at {end}"
         )
-
-    def _interval(self, total: int | None) -> int | None:
-        if self.config.validate_every is not None or total is None:
-            return self.config.validate_every
-        return max(1, math.ceil(total / _VALIDATIONS))
 
     # Validation and weights -----------------------------------------------------------------------------------
 
