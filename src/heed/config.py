@@ -135,11 +135,12 @@ class TrainingConfig(Section):
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 
-    @model_validator(mode="after")
-    def _budget(self) -> TrainingConfig:
-        if self.minutes is None and self.steps is None:
-            return self.model_copy(update={"minutes": 2.0})
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _budget(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("minutes") is None and values.get("steps") is None:
+            return {**values, "minutes": 2.0}
+        return values
 
 
 class GenerationConfig(Section):
@@ -274,10 +275,15 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
         *sections, key = name.split(".")
         place = result
         for section in sections:
-            place = place.setdefault(section, {})
+            if place.get(section) is None:  # absent, or a heading with nothing under it
+                place[section] = {}
+            place = place[section]
             if not isinstance(place, dict):
                 raise ConfigError(f"'{word}': '{section}' is not a section")
-        place[key] = yaml.safe_load(text)
+        try:
+            place[key] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"'{word}': {text!r} is not YAML: {getattr(error, 'problem', error)}") from None
     return result
 
 

@@ -71,7 +71,10 @@ def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
             return path
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
     (path / "checkpoints").mkdir()
     (path / _FORMAT_FILE).write_text(json.dumps({"format": FORMAT}) + "\n")
     return path
@@ -86,6 +89,8 @@ def _next(name: str) -> Path:
         except FileExistsError:
             number += 1
             continue
+        except OSError as error:
+            raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
         return path
 
 

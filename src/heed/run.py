@@ -22,6 +22,7 @@ from heed.observe.look import aligned_counts, look_at
 from heed.observe.shown import ShownLook
 from heed.tasks.translation import Prediction, Translation
 from heed.training.checkpoint import load_weights, save_weights
+from heed.training.device import choose_device
 from heed.training.loop import Trainer, TrainResult
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
@@ -237,12 +238,13 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     task = Translation.prepare(config)
     config = task.config
+    torch.manual_seed(config.training.seed)
+    model = task.build_model()
+    choose_device(config.training.device)  # what cannot be must say so before there is a folder
     path = folders.create(out, config, resume)
     reporter.say(f"run folder {path}")
     (path / folders.CONFIG).write_text(config_text(config), encoding="utf-8")
     task.save(path)
-    torch.manual_seed(config.training.seed)
-    model = task.build_model()
     parameters = sum(p.numel() for p in model.parameters())
     reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.splits.notes}")
     run = Run(path, config, task, model, {})

@@ -56,7 +56,7 @@ class TextTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Tokens back to text; special tokens are left out."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
 
     def token(self, token: int) -> str:
         """The text of one token."""

@@ -41,7 +41,7 @@ class Edit:
         have = [m for m in model.modules() if isinstance(m, Attends)]
         listing = ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
         meant = [m for m in have if self.applies(m.mechanism, m.layer)]
-        if not meant or (self.head is not None and all(self.head >= _heads(m) for m in meant)):
+        if not meant or (self.head is not None and not any(0 <= self.head < _heads(m) for m in meant)):
             raise ConfigError(f"{self} changes nothing: the model has {listing}")
 
     def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ weights of what is asked for when it is asked. Edits change the weights inside t
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -94,7 +96,7 @@ class Trace:
         self._edits = list(edits)
         self._grad = grad
         self._recording = recording
-        self._stance = torch.compiler.set_stance("force_eager")
+        self._eager = contextlib.ExitStack()
         self.attention_records: list[AttentionRecord] = []
         self.gate_records: list[GateRecord] = []
         self.tensor_records: list[TensorRecord] = []
@@ -104,7 +106,9 @@ class Trace:
     def __enter__(self) -> Trace:
         if watch.slot is not None:
             raise ObserveError("a trace is already open in this process; leave it before opening another")
-        self._stance.__enter__()
+        # Importing the compiler takes a second; where nobody has, nothing is compiled.
+        if "torch._dynamo" in sys.modules:
+            self._eager.enter_context(torch.compiler.set_stance("force_eager"))
         watch.slot = self
         return self
 
@@ -112,7 +116,7 @@ class Trace:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         watch.slot = None
-        self._stance.__exit__(kind, error, where)
+        self._eager.close()
 
     # What the modules call ------------------------------------------------------------------------------------
 

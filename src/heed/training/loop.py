@@ -185,10 +185,12 @@ class Trainer:
             f"thread{'s' if self.progress.threads > 1 else ''}"
         )
         self._started -= self.progress.seconds
-        with self._interruptible():
-            reason = self._train()
+        try:
+            with self._interruptible():
+                reason = self._train()
+        finally:
+            self.reporter.close()
         self.progress.seconds = time.perf_counter() - self._started
-        self.reporter.close()
         if reason == "interrupted":
             save_checkpoint(self.checkpoints, self.model, self.optimizer, self.progress)
             return self._result(False, reason, "the last update")
@@ -197,25 +199,32 @@ class Trainer:
     def _train(self) -> str:
         p = self.progress
         updates = self._updates()
-        while p.total_steps is None or p.step < p.total_steps:
-            self._update(next(updates))
-            if self._stop.is_set():
-                return "interrupted"
-            due = p.validate_every is not None and p.step % p.validate_every == 0
-            if p.total_steps is None and self._training_seconds >= min(_PROBE_SECONDS, 0.1 * self._budget()):
+        while True:
+            # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
+            probed = p.total_steps is None and self._training_seconds >= min(_PROBE_SECONDS, 0.1 * self._budget())
+            if probed or self._owes_validation():
                 self._validate()
+            if probed:
                 self._plan()
-            elif due or p.step == p.total_steps:
-                self._validate()
             if self._stop.is_set():
                 return "interrupted"
+            if p.step == p.total_steps:
+                return f"all {p.total_steps} updates done"
             if self.config.patience is not None and p.bad >= self.config.patience:
                 return f"no better {self.select_by} in {p.bad} validations"
             if self.config.steps is None and p.total_steps is not None and self._elapsed() > self._deadline():
-                if not due:
+                if p.kept[-1:] != [p.step]:
                     self._validate()
                 return f"the time was up at update {p.step} of {p.total_steps}"
-        return f"all {p.total_steps} updates done"
+            self._update(next(updates))
+            if self._stop.is_set():
+                return "interrupted"
+
+    def _owes_validation(self) -> bool:
+        """Whether the last update is one to validate after, and that has not happened."""
+        p = self.progress
+        due = p.step == p.total_steps or (p.validate_every is not None and p.step % p.validate_every == 0)
+        return p.step > 0 and due and p.kept[-1:] != [p.step]
 
     def _updates(self) -> Iterator[list[Batch]]:
         """The batches of each update, from the place in the data on, without end."""
@@ -300,7 +309,7 @@ class Trainer:
     def _plan(self) -> None:
         """Decide, once, how many updates fit the budget."""
         p = self.progress
-        per_update = self._training_seconds / p.step
+        per_update = self._training_seconds / len(self._padding)
         left = self._deadline() - self._elapsed()
         validations = max(1, min(_VALIDATIONS, int(0.2 * left / self._validation_seconds)))
         # 3 % is left for what a short probe does not see.
@@ -328,9 +337,7 @@ class Trainer:
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.validation.items())
         self.reporter.say(f"update {p.step}{'' if p.total_steps is None else f' of {p.total_steps}'}: {scores}")
         p.seconds = self._elapsed()
-        p.kept.append(p.step)
-        self._prune()
-        save_checkpoint(self.checkpoints, self.model, self.optimizer, p)
+        self._save()
         if self.on_validation is not None:
             self.on_validation(self, self.validation)
 
@@ -344,14 +351,17 @@ class Trainer:
         loss = scores["loss"] if math.isfinite(scores["loss"]) else math.inf
         return [-loss] if self.select_by == "loss" else [scores[self.select_by], -loss]
 
-    def _prune(self) -> None:
-        """Keep the optimiser of the newest checkpoint only, and weights of the best and of the last few."""
+    def _save(self) -> None:
+        """Save; then keep the optimiser of this checkpoint only, and weights of the best and of the last few."""
         p = self.progress
-        recent = p.kept[-self.config.average :]
-        wanted = {*recent, p.best_step}
-        for step in p.kept[:-1]:
-            remove_checkpoint(self.checkpoints, step, keep_weights=step in wanted)
-        p.kept = [step for step in p.kept if step in wanted]
+        kept = [*p.kept, p.step]
+        wanted = {*kept[-self.config.average :], p.best_step}
+        p.kept = [step for step in kept if step in wanted]
+        newest = save_checkpoint(self.checkpoints, self.model, self.optimizer, p)
+        for path in self.checkpoints.glob("step-*"):  # those before it go only now that it is whole
+            step = int(path.name.removeprefix("step-"))
+            if path != newest:
+                remove_checkpoint(self.checkpoints, step, keep_weights=step in wanted)
 
     def _choose_weights(self) -> str:
         """Put the weights worth keeping into the model: the best checkpoint's, or an average that is better."""
@@ -368,7 +378,7 @@ class Trainer:
                 self.validation = scores
                 return f"average of updates {', '.join(map(str, recent))}"
             self.model.load_state_dict(best)
-        if p.best_step != p.step or self.config.average > 1:
+        if p.best_step != p.step or self.config.average > 1 or not self.validation:
             self.validation = self.evaluate()
         self.model.eval()
         return f"update {p.best_step}"
