@@ -63,7 +63,7 @@ class DigitsData(Section):
 
     name: Literal["copy", "reverse"]
     """What to do with the string."""
-    length: tuple[int, int] = (1, 20)
+    length: tuple[int, int] = (3, 12)
     """Smallest and largest number of digits."""
     seed: int = 1
     """Seed of the generated examples."""

@@ -97,7 +97,8 @@ class Force(Edit):
 
     Attributes:
         position: Absolute position of the query, from 0, the same in a step and in a full pass.
-        weights: One number per key of the source; as given, not renormalised.
+        weights: One number per key, the first ones; as given, not renormalised. The mask wins: nobody is made to look
+            at padding or at the future.
     """
 
     position: int = 0
@@ -107,12 +108,19 @@ class Force(Edit):
         """The given row at the given position.
 
         Raises:
-            ConfigError: The number of weights is larger than the number of keys.
+            ConfigError: There are more weights than keys, or no sequence in which that position may look there.
         """
+        meant = (positions == self.position)[:, None, :]  # (R, 1, Q)
+        if not meant.any():
+            return weights
         num_keys = weights.shape[-1]
         if len(self.weights) > num_keys:
             raise ConfigError(f"{len(self.weights)} weights were given for {num_keys} keys")
         row = weights.new_zeros(num_keys)
         row[: len(self.weights)] = weights.new_tensor(list(self.weights))
-        meant = (positions == self.position)[:, None, :, None]  # (R, 1, Q, 1)
-        return torch.where(meant, row, weights)
+        if allowed is not None:
+            may = allowed.expand_as(weights)
+            if not ((may | (row == 0)).all(-1) & meant).any():
+                raise ConfigError(f"position {self.position} is forced to look at padding or at the future: {self}")
+            row = torch.where(may, row, 0.0)
+        return torch.where(meant.unsqueeze(-1), row, weights)

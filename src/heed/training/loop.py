@@ -173,6 +173,8 @@ class Trainer:
         if resume and (path := latest_checkpoint(self.checkpoints)) is not None:
             self.progress = restore(load_checkpoint(path), self.model, self.optimizer, str(path))
             torch.set_num_threads(self.progress.threads)
+            if self.config.steps is not None:
+                self.progress.total_steps = self.config.steps  # a run may be resumed to train longer
             self.reporter.say(f"resumed at update {self.progress.step} ({self.progress.threads} threads)")
         else:
             self.progress.threads = self._choose_threads()
@@ -216,7 +218,8 @@ class Trainer:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
                 return f"the time was up at update {p.step} of {p.total_steps}"
-            self._update(next(updates))
+            start = time.perf_counter()
+            self._update(next(updates), start)
             if self._stop.is_set():
                 return "interrupted"
 
@@ -237,9 +240,9 @@ class Trainer:
                 yield [self.task.collate(indices) for indices in chosen]
             p.epoch, p.batch = p.epoch + 1, 0
 
-    def _update(self, batches: list[Batch]) -> None:
+    def _update(self, batches: list[Batch], start: float) -> None:
+        """One update; `start` is when its batches began to be made, so that speeds include the data."""
         p, c = self.progress, self.config
-        start = time.perf_counter()
         rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate

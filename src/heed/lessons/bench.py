@@ -1,0 +1,79 @@
+"""What every stage of a lesson is built from: the file, and attention with and without its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heed.attention import Score
+from heed.lessons.arithmetic import Inputs, Numbers, compute, divisor, inputs, score_for
+from heed.lessons.places import find
+from heed.lessons.schema import LessonFile
+
+__all__ = ["Bench", "make_bench"]
+
+_RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is known before the first stage.
+
+    Attributes:
+        where: What messages call the file.
+        file: Its fields.
+        tokens: One per row.
+        given: The rows, projected.
+        score: How query and key are compared.
+        learned: Attention over all rows.
+        unlearned: The same with q = k = v = x and no scale.
+        rule: What scores are divided by: "sqrt(d_k)"; empty for nothing.
+        chosen: The row that single rows are shown for.
+        asked: Whether the reader chose it.
+    """
+
+    where: str
+    file: LessonFile
+    tokens: tuple[str, ...]
+    given: Inputs
+    score: Score
+    learned: Numbers
+    unlearned: Numbers
+    rule: str
+    chosen: int
+    asked: bool
+
+    @property
+    def scale(self) -> str:
+        """The rule with its value: "sqrt(d_k) = 1.732"."""
+        number = not isinstance(self.file.scale, str)
+        return self.rule if number or not self.rule else f"{self.rule} = {divisor(self.score):.3f}"
+
+    def named_score(self, scale: str | float) -> Score:
+        """The score of another scale on the same rows."""
+        d_model, d_query = self.given.x.shape[-1], self.given.query.shape[-1]
+        return score_for(scale, d_model=d_model, d_query=d_query, rows=len(self.tokens))
+
+    def over(self, product: str) -> str:
+        """A product as the equation writes it: with the scale, where there is one."""
+        return f"{product} / {self.rule}" if self.rule else product
+
+
+def make_bench(file: LessonFile, where: str, row: int | str | None) -> Bench:
+    """Compute attention over all rows.
+
+    Args:
+        file: The fields of a lesson.
+        where: What messages call it.
+        row: The row that single rows are shown for; by default the first whose query is not zero.
+
+    Raises:
+        ConfigError: There is no such row.
+    """
+    tokens, given = tuple(file.tokens), inputs(file)
+    asking = given.query.any(dim=-1).nonzero().flatten().tolist()
+    chosen = find(row, tokens, f"{where}: --row") if row is not None else int((asking or [0])[0])
+    sizes = {"d_model": given.x.shape[-1], "d_query": given.query.shape[-1], "rows": len(tokens)}
+    score = score_for(file.scale, **sizes)
+    unlearned = compute(given.unlearned(), score_for("none", **sizes))
+    rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
+    return Bench(where, file, tokens, given, score, compute(given, score), unlearned, rule, chosen, row is not None)

@@ -1,0 +1,147 @@
+"""Lessons that come with heed and lessons of one's own: found, read, and refused where their matrices do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from heed.config import check_section, read_config
+from heed.errors import ConfigError, suggest
+from heed.lessons.places import name_of
+from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
+
+__all__ = ["list_lessons", "read_lesson"]
+
+_LISTS = {
+    "steps": Step,
+    "other_scales": OtherScales,
+    "does_not_compute": Remark,
+    "does_not_do_what_it_says": Remark,
+}
+
+
+def list_lessons() -> dict[str, str]:
+    """Name and title of every lesson that comes with heed."""
+    return {name: str(read_config(path)["title"]) for name, path in _paths().items()}
+
+
+def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
+    """Read a lesson by name, or from a file.
+
+    Args:
+        source: A name from `list_lessons`, or the path of a YAML file.
+
+    Returns:
+        What messages call the lesson, and its fields, with one row of `input` per token.
+
+    Raises:
+        ConfigError: No such lesson or file, an unknown field, or matrices that do not fit together; the message names
+            file, field, row and the width that would be right.
+    """
+    paths = _paths()
+    if str(source) in paths:
+        where, path = str(source), paths[str(source)]
+    elif Path(source).suffix in {".yaml", ".yml"} or Path(source).exists():
+        where, path = str(source), Path(source)
+    else:
+        raise ConfigError(
+            f"unknown lesson '{source}'{suggest(str(source), paths)}; matrices of your own go into a .yaml file"
+        )
+    values = read_config(path)
+    _check_tokens(values, where)
+    for field, kind in _LISTS.items():
+        for i, item in enumerate(values.get(field) or []):
+            if isinstance(item, dict):  # checked alone, so that a misspelt field gets the right suggestion
+                check_section(kind, item, f"{where}: {field} {i}")
+    file = check_section(LessonFile, values, where)
+    file = _with_input(file, where)
+    _check_shapes(file, where)
+    return where, file
+
+
+def _paths() -> dict[str, Path]:
+    """The file name is the registry."""
+    folder = Path(str(files("heed.lessons")))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def _check_tokens(values: dict[str, Any], where: str) -> None:
+    tokens = values.get("tokens")
+    for i, token in enumerate(tokens if isinstance(tokens, list) else []):
+        if not isinstance(token, str):
+            raise ConfigError(
+                f"{where}: tokens {i} is {token!r}; YAML reads bare numbers, yes, no, on and off as something else "
+                "than text, so put quotes around it"
+            )
+
+
+def _with_input(file: LessonFile, where: str) -> LessonFile:
+    """The file with one row of `input` per token, whichever way it was given."""
+    if (file.input is None) == (file.embeddings is None):
+        raise ConfigError(f"{where}: give either 'input' (a row per token) or 'embeddings' (token: row)")
+    if file.embeddings is None:
+        return file
+    for token in file.embeddings:
+        if token not in file.tokens:
+            raise ConfigError(f"{where}: embeddings: no token '{token}'{suggest(token, file.tokens)}")
+    tokens = [token for token in file.tokens if token in file.embeddings]
+    if not tokens:
+        raise ConfigError(f"{where}: embeddings is empty; expected a row for at least one token")
+    return file.model_copy(update={"tokens": tokens, "input": [file.embeddings[token] for token in tokens]})
+
+
+def _check_shapes(file: LessonFile, where: str) -> None:
+    rows = file.input or []
+    names = [name_of(i, file.tokens) for i in range(len(file.tokens))]
+    if len(rows) != len(names):
+        raise ConfigError(f"{where}: input has {_count(len(rows), 'row')}, expected {len(names)}, one per token")
+    d_model = _width(rows, f"{where}: input", names)
+    widths = {"w_query": d_model, "w_key": d_model, "w_value": d_model}
+    for field in widths:
+        matrix = getattr(file, field)
+        if matrix is None:
+            continue
+        if len(matrix) != d_model:
+            raise ConfigError(
+                f"{where}: {field} has {_count(len(matrix), 'row')}, expected {d_model}: input is "
+                f"{len(rows)} x {d_model}, and each number of an input row needs its row of {field}"
+            )
+        widths[field] = _width(matrix, f"{where}: {field}")
+    if widths["w_query"] != widths["w_key"]:
+        raise ConfigError(
+            f"{where}: queries are {widths['w_query']} wide and keys {widths['w_key']}; the product of the two needs "
+            "w_query and w_key of one width" + ("" if file.w_query and file.w_key else f" (without weights, {d_model})")
+        )
+    if file.mask is not None:
+        if len(file.mask) != len(names):
+            raise ConfigError(f"{where}: mask has {_count(len(file.mask), 'row')}, expected {len(names)}, one per token")
+        for i, row in enumerate(file.mask):
+            _check_row(row, len(names), f"{where}: mask row {i} ({names[i]})", "one per token")
+    for field, expected in {"roles": d_model, "query_roles": d_model, "key_roles": d_model, "value_roles": d_model}.items():
+        if (roles := getattr(file, field)) and len(roles) != expected:
+            raise ConfigError(f"{where}: {field} has {len(roles)} texts, expected {expected}, one per number of an input row")
+    for width in file.other_widths:
+        if width < 1:
+            raise ConfigError(f"{where}: other_widths has {width}, expected widths of 1 or more")
+
+
+def _width(matrix: list[list[float]], where: str, names: Sequence[str] = ()) -> int:
+    """The width of a matrix whose rows are equally wide."""
+    width = len(matrix[0])
+    for i, row in enumerate(matrix):
+        name = f" ({names[i]})" if names else ""
+        if not row:
+            raise ConfigError(f"{where} row {i}{name} is empty")
+        _check_row(row, width, f"{where} row {i}{name}", "as many as row 0")
+    return width
+
+
+def _check_row(row: Sequence[object], width: int, where: str, why: str) -> None:
+    if len(row) != width:
+        raise ConfigError(f"{where} has {_count(len(row), 'number')}, expected {width}, {why}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

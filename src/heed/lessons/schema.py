@@ -1,0 +1,159 @@
+"""The fields of a lesson's file. A minimal file has `tokens` and `input`; everything else has a default."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr
+from pydantic_core import PydanticCustomError
+
+from heed.config import Section
+
+__all__ = ["Cells", "LessonFile", "OtherScales", "Place", "Remark", "Step", "Values"]
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Matrix = list[list[Number]]
+Place = StrictInt | StrictStr
+"""A row or column: its number, counted from 0, or its token."""
+
+
+def _as_mapping(value: Any) -> Any:
+    """Lists of rows as mappings from their numbers, so that a whole matrix and a few named cells are one type."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        return {key: dict(enumerate(row)) if isinstance(row, list) else row for key, row in value.items()}
+    return value
+
+
+def _as_remark(value: Any) -> Any:
+    return {"text": value} if isinstance(value, str) else value
+
+
+def _as_scale(value: Any) -> Any:
+    named = isinstance(value, str) and (value in _NAMED or re.fullmatch(r"sqrt\([1-9][0-9]*\)", value))
+    if named or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
+        return value
+    raise PydanticCustomError("scale", f"expected {', '.join(_NAMED)}, sqrt(N) or a number above 0 to divide by")
+
+
+_NAMED = ("query_width", "model_width", "rows", "none")
+Cells = Annotated[dict[Place, dict[Place, Number | None]], BeforeValidator(_as_mapping)]
+"""A matrix as a list of rows, or a mapping from a token to its row; a row is a list, or a mapping from key to number."""
+
+
+class Values(Section):
+    """Numbers to compare with what is computed."""
+
+    query: Cells = {}
+    """Queries, a row per token."""
+    key: Cells = {}
+    """Keys, a row per token."""
+    value: Cells = {}
+    """Values, a row per token."""
+    scores: Cells = {}
+    """Products q k' before the scale, a row per query and a column per key."""
+    scaled: Cells = {}
+    """Scores divided by the scale."""
+    weights: Cells = {}
+    """Softmax of the scaled scores."""
+    weights_some: list[tuple[Place, Place, Number]] = []
+    """A few weights, each as [row, column, weight]."""
+    context: Cells = {}
+    """Sums of the values by the weights, a row per query."""
+
+
+class Step(Section):
+    """A part of the rows to compute before all of them."""
+
+    rows: list[Place] = Field(min_length=1)
+    """Tokens that ask."""
+    keys: list[Place] | None = Field(None, min_length=1)
+    """Tokens that are asked; all by default."""
+
+
+class OtherScales(Section):
+    """One weight under other scales."""
+
+    row: Place
+    """The token that asks."""
+    column: Place
+    """The token that is asked."""
+    weights: dict[str, Number]
+    """The weight under each scale, as sqrt(3): 0.883."""
+
+
+class Remark(Section):
+    """Something on the page that does not compute, or does not do what it says. A text alone is enough."""
+
+    text: str
+    """What is wrong."""
+    rows: list[Place] = []
+    """Tokens whose query and largest weight are shown beside the text."""
+    of: Literal["learned", "unlearned", "printed"] = "learned"
+    """What `printed` belongs to: attention with weights, without, or computed from the printed vectors."""
+    printed: Values = Values()
+    """The numbers that do not compute."""
+    input: dict[Place, list[Number]] = {}
+    """A misprinted input of a token; the query it would give is compared with the one printed or expected."""
+
+
+Remarks = list[Annotated[Remark, BeforeValidator(_as_remark)]]
+
+
+class LessonFile(Section):
+    """A worked example of attention."""
+
+    title: str = "Attention on matrices of one's own"
+    """The sentence, or what the example is about."""
+    source: str = ""
+    """Where the example comes from."""
+    tokens: list[str] = Field(min_length=1)
+    """The tokens, in order; with `embeddings` those without one are left out."""
+    input: Matrix | None = None
+    """One row per token."""
+    embeddings: dict[str, list[Number]] | None = None
+    """The row of each token, in place of `input`."""
+    w_query: Matrix | None = None
+    """Weights of the queries, one row per number of an input row; without them q = x."""
+    w_key: Matrix | None = None
+    """Weights of the keys; without them k = x."""
+    w_value: Matrix | None = None
+    """Weights of the values; without them v = x."""
+    scale: Annotated[str | float, BeforeValidator(_as_scale)] = "query_width"
+    """What scores are divided by: the root of query_width, model_width or rows, sqrt(N), a number, or none."""
+    causal: bool = False
+    """Whether a token may attend to itself and earlier ones only."""
+    mask: list[list[bool]] | None = None
+    """One row per query, true (or 1) = may attend."""
+    steps: list[Step] | None = None
+    """Parts to compute before all rows; by default one row, then two rows."""
+    other_widths: list[int] = Field([], max_length=4)
+    """Also project to these widths, by weights made from `seed` (ours, not of the page)."""
+    seed: int = 1
+    """Seed of the weights of `other_widths`."""
+    roles: list[str] = []
+    """What each number of an input row stands for."""
+    query_roles: list[str] = []
+    """What each row of `w_query` is meant to do."""
+    key_roles: list[str] = []
+    """What each row of `w_key` is meant to do."""
+    value_roles: list[str] = []
+    """What each row of `w_value` is meant to do."""
+    expected: Values = Values()
+    """Numbers that must come out, to three decimals."""
+    printed: Values = Values()
+    """Numbers as a page prints them, right within `tolerance`."""
+    tolerance: float = Field(0.0005, gt=0)
+    """How far `printed` may lie off, as when a page rounded its inputs after computing."""
+    from_printed: Values = Values()
+    """Numbers that must come out, to three decimals, of the printed queries, keys and values."""
+    unlearned: Values = Values()
+    """Numbers that must come out, to three decimals, of attention without weights (q = k = v = x)."""
+    other_scales: list[OtherScales] = []
+    """Weights under other scales, to three decimals."""
+    does_not_compute: Remarks = []
+    """What on the page is not what the arithmetic gives."""
+    does_not_do_what_it_says: Remarks = []
+    """Where the example's own words and its numbers disagree."""

@@ -1,0 +1,160 @@
+"""The stages of a lesson, in the order of the notes: nothing learned, projections, some rows, all rows, scales."""
+
+from __future__ import annotations
+
+import torch
+
+from heed.lessons.arithmetic import compute
+from heed.lessons.bench import Bench, make_bench
+from heed.lessons.moments import find_moments
+from heed.lessons.parts import Stage
+from heed.lessons.places import find, name_of
+from heed.lessons.scales import other_width_stage, scales_stage
+from heed.lessons.schema import LessonFile
+from heed.lessons.tables import attention_tables, features, one_row_tables, vectors
+from heed.lessons.verdicts import verdict_stages
+
+__all__ = ["build_stages"]
+
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six")
+
+
+def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> tuple[Stage, ...]:
+    """Compute every stage of a lesson.
+
+    Args:
+        file: The fields of the lesson.
+        where: What messages call it.
+        row: The token that the stage of one row shows; by default the file's first step, or the first row whose
+            query is not zero.
+
+    Raises:
+        ConfigError: A token or a cell that there is not.
+    """
+    bench = make_bench(file, where, row)
+    return (
+        _input(bench),
+        _unlearned(bench),
+        *_projections(bench),
+        *_parts(bench),
+        _all_rows(bench),
+        scales_stage(bench),
+        *(other_width_stage(bench, width) for width in file.other_widths),
+        *verdict_stages(bench),
+    )
+
+
+def _input(bench: Bench) -> Stage:
+    x = bench.given.x
+    prose = (
+        f"Each token is a row of {x.shape[1]} numbers, its embedding. The rows are stacked into X, {x.shape[0]} x "
+        f"{x.shape[1]}.",
+        "Attention gives every token a new row: a sum of all rows, weighted by how well each fits.",
+    )
+    table = vectors("X", x, bench.tokens, bench.file.roles)
+    return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,))
+
+
+def _unlearned(bench: Bench) -> Stage:
+    numbers = bench.unlearned
+    prose = (
+        "Before anything is learned, each token's row is its query, its key and its value.",
+        "Dot products are hard to compare with one another; softmax makes each row of them probabilities.",
+    )
+    tables = attention_tables(numbers, bench.tokens, bench.tokens, "", ("X", "X", "X"))
+    moments = find_moments(bench.given.x, numbers, bench.tokens)
+    equation = "q = k = v = x;  softmax(X X') X"
+    return Stage(
+        "unlearned", "Attention without weights", prose, equation, numbers.as_dict(), tables, moments, _cosines(bench)
+    )
+
+
+def _cosines(bench: Bench) -> tuple[str, ...]:
+    """How near each context stays to its embedding."""
+    near = torch.cosine_similarity(bench.unlearned.context, bench.given.x, dim=-1).tolist()
+    said = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
+    return (f"cosine of each context with its own embedding: {said}",)
+
+
+def _projections(bench: Bench) -> list[Stage]:
+    file, given = bench.file, bench.given
+    if not (file.w_query or file.w_key or file.w_value):
+        return []
+    tables, numbers = [], {"query": given.query, "key": given.key, "value": given.value}
+    for symbol, name in zip("QKV", numbers, strict=True):
+        weights = getattr(file, f"w_{name}")
+        if weights is None:
+            tables.append(vectors(f"{symbol} = X (no w_{name})", numbers[name], bench.tokens))
+            continue
+        w = torch.tensor(weights, dtype=torch.float64)
+        notes = tuple(getattr(file, f"{name}_roles"))
+        tables.append(vectors(f"W_{symbol}", w, features(len(w), file.roles), notes=notes))
+        tables.append(vectors(f"{symbol} = X W_{symbol}", numbers[name], bench.tokens))
+    d, d_value = given.query.shape[1], given.value.shape[1]
+    prose = (
+        "Three learned matrices turn each row into what it asks (query), what it offers (key) and what it gives "
+        "(value).",
+        f"They need not be square: here rows of {given.x.shape[1]} become queries and keys of {d} and values of "
+        f"{d_value}.",
+    )
+    equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
+    return [Stage("projections", "Queries, keys and values", prose, equation, numbers, tuple(tables))]
+
+
+def _parts(bench: Bench) -> list[Stage]:
+    """The file's steps; without them one row, then two rows."""
+    everything = list(range(len(bench.tokens)))
+    stages, chosen = [], bench.chosen
+    if bench.file.steps is None or bench.asked:
+        stages.append(_part(bench, [chosen], everything))
+    if bench.file.steps is None and len(everything) > 2:
+        other = next((i for i in everything if i > chosen), everything[0])
+        stages.append(_part(bench, sorted([chosen, other]), everything))
+    for i, step in enumerate(bench.file.steps or []):
+        where = f"{bench.where}: steps {i}"
+        rows = [find(place, bench.tokens, f"{where}.rows") for place in step.rows]
+        keys = everything if step.keys is None else [find(place, bench.tokens, f"{where}.keys") for place in step.keys]
+        stages.append(_part(bench, rows, keys))
+    return stages
+
+
+def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
+    """Some queries on some keys, by the same attention."""
+    numbers = compute(bench.given.part(rows, keys), bench.score)
+    queries, offered = (tuple(bench.tokens[i] for i in part) for part in (rows, keys))
+    words, named = len(keys) < len(bench.tokens), ", ".join(name_of(i, bench.tokens) for i in rows)
+    count = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
+    many = "" if len(rows) == 1 else "s"
+    name, title = f"{count}-{'word' if words else 'row'}{many}", f"{'Word' if words else 'Row'}{many}: {named}"
+    among = f"only {', '.join(offered)}" if words else f"all {len(keys)} keys"
+    if len(rows) == 1:
+        prose = (
+            f"One query is compared with {among}: a dot product each{', divided by ' + bench.rule if bench.rule else ''}.",
+            "Softmax turns the scores into weights; the context is the sum of the values, each times its weight.",
+        )
+        tables = one_row_tables(numbers, queries[0], offered, bench.scale)
+        equation = f"c_i = sum over j of softmax_j({bench.over('q_i . k_j')}) v_j"
+    else:
+        prose = (
+            f"{count.capitalize()} queries stacked into a matrix are compared with {among} in one product.",
+            "Each row of the result is what that query gives by itself.",
+        )
+        tables = attention_tables(numbers, queries, offered, bench.scale, ("Q", "K", "V"))
+        equation = f"softmax({bench.over("[q_i; q_j] K'")}) V"
+    return Stage(name, title, prose, equation, numbers.as_dict(), tables)
+
+
+def _all_rows(bench: Bench) -> Stage:
+    numbers = bench.learned
+    count = len(bench.tokens)
+    prose = (
+        f"All {count} queries stacked into Q give every row at once: Q K' holds {count} x {count} scores.",
+        f"Every row is a softmax of its own{'; masked cells get no weight' if numbers.mask is not None else ''}. The "
+        "context has one row per token.",
+    )
+    tables = attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, ("Q", "K", "V"))
+    moments = find_moments(bench.given.x, numbers, bench.tokens)
+    equation = f"softmax({bench.over("Q K'")}) V"
+    return Stage("all-rows", "All rows, stacked into matrices", prose, equation, numbers.as_dict(), tables, moments)
+
+

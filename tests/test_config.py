@@ -1,0 +1,249 @@
+"""Configuration: every mistake is named with field and value, nothing is silently ignored, everything is documented."""
+
+import re
+
+import pytest
+from pydantic import BaseModel
+
+from heed import config as configuration
+from heed.config import (
+    DatesData,
+    DigitsData,
+    RunConfig,
+    Section,
+    TrainingConfig,
+    apply_overrides,
+    check_section,
+    config_text,
+    read_config,
+    write_config,
+)
+from heed.errors import ConfigError
+from heed.registry import list_models, model_config
+
+
+def check(values):
+    return check_section(RunConfig, {"data": {"name": "copy"}, **values}, "my.yaml")
+
+
+# --- unknown fields
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "nearest"),
+    [
+        ({"trainng": {}}, "trainng", "training"),
+        ({"training": {"learning_rat": 0.1}}, "training.learning_rat", "learning_rate"),
+        ({"tokenizer": {"knd": "char"}}, "tokenizer.knd", "kind"),
+        ({"generation": {"beam": 3}}, "generation.beam", "beam_size"),
+        ({"evaluation": {"select": "loss"}}, "evaluation.select", "select_by"),
+        ({"data": {"name": "dates", "langages": ["de"]}}, "data.langages", "languages"),
+        ({"data": {"name": "reverse", "lenght": [1, 2]}}, "data.lenght", "length"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_unknown_field_is_named_with_the_nearest_valid_one(values, field, nearest):
+    with pytest.raises(ConfigError) as error:
+        check(values)
+    message = str(error.value)
+    assert message.startswith("my.yaml: unknown field ")
+    assert f"'{field}'" in message and f"did you mean '{nearest}'?" in message
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_an_unknown_field_of_a_model_is_named_with_the_nearest_valid_one(name):
+    body = list_models()[name]
+    for field in body.config_class.model_fields:
+        required = {f: 10 for f, info in body.config_class.model_fields.items() if info.is_required()}
+        with pytest.raises(ConfigError, match=f"unknown field '{field}x'.*did you mean '{field}'"):
+            model_config(body, "tiny", {**required, f"{field}x": 1})
+
+
+def test_a_field_with_no_near_name_lists_the_valid_ones():
+    with pytest.raises(ConfigError, match=r"unknown field 'tokenizer.xyzzy'; valid: kind"):
+        check({"tokenizer": {"xyzzy": 1}})
+
+
+def test_every_mistake_is_reported_at_once():
+    with pytest.raises(ConfigError) as error:
+        check({"training": {"steps": -1, "learning_rat": 1}, "tokenizer": {"kind": "words"}})
+    for part in ("training.steps is -1", "'training.learning_rat'", "tokenizer.kind is 'words'"):
+        assert part in str(error.value)
+
+
+# --- wrong values
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"training": {"steps": 0}}, "training.steps is 0: .*greater than 0"),
+        ({"training": {"steps": "many"}}, "training.steps is 'many': .*integer"),
+        ({"training": {"optimizer": "adamm"}}, "training.optimizer is 'adamm': .*'adamw', 'adam' or 'sgd'"),
+        ({"training": {"betas": [0.9]}}, r"training.betas.1' is missing"),
+        ({"training": {"label_smoothing": 1.0}}, "training.label_smoothing is 1.0: .*less than 1"),
+        ({"training": 3}, "training is 3: .*dictionary"),
+        ({"model": {"size": "huge"}}, "model.size is 'huge': .*'auto', 'tiny', 'small' or 'base'"),
+        ({"data": {"name": "copy", "length": "long"}}, "data.length is 'long'"),
+        ({"data": {"name": "dates", "styles": ["short"]}}, r"data.styles.0 is 'short': .*'medium', 'long' or 'full'"),
+        ({"data": {"name": "date"}}, "data.name is 'date'; did you mean 'dates'"),
+        ({"data": {}}, "data.name is None; valid: copy, dates, reverse"),
+        ({"data": "dates"}, "data is 'dates'"),
+        ({"task": "summarising"}, "task is 'summarising': .*'translation'"),
+        ({"evaluation": {"select_by": "bleu"}}, "evaluation.select_by is 'bleu'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_value_is_named_with_its_field_and_what_would_be_right(values, message):
+    with pytest.raises(ConfigError, match="^my.yaml: .*" + message):
+        check(values)
+
+
+def test_a_missing_section_is_named():
+    with pytest.raises(ConfigError, match="field 'data' is missing"):
+        check_section(RunConfig, {}, "my.yaml")
+
+
+# --- files
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"no file '.*nowhere\.yaml'"):
+        read_config(tmp_path / "nowhere.yaml")
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: translation\ndata: ]\nmodel: {}\n", "line 2 is not YAML"),
+        ("task: translation\n\tdata: 3\n", "line 2 is not YAML"),
+        ("- a\n- b\n", "holds list, expected fields"),
+        ("", "holds NoneType, expected fields"),
+        ("a: !!python/object/apply:os.getcwd []\n", "line 1 is not YAML"),
+    ],
+)
+def test_a_file_that_holds_no_fields_says_where(tmp_path, text, message):
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(str(path)) + ".*" + message):
+        read_config(path)
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path):
+    (tmp_path / "c.yaml").write_bytes(b"task: \xff\xfe")
+    with pytest.raises(ConfigError, match=r"cannot read '.*c\.yaml'"):
+        read_config(tmp_path / "c.yaml")
+
+
+# --- overrides
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("training.steps=7", 7),
+        ("training.learning_rate=0.5", 0.5),
+        ("training.clip=null", None),
+        ("training.betas=[0.5, 0.6]", [0.5, 0.6]),
+        ("training.device=cpu", "cpu"),
+        ("training.name=a=b", "a=b"),
+        ("model.name=bahdanau", "bahdanau"),
+        ("task=translation", "translation"),
+        ("data.a.b=1", 1),
+    ],
+)
+def test_an_override_sets_a_field(word, value):
+    values = {"training": {"steps": 1, "seed": 3}}
+    result = apply_overrides(values, [word])
+    place = result
+    *sections, key = word.partition("=")[0].split(".")
+    for section in sections:
+        place = place[section]
+    assert place[key] == value
+    assert result["training"]["seed"] == 3
+    assert values == {"training": {"steps": 1, "seed": 3}}  # the file's own values stay
+
+
+def test_the_last_override_wins_and_an_empty_section_can_be_filled():
+    assert apply_overrides({"training": None}, ["training.steps=1", "training.steps=2"]) == {"training": {"steps": 2}}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("steps", "'steps' is neither a file nor section.key=value"),
+        ("=3", "'=3' is neither"),
+        ("task.name=3", "'task.name=3': 'task' is not a section"),
+        ("training.betas=[1", r"'training.betas=\[1'.*is not YAML"),
+    ],
+)
+def test_an_override_that_cannot_be_is_quoted(word, message):
+    with pytest.raises(ConfigError, match=message):
+        apply_overrides({"task": "translation"}, [word])
+
+
+# --- effective configuration
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"data": {"name": "dates", "languages": ["de", "fr"], "joined": [1, 3], "unseen": []}},
+        {"data": {"name": "dates", "languages": "all"}, "training": {"steps": 5, "minutes": 2, "clip": None}},
+        {"model": {"name": "bahdanau", "d_hidden": 7, "cell": "lstm"}, "generation": {"beam_size": 4}},
+        {"training": {"minutes": 0.5, "betas": [0.8, 0.9], "patience": 3}},
+    ],
+)
+def test_a_written_configuration_read_again_is_equal(tmp_path, values):
+    config = check(values)
+    write_config(config, tmp_path / "config.yaml")
+    again = check_section(RunConfig, read_config(tmp_path / "config.yaml"), "again")
+    assert again == config
+    assert config_text(again) == config_text(config)
+
+
+def test_every_default_is_written(tmp_path):
+    config = check({})
+    write_config(config, tmp_path / "config.yaml")
+    written = read_config(tmp_path / "config.yaml")
+    assert written.keys() == RunConfig.model_fields.keys()
+    for name, section in RunConfig.model_fields.items():
+        if isinstance(section.annotation, type) and issubclass(section.annotation, BaseModel):
+            assert set(section.annotation.model_fields) <= written[name].keys()
+
+
+def test_a_run_without_a_budget_gets_one():
+    assert check({}).training.minutes == 2.0
+    assert TrainingConfig(seed=3).minutes == 2.0
+    assert check({"training": {"seed": 3}}).training.minutes == 2.0
+    assert check({"training": {"steps": 5}}).training.minutes is None
+    assert check({"training": {"minutes": 5}}).training.minutes == 5.0
+
+
+def test_a_configuration_cannot_be_changed_afterwards():
+    with pytest.raises(ValueError, match="frozen"):
+        check({}).training.steps = 3
+
+
+# --- documentation
+
+
+def sections():
+    own = [v for v in vars(configuration).values() if isinstance(v, type) and issubclass(v, BaseModel)]
+    models = [body.config_class for body in list_models().values()]
+    return [kind for kind in dict.fromkeys([*own, *models]) if kind not in (BaseModel, Section)]
+
+
+@pytest.mark.parametrize("kind", sections(), ids=lambda kind: kind.__name__)
+def test_every_field_of_every_section_is_described(kind):
+    assert kind.__doc__
+    assert kind.model_fields
+    for name, field in kind.model_fields.items():
+        assert field.description and field.description.strip().endswith("."), f"{kind.__name__}.{name}"
+
+
+def test_the_sections_found_are_the_ones_of_a_run():
+    assert {DatesData, DigitsData, RunConfig, TrainingConfig} <= set(sections())

@@ -1,0 +1,157 @@
+"""Scores: values by hand, intervals that cover, buckets that leave nobody out."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heed.data.examples import Link
+from heed.evaluation.alignment import aligned_characters
+from heed.evaluation.metrics import PairScores, bootstrap, length_buckets, summarise
+from heed.evaluation.report import scores_text
+
+# --- bootstrap
+
+
+def test_a_ratio_of_sums_by_hand():
+    interval = bootstrap([1, 2, 0], [2, 2, 6], resamples=50)
+    assert interval.value == pytest.approx(3 / 10)  # not the mean of 1/2, 1 and 0
+    assert 0.0 <= interval.low <= interval.value <= interval.high <= 1.0
+
+
+def test_the_interval_covers_a_known_proportion_as_often_as_it_says():
+    p, size, tests = 0.7, 200, 200
+    generator = torch.Generator().manual_seed(0)
+    covered = 0
+    for seed in range(tests):
+        sample = (torch.rand(size, generator=generator) < p).double().tolist()
+        interval = bootstrap(sample, [1.0] * size, resamples=200, seed=seed)
+        covered += interval.low <= p <= interval.high
+    # 95 % of 200 is 190; five standard deviations are 15
+    assert 175 <= covered < tests
+
+
+def test_the_interval_has_the_width_of_theory():
+    size, p = 400, 0.5
+    interval = bootstrap([1.0, 0.0] * (size // 2), [1.0] * size, resamples=2_000)
+    width = 2 * 1.96 * math.sqrt(p * (1 - p) / size)
+    assert interval.high - interval.low == pytest.approx(width, rel=0.15)
+    assert (interval.high + interval.low) / 2 == pytest.approx(p, abs=0.01)
+
+
+def test_examples_are_resampled_whole():
+    # every example has the same ratio: however they are drawn the ratio of sums is that
+    interval = bootstrap([1, 10, 100], [2, 20, 200], resamples=100)
+    assert (interval.low, interval.value, interval.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_the_interval_depends_on_its_seed_only():
+    sample = [1.0, 0.0, 0.0, 1.0, 1.0] * 9
+    torch.manual_seed(0)
+    first = bootstrap(sample, [1.0] * 45, 100, seed=4)
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    assert bootstrap(sample, [1.0] * 45, 100, seed=4) == first
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("top", "bottom"), [([], []), ([0], [0])])
+def test_nothing_has_no_score(top, bottom):
+    assert math.isnan(bootstrap(top, bottom).value)
+
+
+# --- buckets
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 60), max_size=80), st.integers(1, 8))
+def test_buckets_cover_every_length_once(lengths, most):
+    buckets = length_buckets(lengths, most)
+    assert len(buckets) <= most
+    for length in lengths:
+        assert sum(first <= length <= last for first, last in buckets) == 1
+    for (_, last), (first, _) in itertools.pairwise(buckets):
+        assert first == last + 1
+    if lengths:
+        assert (buckets[0][0], buckets[-1][1]) == (min(lengths), max(lengths))
+
+
+def test_buckets_hold_about_equally_many():
+    assert length_buckets(list(range(100)), 5) == [(0, 19), (20, 39), (40, 59), (60, 79), (80, 99)]
+    assert length_buckets([3] * 50, 5) == [(3, 3)]
+
+
+# --- alignment
+
+
+def spans(*cuts):
+    return list(zip((0, *cuts), cuts, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("best", "query", "key", "links", "expected"),
+    [
+        # characters: "ab" from "ba", each target character comes from the other side
+        ([1, 0], spans(1, 2), spans(1, 2), [((0, 1), (1, 2)), ((1, 2), (0, 1))], (2, 2)),
+        ([0, 0], spans(1, 2), spans(1, 2), [((0, 1), (1, 2)), ((1, 2), (0, 1))], (1, 2)),
+        # a token of three characters counts three
+        ([0], spans(3), spans(2, 4), [((0, 3), (0, 2))], (3, 3)),
+        ([1], spans(3), spans(2, 4), [((0, 3), (0, 2))], (0, 3)),
+        # a token half inside the link counts the half that is
+        ([0, 1], spans(2, 4), spans(1, 2), [((1, 3), (0, 1))], (1, 2)),
+        # a source token that overlaps the linked span is right, one that touches it is not
+        ([0], spans(1), spans(3, 6), [((0, 1), (2, 4))], (1, 1)),
+        ([1], spans(1), spans(3, 6), [((0, 1), (2, 4))], (1, 1)),
+        ([1], spans(1), spans(3, 6), [((0, 1), (0, 3))], (0, 1)),
+        # what has no known source does not count, and neither do further queries (the end token)
+        ([0, 0, 0], spans(1, 2, 3), spans(1), [((1, 2), (0, 1))], (1, 1)),
+        ([0, 5], spans(1), spans(1), [((0, 1), (0, 1))], (1, 1)),
+        ([0], spans(1), spans(1), [], (0, 0)),
+    ],
+)
+def test_aligned_characters_by_hand(best, query, key, links, expected):
+    assert aligned_characters(best, query, key, [Link(*link) for link in links]) == expected
+
+
+# --- the report
+
+
+def make_scores(linked=True):
+    return PairScores(
+        exact=[True, False, True, True],
+        correct=[3, 1, 4, 5],
+        tokens=[3, 4, 4, 5],
+        nll=[0.0, 4.0, 2.0, 2.0],
+        source_lengths=[2, 3, 3, 9],
+        aligned=[2, 1, 0, 4] if linked else [0] * 4,
+        linked=[2, 3, 1, 4] if linked else [0] * 4,
+    )
+
+
+def test_a_report_by_hand():
+    report = summarise(make_scores(), resamples=20)
+    assert report["examples"] == 4
+    assert report["exact_match"]["value"] == 0.75
+    assert report["token_accuracy"]["value"] == pytest.approx(13 / 16)
+    assert report["perplexity"] == pytest.approx(math.exp(8 / 16))
+    assert report["alignment_error"]["value"] == pytest.approx(3 / 10)
+    assert sum(bucket["examples"] for bucket in report["by_source_length"]) == 4
+    threes = next(b for b in report["by_source_length"] if b["first"] <= 3 <= b["last"])
+    assert threes["exact_match"]["value"] == pytest.approx(1 / 2)
+    json.dumps(report, allow_nan=False)
+
+
+def test_without_known_links_there_is_no_alignment_error():
+    assert "alignment_error" not in summarise(make_scores(linked=False), resamples=5)
+
+
+def test_the_report_for_people_holds_the_numbers():
+    text = scores_text({"test": summarise(make_scores(), resamples=20)})
+    for part in ("test: 4 examples", "75.00%", "81.25%", "30.00%", "1.6487", "exact match by source length"):
+        assert part in text
+    text = scores_text({"valid": {"loss": 0.5, "exact_match": 0.25, "note": "chosen on it"}})
+    assert text == "valid: loss 0.5000, exact_match 0.2500 (chosen on it)"

@@ -1,0 +1,706 @@
+"""Looking inside: it changes nothing, costs nothing when off, and shows what the model really did."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import heed
+from heed.attention import Rows, watch
+from heed.errors import ConfigError, ShapeError
+from heed.layers.recurrent import RecurrentCell
+from heed.models.attention_lm import AttentionLM
+from heed.models.bahdanau import Bahdanau
+from heed.observe.edits import Force, Keep, Uniform, ZeroHead
+from heed.observe.maps import Axis, Map
+from heed.observe.records import SelfCheckError
+from heed.observe.trace import ObserveError
+from test_models import VARIANTS, make_config, make_model
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+CELLS = ["rnn", "lstm", "gru", "gru_notes"]
+every_variant = pytest.mark.parametrize(("body", "config"), VARIANTS)
+every_cell = pytest.mark.parametrize("cell", CELLS)
+
+
+def bahdanau(seed=0, sharp=4.0, **fields):
+    """A small model whose attention is far from uniform."""
+    model = make_model(Bahdanau, make_config(Bahdanau, **fields), seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "score" in name or name.startswith(("encoder", "initial", "cell")):
+                parameter *= sharp
+    return model
+
+
+def attention_lm(seed=0, sharp=4.0, **fields):
+    model = make_model(AttentionLM, make_config(AttentionLM, **{"num_heads": 4, **fields}), seed)
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.w_query.weight *= sharp
+    return model
+
+
+def forward(model, args):
+    """Hidden states and logits."""
+    hidden = model(**args)
+    return hidden, model.logits(hidden)
+
+
+def in_steps(model, args, cuts, rows=None):
+    """The written sequence read in pieces that end at `cuts`."""
+    source = {name: value for name, value in args.items() if name not in ("target", "tokens")}
+    tokens = args.get("target", args.get("tokens"))
+    state = model.start(model.encode(**source) if source else None, Rows.repeat(len(tokens)) if rows is None else rows)
+    pieces, start = [], 0
+    for end in cuts:
+        hidden, state = model.step(tokens[:, start:end], state)
+        pieces.append(hidden)
+        start = end
+    return torch.cat(pieces, dim=1)
+
+
+def watched_maps(model, args, *edits, **asked):
+    with torch.no_grad(), heed.trace(model, edits=edits) as seen:
+        model(**args)
+    return seen.maps(**asked)
+
+
+# --- nothing changes
+
+
+@every_variant
+@pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
+def test_watched_outputs_have_the_same_bits(body, config, train):
+    model = make_model(body, config.model_copy(update={"dropout": 0.3})).train(train)
+    args = body.example(config, 1)
+    torch.manual_seed(5)
+    plain = forward(model, args)
+    torch.manual_seed(5)
+    with heed.trace(model) as seen:
+        watched = forward(model, args)
+    assert seen.attention_records
+    for a, b in zip(plain, watched, strict=True):
+        assert torch.equal(a, b)
+    if train:  # the seed matters, so dropout was really there
+        torch.manual_seed(6)
+        assert not torch.equal(plain[0], model(**args))
+
+
+@every_variant
+def test_watched_gradients_have_the_same_bits(body, config):
+    def gradients(watching):
+        model = make_model(body, config)
+        if watching:
+            with heed.trace(model, grad=True):
+                forward(model, body.example(config, 1))[1].square().sum().backward()
+        else:
+            forward(model, body.example(config, 1))[1].square().sum().backward()
+        return {name: p.grad for name, p in model.named_parameters()}
+
+    plain, watched = gradients(False), gradients(True)
+    assert any(g is not None and g.any() for g in plain.values())
+    for name, gradient in plain.items():
+        assert (gradient is None) == (watched[name] is None)
+        assert gradient is None or torch.equal(gradient, watched[name]), name
+
+
+def test_watched_steps_have_the_same_bits():
+    for model in (bahdanau(), attention_lm()):
+        args = type(model).example(model.config, 1)
+        with torch.no_grad():
+            plain = in_steps(model, args, (1, 3, 6))
+            with heed.trace(model):
+                assert torch.equal(in_steps(model, args, (1, 3, 6)), plain)
+
+
+def test_nothing_is_watched_outside_the_block():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    assert watch.slot is None
+    with heed.trace(model) as seen:
+        assert watch.slot is seen
+        forward(model, args)
+    assert watch.slot is None
+    counts = len(seen.attention_records), len(seen.gate_records), len(seen.tensor_records)
+    assert all(counts)
+    forward(model, args)
+    assert counts == (len(seen.attention_records), len(seen.gate_records), len(seen.tensor_records))
+
+
+def test_an_error_inside_the_block_ends_the_watching():
+    model = bahdanau()
+    with pytest.raises(ZeroDivisionError), heed.trace(model):
+        raise ZeroDivisionError
+    assert watch.slot is None
+    with heed.trace(model):
+        pass
+
+
+def test_only_the_watched_model_is_recorded():
+    model, other = attention_lm(), attention_lm(seed=1)
+    args = AttentionLM.example(model.config, 1)
+    other_args = AttentionLM.example(model.config, 2)
+    with torch.no_grad(), heed.trace(model, edits=[Uniform()]) as seen:
+        model(**args)
+        watched = forward(other, other_args)
+    assert {record.mechanism for record in seen.attention_records} == {"decoder"}
+    assert len(seen.attention_records) == model.config.num_layers
+    assert not seen.tensors("logits")
+    with torch.no_grad():
+        assert torch.equal(watched[0], other(**other_args))  # nor is it edited
+
+
+# --- what is shown is what was done
+
+
+@every_variant
+def test_maps_are_distributions_that_reproduce_the_context(body, config):
+    model = make_model(body, config)
+    args = body.example(config, 1)
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**args)
+    for mechanism, layer in seen.mechanisms():
+        maps = seen.maps(mechanism, layer)
+        assert_close(maps.weights.sum(-1), torch.ones(maps.weights.shape[:-1]), **CLOSE)
+        assert not maps.weights[~maps.mask].any()
+        assert torch.equal(
+            maps.weights.masked_fill(~maps.mask, 0),
+            torch.softmax(maps.scores.masked_fill(~maps.mask, -torch.inf), -1),
+        )
+        record = next(r for r in seen.attention_records if (r.mechanism, r.layer) == (mechanism, layer))
+        assert_close(maps.weights @ record.value, maps.context, **CLOSE)
+
+
+def test_the_mask_of_a_map_is_padding_or_the_future():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    maps = watched_maps(model, args)
+    assert torch.equal(maps.mask, args["source_mask"][:, None, None, :].expand_as(maps.mask))
+    model = attention_lm()
+    args = AttentionLM.example(model.config, 1)
+    maps = watched_maps(model, args)
+    assert torch.equal(maps.mask, torch.ones(7, 7).tril().bool().expand_as(maps.mask))
+
+
+@pytest.mark.parametrize("tampered", ["projected", "prepared", "value", "context"])
+@pytest.mark.parametrize("make", [bahdanau, attention_lm])
+def test_a_tampered_record_is_never_shown(make, tampered):
+    model = make()
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**type(model).example(model.config, 1))
+    record = seen.attention_records[-1]
+    changed = getattr(record, tampered).clone()
+    changed[0, 0, -1] += torch.linspace(-1, 1, changed.shape[-1])  # one vector of one row
+    seen.attention_records[-1] = replace(record, **{tampered: changed})
+    with pytest.raises(SelfCheckError, match="please report"):
+        seen.maps()
+    seen.attention_records[-1] = record
+    seen.maps()
+
+
+@every_cell
+def test_a_tampered_gate_record_is_never_shown(cell):
+    model = bahdanau(cell=cell)
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**Bahdanau.example(model.config, 1))
+    seen.gates()
+    record = seen.gate_records[0]
+    weights = {**record.weights, "w_hh": record.weights["w_hh"] * 1.05}
+    seen.gate_records[0] = replace(record, weights=weights)
+    with pytest.raises(SelfCheckError, match=record.name):
+        seen.gates()
+
+
+def test_sharp_attention_is_no_false_alarm():
+    model = attention_lm(sharp=200.0)
+    maps = watched_maps(model, {"tokens": torch.randint(4, 11, (4, 40))}, layer=0)
+    assert maps.scores[maps.mask].abs().max() > 40
+    assert maps.weights[:, :, 20:].max(-1).values.mean() > 0.9
+
+
+@pytest.mark.parametrize("score", ["additive", "concat", "general", "key_query"])
+@every_cell
+def test_a_record_does_not_read_live_parameters(score, cell):
+    model = bahdanau(score=score, cell=cell)
+    args = Bahdanau.example(model.config, 1)
+    check_records_outlive_parameters(model, args)
+
+
+def test_a_record_of_self_attention_does_not_read_live_parameters():
+    model = attention_lm()
+    check_records_outlive_parameters(model, AttentionLM.example(model.config, 1))
+
+
+def check_records_outlive_parameters(model, args):
+    def shown():
+        found = {
+            f"{m} {n} {k}": getattr(seen.maps(m, n), k) for m, n in seen.mechanisms() for k in ("weights", "scores")
+        }
+        found |= {f"{cell} {gate}": value for cell, gates in seen.gates().items() for gate, value in gates.items()}
+        return {name: value.clone() for name, value in found.items()}
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    with heed.trace(model) as seen:
+        loss = forward(model, args)[1].square().sum()
+    before = shown()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    after = shown()
+    assert before
+    for name, value in before.items():
+        assert torch.equal(value, after[name]), name
+
+
+def test_training_mode_shows_weights_before_dropout():
+    config = make_config(Bahdanau, dropout=0.5)
+    model = make_model(Bahdanau, config).train()
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**Bahdanau.example(config, 1))
+    weights = seen.maps().weights
+    assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]), **CLOSE)
+
+
+def test_only_the_entries_asked_for_are_given():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**args)
+    whole, part = seen.maps(), seen.maps(entries=[2, 0])
+    for name in ("weights", "scores", "mask", "context"):
+        assert_close(getattr(part, name), getattr(whole, name)[[2, 0]], **CLOSE)
+    assert not torch.allclose(whole.weights[0], whole.weights[2], atol=1e-3)
+
+
+def test_a_chosen_head_is_that_head():
+    model = attention_lm()
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**AttentionLM.example(model.config, 1))
+    for head in range(4):
+        assert torch.equal(seen.maps(layer=0, head=head).weights, seen.maps(layer=0).weights[:, head])
+    assert not torch.equal(seen.maps(layer=0, head=0).weights, seen.maps(layer=0, head=1).weights)
+    assert torch.equal(seen.maps(layer=-1).weights, seen.maps(layer=1).weights)
+
+
+# --- steps
+
+
+@pytest.mark.parametrize("cuts", [(1, 2, 3, 4, 5, 6), (1, 4, 6)], ids=["one", "several"])
+@every_cell
+def test_steps_put_together_are_the_full_pass(cell, cuts):
+    model = bahdanau(cell=cell)
+    args = Bahdanau.example(model.config, 1)
+    with torch.no_grad():
+        with heed.trace(model) as full:
+            model(**args)
+        with heed.trace(model) as stepped:
+            in_steps(model, args, cuts)
+    assert stepped.maps().weights.shape == (3, 1, 6, 7)
+    for name in ("weights", "context", "mask"):
+        assert_close(getattr(stepped.maps(), name), getattr(full.maps(), name), **CLOSE)
+    gates, expected = stepped.gates(), full.gates()
+    assert gates.keys() == expected.keys()
+    for net, values in expected.items():
+        for gate, value in values.items():
+            assert_close(gates[net][gate], value, **CLOSE)
+
+
+def test_steps_of_several_rows_per_source_are_their_full_passes():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    source_of = torch.tensor([0, 0, 1, 1, 2, 2])
+    target = torch.randint(4, 11, (6, 5), generator=torch.Generator().manual_seed(3))
+    alone = {name: args[name][source_of] for name in ("source", "source_mask")}
+    full = watched_maps(model, {**alone, "target": target})
+    with torch.no_grad(), heed.trace(model) as seen:
+        in_steps(model, {**args, "target": target}, (1, 2, 5), Rows.repeat(3, 2))
+    assert_close(seen.maps().weights, full.weights, **CLOSE)
+    assert_close(seen.maps().context, full.context, **CLOSE)
+    assert torch.equal(seen.maps().mask, full.mask)
+    assert not torch.allclose(full.weights[0], full.weights[1])  # rows of one source differ
+    assert_close(seen.maps(entries=[3]).weights, full.weights[3:4], **CLOSE)
+
+
+@pytest.mark.parametrize("cuts", [tuple(range(1, 8)), (3, 4, 7)], ids=["one", "prompt"])
+def test_cached_steps_put_together_are_the_full_pass(cuts):
+    model = attention_lm()
+    args = AttentionLM.example(model.config, 1)
+    with torch.no_grad(), heed.trace(model) as stepped:
+        in_steps(model, args, cuts)
+    for layer in (0, 1):
+        full = watched_maps(model, args, layer=layer)
+        maps = stepped.maps(layer=layer)
+        assert maps.weights.shape == (3, 4, 7, 7)
+        assert_close(maps.weights, full.weights, **CLOSE)
+        assert torch.equal(maps.mask, full.mask)
+
+
+def test_two_passes_are_not_taken_for_one():
+    model = bahdanau()
+    first, last = (Bahdanau.example(model.config, seed) for seed in (1, 2))
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**first)
+        model(**last)
+    assert torch.equal(seen.maps().weights, watched_maps(model, last).weights)
+    decoder = [gates["hidden"] for name, gates in seen.gates().items() if not name.startswith("encoder")]
+    assert [h.shape[1] for h in decoder] == [6]
+
+
+# --- gates
+
+
+@every_cell
+def test_gates_of_the_backward_net_lie_in_text_order(cell):
+    model = bahdanau(cell=cell)
+    args = Bahdanau.example(model.config, 1)
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**args)
+        embedded = model.source_embedding(args["source"])
+    net = model.encoder.backward_cells[0]
+    gates = seen.gates()["encoder.backward_cells.0"]
+    for b, length in enumerate(args["source_mask"].sum(1).tolist()):
+        state = net.zero_state(embedded[:1])
+        for position in range(length - 1, -1, -1):
+            x = embedded[b : b + 1, position]
+            with torch.no_grad():
+                update = update_gate(net, x, state[0])
+                state = net.readable_step(x, state)
+            assert_close(gates["hidden"][b, position], state[0][0], **CLOSE)
+            if cell in ("gru", "gru_notes"):
+                assert_close(gates["update"][b, position], update, **CLOSE)
+            if cell == "lstm":
+                assert_close(gates["cell"][b, position], state[1][0], **CLOSE)
+
+
+def update_gate(net: RecurrentCell, x, h):
+    """z of a GRU from its definition, sigmoid(W_z x + U_z h + b)."""
+    rows = slice(net.d_hidden, 2 * net.d_hidden)
+    return torch.sigmoid(net.w_ih[rows] @ x[0] + net.w_hh[rows] @ h[0] + net.b_ih[rows] + net.b_hh[rows])
+
+
+@every_cell
+def test_the_states_shown_for_the_decoder_are_those_it_had(cell):
+    model = bahdanau(cell=cell)
+    args = Bahdanau.example(model.config, 1)
+    with torch.no_grad(), heed.trace(model) as seen:
+        hidden = model(**args)
+    assert_close(seen.gates()["cell"]["hidden"], hidden[..., : model.config.d_hidden], **CLOSE)
+
+
+def test_logits_are_recorded_as_computed():
+    model = bahdanau()
+    with torch.no_grad(), heed.trace(model) as seen:
+        _, logits = forward(model, Bahdanau.example(model.config, 1))
+    assert torch.equal(seen.tensors("logits")[0], logits)
+
+
+# --- losses on attention
+
+
+def test_a_loss_on_the_weights_reaches_encoder_and_attention():
+    model = bahdanau()
+    with heed.trace(model, grad=True) as seen:
+        model(**Bahdanau.example(model.config, 1))
+    seen.maps().weights[..., 0].log().sum().backward()
+    for name, parameter in model.named_parameters():
+        if name.startswith(("encoder.", "attention.")):
+            assert parameter.grad is not None and parameter.grad.any(), name
+        if name.startswith("output"):
+            assert parameter.grad is None
+
+
+def test_descending_a_loss_on_the_weights_moves_the_attention():
+    model = bahdanau(sharp=1.0)
+    args = Bahdanau.example(model.config, 1)
+    before = watched_maps(model, args).weights[..., 0].mean()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(30):
+        optimizer.zero_grad()
+        with heed.trace(model, grad=True) as seen:
+            model(**args)
+        (-seen.maps().weights[..., 0].log().mean()).backward()
+        optimizer.step()
+    assert watched_maps(model, args).weights[..., 0].mean() > max(0.8, before + 0.4)
+
+
+def test_without_grad_what_is_seen_holds_no_graph():
+    model = bahdanau()
+    with heed.trace(model) as seen:
+        forward(model, Bahdanau.example(model.config, 1))
+    maps = seen.maps()
+    assert not (maps.weights.requires_grad or maps.scores.requires_grad or maps.context.requires_grad)
+    assert not any(value.requires_grad for gates in seen.gates().values() for value in gates.values())
+    assert not seen.tensors("logits")[0].requires_grad
+
+
+# --- refusals
+
+
+def test_a_second_trace_is_refused_and_leaves_the_first_alone():
+    model = bahdanau()
+    with heed.trace(model) as seen:
+        for second in (heed.trace(attention_lm()), heed.edit(model, Keep())):
+            with pytest.raises(ObserveError, match="already open"), second:
+                raise AssertionError("entered")
+        model(**Bahdanau.example(model.config, 1))
+    assert seen.attention_records
+
+
+def test_questions_that_cannot_be_answered_name_what_was_seen():
+    both = nn.ModuleList([bahdanau(), attention_lm()])
+    with heed.trace(both) as seen:
+        with pytest.raises(ObserveError, match="no attention"):
+            seen.maps()
+        for model in both:
+            model(**type(model).example(model.config, 1))
+    listing = "seen: cross layer 0, decoder layer 0, decoder layer 1"
+    for asked, problem in [
+        ({}, "which mechanism"),
+        ({"mechanism": "encoder"}, "no 'encoder' attention"),
+        ({"mechanism": "decoder", "layer": 5}, "no layer 5"),
+        ({"mechanism": "decoder", "layer": -3}, "no layer -3"),
+    ]:
+        with pytest.raises(ObserveError) as error:
+            seen.maps(**asked)
+        assert problem in str(error.value) and listing in str(error.value)
+
+
+def axis(length, name="source"):
+    return Axis(name, "character", tuple("abcdefghijkl"[:length]))
+
+
+def test_axes_cut_a_map_to_the_sequences_and_longer_ones_are_refused():
+    model = bahdanau()
+    maps = watched_maps(model, Bahdanau.example(model.config, 1))
+    shown = maps.map(axis(6, "target"), axis(4), entry=1)  # 4 real tokens of 7
+    assert_close(shown.weights.sum(-1), torch.ones(6), **CLOSE)
+    assert torch.equal(shown.weights, maps.weights[1, 0, :, :4])
+    for query, key in [(axis(7), axis(7)), (axis(6), axis(8))]:
+        with pytest.raises(ShapeError, match="characters"):
+            maps.map(query, key)
+
+
+def test_a_map_whose_axes_do_not_fit_is_refused():
+    for shape in [(2, 3), (3, 3), (3, 2, 1), (2,)]:
+        with pytest.raises(ShapeError) as error:
+            Map("cross", 0, 0, axis(3, "target"), axis(2), torch.rand(shape))
+        assert str(shape) in str(error.value) and "3 characters (target)" in str(error.value)
+    Map("cross", 0, 0, axis(3, "target"), axis(2), torch.rand(3, 2))
+
+
+# --- compiled models
+
+
+@pytest.fixture
+def counting_backend():
+    """A compiler's back end that counts how many graphs ran, and needs no C compiler."""
+    pytest.importorskip("torch._dynamo")
+
+    def backend(graph, inputs):
+        def run(*args):
+            backend.runs += 1
+            return graph.forward(*args)
+
+        return run
+
+    backend.runs = 0
+    torch.compiler.reset()
+    yield backend
+    torch.compiler.reset()
+
+
+class Compilable(nn.Module):
+    """Attention between two layers: what the compiler would swallow whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = attention_lm().layers[0]
+
+    def forward(self, x):
+        return self.inner(x.sin(), causal=True).cos()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_model_runs_eagerly_inside_and_compiled_outside(as_installed, counting_backend):
+    model = Compilable().eval()
+    compiled = torch.compile(model, backend=counting_backend)
+    x = torch.randn(2, 5, 24)
+    with torch.no_grad():
+        expected = compiled(x)
+        runs = counting_backend.runs
+        assert runs
+        with heed.trace(compiled) as seen:
+            watched = compiled(x)
+        assert counting_backend.runs == runs
+        assert torch.equal(watched, model(x))
+        assert seen.maps("decoder").weights.shape == (2, 4, 5, 5)
+        compiled(x)
+        assert counting_backend.runs > runs
+        assert_close(watched, expected, **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trace_that_is_not_entered_changes_nothing(as_installed, counting_backend):
+    model = Compilable().eval()
+    compiled = torch.compile(model, backend=counting_backend)
+    unused = heed.trace(compiled)
+    with pytest.raises(ConfigError):
+        heed.trace(compiled, edits=[Uniform("encoder")])
+    with torch.no_grad():
+        compiled(torch.randn(2, 5, 24))
+    assert counting_backend.runs
+    assert not unused.attention_records
+
+
+# --- edits
+
+
+@every_variant
+def test_a_null_edit_changes_nothing(body, config):
+    model = make_model(body, config)
+    args = body.example(config, 1)
+    with torch.no_grad():
+        plain = forward(model, args)
+        with heed.edit(model, Keep()) as seen:
+            edited = forward(model, args)
+    for a, b in zip(plain, edited, strict=True):
+        assert_close(b, a, rtol=0, atol=1e-5)
+    assert not seen.attention_records and not seen.gate_records and not seen.tensor_records
+
+
+@pytest.mark.parametrize("make", [bahdanau, attention_lm])
+def test_uniform_attention_is_uniform_over_what_is_allowed_and_changes_the_logits(make):
+    model = make()
+    args = type(model).example(model.config, 1)
+    with torch.no_grad():
+        plain = forward(model, args)[1]
+        with heed.trace(model, edits=[Uniform()]) as seen:
+            edited = forward(model, args)[1]
+    maps = seen.maps()
+    counts = maps.mask.sum(-1, keepdim=True)
+    assert_close(maps.weights, maps.mask / counts, **CLOSE)
+    assert (plain - edited).abs().max() > 1e-3
+
+
+def test_a_head_that_is_zeroed_contributes_nothing_and_the_others_stay():
+    model = attention_lm()
+    args = AttentionLM.example(model.config, 1)
+    plain = watched_maps(model, args, layer=0)
+    edited = watched_maps(model, args, ZeroHead("decoder", 0, 2), layer=0)
+    assert not edited.weights[:, 2].any() and not edited.context[:, 2].any()
+    others = [0, 1, 3]
+    assert_close(edited.weights[:, others], plain.weights[:, others], **CLOSE)
+    assert_close(edited.context[:, others], plain.context[:, others], **CLOSE)
+    later = watched_maps(model, args, ZeroHead("decoder", 0, 2), layer=1)
+    assert not torch.allclose(later.weights, watched_maps(model, args, layer=1).weights, atol=1e-4)
+
+
+def test_a_forced_position_looks_where_it_is_told():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    row = (0.0, 0.25, 0.75, 0.0)
+    plain, edited = watched_maps(model, args), watched_maps(model, args, Force("cross", position=2, weights=row))
+    expected = torch.tensor([*row, 0.0, 0.0, 0.0]).expand(3, 1, 7)
+    assert torch.equal(edited.weights[:, :, 2], expected)
+    assert_close(edited.weights[:, :, :2], plain.weights[:, :, :2], **CLOSE)  # the past does not know
+    assert not torch.allclose(edited.weights[:, :, 3:], plain.weights[:, :, 3:], atol=1e-4)  # the future does
+
+
+@pytest.mark.parametrize("edit", [Force(position=3, weights=(0.0, 1.0)), Uniform(), Keep()], ids=str)
+@pytest.mark.parametrize("make", [bahdanau, attention_lm])
+def test_an_edit_is_the_same_in_steps_and_in_a_full_pass(make, edit):
+    model = make()
+    args = type(model).example(model.config, 1)
+    length = len(args.get("target", args.get("tokens"))[0])
+    with torch.no_grad(), heed.edit(model, edit):
+        full = model(**args)
+        for cuts in [tuple(range(1, length + 1)), (2, length)]:
+            assert_close(in_steps(model, args, cuts), full, **CLOSE)
+
+
+def test_an_edit_is_the_same_for_several_rows_per_source():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    source_of = torch.tensor([0, 0, 1, 1, 2, 2])
+    target = torch.randint(4, 11, (6, 5), generator=torch.Generator().manual_seed(3))
+    force = Force("cross", position=2, weights=(0.5, 0.0, 0.5))
+    with torch.no_grad(), heed.edit(model, force):
+        stepped = in_steps(model, {**args, "target": target}, (1, 2, 3, 5), Rows.repeat(3, 2))
+        full = model(args["source"][source_of], args["source_mask"][source_of], target)
+    assert_close(stepped, full, **CLOSE)
+    with torch.no_grad():
+        assert not torch.allclose(full, model(args["source"][source_of], args["source_mask"][source_of], target))
+
+
+@pytest.mark.parametrize("make", [bahdanau, attention_lm])
+def test_a_forced_position_is_absolute_after_prompts_of_unequal_length(make):
+    model = make()
+    args = type(model).example(model.config, 1)
+    tokens = args.pop("target", None)
+    tokens = args.pop("tokens", None) if tokens is None else tokens
+    memory = model.encode(**args) if args else None
+    force = Force(layer=0, position=3, weights=(1.0,))
+    with torch.no_grad(), heed.trace(model, edits=[force]) as seen:
+        _, state = model.step(tokens[:, :3], model.start(memory, Rows.repeat(3)), torch.tensor([3, 2, 1]))
+        firsts = []
+        for t in (3, 4, 5):
+            _, state = model.step(tokens[:, t : t + 1], state)
+            record = [r for r in seen.attention_records if r.layer == 0][-1]
+            weights = record.weights(torch.arange(3))[:, :, 0]  # (rows, heads, keys)
+            firsts.append((weights[..., 0] == 1.0).all(-1).tolist())
+    # the token after the prompt stands at 3, 2 and 1: rows reach position 3 one after the other
+    assert firsts == [[True, False, False], [False, True, False], [False, False, True]]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [Uniform("encoder"), Uniform("cross", 1), ZeroHead(head=1), ZeroHead(head=-1), Keep("cross", 0, 3)],
+    ids=str,
+)
+def test_an_edit_that_fits_nothing_names_what_the_model_has(edit):
+    for opened in (lambda: heed.edit(bahdanau(), edit), lambda: heed.trace(bahdanau(), edits=[edit])):
+        with pytest.raises(ConfigError, match=r"changes nothing: the model has cross layer 0 \(1 heads\)"):
+            opened()
+
+
+def test_forcing_more_weights_than_there_are_keys_is_refused():
+    model = bahdanau()
+    with (
+        pytest.raises(ConfigError, match="8 weights were given for 7 keys"),
+        heed.edit(model, Force(position=0, weights=(0.125,) * 8)),
+    ):
+        model(**Bahdanau.example(model.config, 1))
+    assert watch.slot is None
+
+
+def test_forcing_a_look_at_padding_or_at_the_future_is_refused_in_steps_and_full_pass():
+    model = attention_lm()
+    args = AttentionLM.example(model.config, 1)
+    force = Force(layer=0, position=3, weights=(0.0,) * 4 + (1.0,))  # key 4 lies ahead of position 3
+    for run in (lambda: model(**args), lambda: in_steps(model, args, range(1, 8))):
+        with pytest.raises(ConfigError, match=r"future|5 weights were given for 4 keys"), heed.edit(model, force):
+            run()
+    model = bahdanau()
+    args = {name: value[1:2] for name, value in Bahdanau.example(model.config, 1).items()}  # 4 tokens, 3 padding
+    with (
+        pytest.raises(ConfigError, match="padding"),
+        heed.edit(model, Force(position=1, weights=(0.0,) * 4 + (1.0,))),
+    ):
+        model(**args)
+
+
+def test_padding_does_not_change_what_an_edit_does():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)
+    for edit in (Uniform(), Force(position=1, weights=(0.2, 0.3, 0.0, 0.5))):
+        with torch.no_grad(), heed.edit(model, edit):
+            together = model(**args)
+            for b, length in enumerate(args["source_mask"].sum(1).tolist()):
+                cut = slice(b, b + 1), slice(0, length)
+                alone = model(args["source"][cut], args["source_mask"][cut], args["target"][b : b + 1])
+                assert_close(together[b : b + 1], alone, **CLOSE)

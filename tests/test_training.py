@@ -1,0 +1,653 @@
+"""Training: what an update is, what is kept, and that a run can be stopped, resumed, repeated, moved and trusted."""
+
+import json
+import math
+import shutil
+import signal
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
+
+import heed
+from heed.config import RunConfig, check_section, read_config
+from heed.errors import RunError, TrainingError
+from heed.run import train_config
+from heed.tasks.translation import Translation
+from heed.training import checkpoint, loop
+from heed.training.checkpoint import average_weights, latest_checkpoint, load_checkpoint
+from heed.training.loop import Trainer
+from heed.training.progress import Quiet
+from heed.training.schedule import rate_factor
+
+
+def make_config(model=None, data=None, **training):
+    values = {
+        "data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16, **(data or {})},
+        "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, **(model or {})},
+        "training": {
+            "steps": 6,
+            "batch_tokens": 150,
+            "threads": 1,
+            "device": "cpu",
+            "precision": "float32",
+            "warmup": 2,
+            **training,
+        },
+        "evaluation": {"bootstrap": 10},
+    }
+    return check_section(RunConfig, values, "the test")
+
+
+class Scripted:
+    """A task with some of its parts replaced."""
+
+    def __init__(self, task, **parts):
+        self._task = task
+        self.__dict__.update(parts)
+
+    def __getattr__(self, name):
+        return getattr(self._task, name)
+
+
+class Recorder(Quiet):
+    """Remembers what was said, and lets a test act after a given update."""
+
+    def __init__(self, at=None, act=lambda: signal.raise_signal(signal.SIGINT)):
+        self.said, self.closed, self.updates = [], 0, 0
+        self.at, self.act = at, act
+
+    def say(self, message):
+        self.said.append(message)
+
+    def update(self, message):
+        self.updates += 1
+        if self.updates == self.at:
+            self.act()
+
+    def close(self):
+        self.closed += 1
+
+
+def make_trainer(folder, config=None, reporter=None, on_validation=None, select_by="exact_match", seed=0, **parts):
+    config = make_config() if config is None else config
+    task = Translation.prepare(config)
+    torch.manual_seed(seed)
+    model = task.build_model()
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    task = Scripted(task, **parts)
+    return Trainer(model, task, config.training, select_by, folder, reporter or Quiet(), on_validation)
+
+
+def weights_of(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def assert_same_weights(a, b):
+    assert a.keys() == b.keys()
+    for name, tensor in a.items():
+        assert torch.equal(tensor, b[name]), name
+
+
+def metrics(folder, event):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["event"] == event]
+
+
+# --- one update
+
+
+def test_accumulated_batches_are_one_batch(tmp_path):
+    plan = {}
+
+    def after_one_update(name, accumulate):
+        training = {"steps": 1, "schedule": "constant", "warmup": 0, "optimizer": "sgd", "learning_rate": 0.5}
+        config = make_config(**training, clip=None, accumulate=accumulate)
+        trainer = make_trainer(tmp_path / name, config, train_batches=lambda epoch: plan[name])
+        before = weights_of(trainer.model)
+        trainer.run()
+        moved = {n: tensor - before[n] for n, tensor in trainer.model.state_dict().items()}
+        return moved, metrics(tmp_path / name, "update")[0]
+
+    task = Translation.prepare(make_config())
+    by_length = sorted(range(12), key=lambda i: len(task.encoded("train")[i].target))
+    few, many = by_length[:2], by_length[2:]  # 2 short and 10 longer ones: the mean of their means is another number
+    plan["one"], plan["pieces"] = [few + many], [few, many]
+    assert len(few) * task.collate(many).num_targets > 6 * task.collate(few).num_targets
+    (one, one_line), (pieces, pieces_line) = after_one_update("one", 1), after_one_update("pieces", 2)
+    assert max(tensor.abs().max() for tensor in one.values()) > 1e-2
+    for name, tensor in one.items():
+        assert_close(pieces[name], tensor, rtol=0, atol=1e-6)
+    for key in ("loss", "gradient_norm"):
+        assert pieces_line[key] == pytest.approx(one_line[key], rel=1e-5)
+    assert pieces_line["tokens"] == one_line["tokens"]
+
+
+def test_the_gradient_is_that_of_the_mean_loss_per_target_token(tmp_path):
+    config = make_config(steps=1, schedule="constant", warmup=0, optimizer="sgd", learning_rate=0.25, clip=None)
+    trainer = make_trainer(tmp_path, config)
+    task, model = trainer.task, trainer.model
+    before = weights_of(model)
+    batch = task.collate(task.train_batches(0)[0])
+    logits = model.logits(model(batch.source, batch.source_mask, batch.target))[batch.target_mask]
+    labels = batch.labels[batch.target_mask]
+    loss = torch.nn.functional.cross_entropy(logits, labels)
+    expected = dict(zip(before, torch.autograd.grad(loss, list(model.parameters())), strict=True))
+    trainer.run()
+    for name, tensor in model.state_dict().items():
+        assert_close(tensor, before[name] - 0.25 * expected[name], rtol=1e-4, atol=1e-6)
+    line = metrics(tmp_path, "update")[0]
+    assert line["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert line["tokens"] == len(labels) == batch.num_targets
+    norm = math.sqrt(sum(g.square().sum().item() for g in expected.values()))
+    assert line["gradient_norm"] == pytest.approx(norm, rel=1e-4)
+
+
+def test_clipping_bounds_the_update(tmp_path):
+    moved = {}
+    for clip in (None, 0.01):
+        config = make_config(steps=1, schedule="constant", warmup=0, optimizer="sgd", learning_rate=1.0, clip=clip)
+        trainer = make_trainer(tmp_path / str(clip), config)
+        before = weights_of(trainer.model)
+        trainer.run()
+        after = trainer.model.state_dict()
+        moved[clip] = math.sqrt(sum((after[n] - before[n]).square().sum().item() for n in before))
+    assert moved[None] > 0.02
+    assert moved[0.01] == pytest.approx(0.01, rel=1e-2)
+
+
+def test_only_matrices_decay(tmp_path):
+    zero = lambda model, batch, smoothing: 0.0 * sum(p.sum() for p in model.parameters())  # noqa: E731
+    config = make_config(steps=1, schedule="constant", warmup=0, optimizer="sgd", learning_rate=0.1, weight_decay=0.5)
+    trainer = make_trainer(tmp_path, config, loss=zero)
+    before = weights_of(trainer.model)
+    trainer.run()
+    for name, tensor in trainer.model.state_dict().items():
+        factor = 1 - 0.1 * 0.5 if tensor.dim() > 1 else 1.0
+        assert_close(tensor, before[name] * factor)
+
+
+def test_every_example_is_used_once_per_epoch(tmp_path):
+    used = []
+    config = make_config(steps=100, validate_every=100)
+    task = Translation.prepare(config)
+    per_epoch = len(task.train_batches(0))
+
+    def collate(indices):
+        used.append(indices)
+        return task.collate(indices)
+
+    trainer = make_trainer(
+        tmp_path,
+        make_config(steps=2 * per_epoch, validate_every=2 * per_epoch),
+        collate=collate,
+    )
+    trainer.run()
+    first, second = used[:per_epoch], used[per_epoch:]
+    assert sorted(i for batch in first for i in batch) == list(range(120))
+    assert sorted(i for batch in second for i in batch) == list(range(120))
+    assert first != second
+
+
+# --- the learning rate
+
+
+@pytest.mark.parametrize(
+    ("schedule", "step", "factor"),
+    [
+        *[(name, step, step / 10) for name in ("constant", "inverse_sqrt", "cosine") for step in (1, 5, 10)],
+        ("constant", 11, 1.0),
+        ("constant", 110, 1.0),
+        ("inverse_sqrt", 40, 0.5),
+        ("inverse_sqrt", 90, 1 / 3),
+        ("cosine", 60, 0.5),  # half of the way from 10 to 110
+        ("cosine", 110, 0.0),
+    ],
+)
+def test_schedules(schedule, step, factor):
+    assert rate_factor(schedule, step, warmup=10, total=110) == pytest.approx(factor, abs=1e-12)
+
+
+def test_schedules_without_warmup_or_known_end():
+    assert rate_factor("cosine", 1, 0, None) == rate_factor("constant", 1, 0, None) == 1.0
+    assert rate_factor("inverse_sqrt", 1, 0, 100) == 1.0
+    assert rate_factor("cosine", 3, 5, None) == 3 / 5
+    assert 0.0 < rate_factor("cosine", 1, 0, 4) < 1.0
+
+
+def test_the_rate_of_each_update_is_the_schedules(tmp_path):
+    config = make_config(steps=6, warmup=2, learning_rate=0.01, schedule="cosine")
+    make_trainer(tmp_path, config).run()
+    rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
+    cosine = [0.5 * (1 + math.cos(math.pi * part / 4)) for part in (1, 2, 3, 4)]
+    assert rates == pytest.approx([0.005, 0.01, *(0.01 * c for c in cosine)], abs=1e-12)
+
+
+# --- repeating, stopping, going on
+
+
+def train(out, config, reporter=None, resume=False, on_validation=None):
+    torch.manual_seed(int(time.time_ns() % 1_000_003))  # whatever state the process is in
+    return train_config(config, out, reporter or Quiet(), resume=resume, on_validation=on_validation)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path):
+    config = {"model": {"dropout": 0.2}, "steps": 4}
+    for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
+        train(tmp_path / name, make_config(**config, seed=seed))
+    a, b, c = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
+    assert_same_weights(a, b)
+    assert any(not torch.equal(a[name], c[name]) for name in a)
+
+
+LONG = {"model": {"dropout": 0.3}, "steps": 12, "validate_every": 4, "average": 2, "learning_rate": 0.01}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    run, _ = train(out, make_config(**LONG))
+    return run
+
+
+def assert_same_run(out, expected):
+    assert_same_weights(load_file(out / "model.safetensors"), load_file(expected.folder / "model.safetensors"))
+    report = json.loads((out / "report.json").read_text())
+    assert report["scores"] == json.loads(json.dumps(expected.report["scores"]))
+    assert report["training"]["kept"] == expected.report["training"]["kept"]
+    for event, unwanted in [("update", "seconds"), ("validation", None), ("average", None)]:
+        lines, whole = metrics(out, event), metrics(expected.folder, event)
+        for line in lines + whole:
+            line.pop(unwanted, None)
+        assert lines == whole
+
+
+# 4, 8 and 12 are updates after which a validation is due, 12 is the last one
+@pytest.mark.parametrize("interrupts", [(1,), (4,), (6,), (12,), (2, 2, 4, 3)], ids=str)
+def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupted, interrupts):
+    out = tmp_path / "run"
+    config, resume, done = make_config(**LONG), False, 0
+    for count in interrupts:
+        reporter = Recorder(at=count)
+        run, result = train(out, config, reporter, resume)
+        done += count
+        assert run is None and not result.finished
+        assert result.progress.step == done
+        assert reporter.closed and any("stopping" in line for line in reporter.said)
+        assert not (out / "model.safetensors").exists()
+        with pytest.raises(RunError, match="--resume"):
+            heed.load(out)
+        config, resume = check_section(RunConfig, read_config(out / "config.yaml"), "the folder"), True
+    run, result = train(out, config, resume=True)
+    assert result.finished
+    assert_same_run(out, uninterrupted)
+
+
+@pytest.mark.parametrize("step", [4, 12])
+def test_an_interrupt_during_a_validation_loses_nothing(tmp_path, uninterrupted, step):
+    def stop(run, scores, seconds):
+        if len(metrics(tmp_path / "run", "update")) == step:
+            signal.raise_signal(signal.SIGINT)
+
+    run, _ = train(tmp_path / "run", make_config(**LONG), on_validation=stop)
+    assert run is None
+    train(tmp_path / "run", make_config(**LONG), resume=True)
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def test_a_second_interrupt_ends_at_once(tmp_path):
+    def twice():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    reporter = Recorder(at=2, act=twice)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", make_config(), reporter)
+    assert reporter.closed
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_patience_goes_on_where_it_was(tmp_path):
+    scores = lambda model: {"loss": 1.0, "exact_match": 0.5, "token_accuracy": 0.5}  # noqa: E731
+    config = make_config(steps=20, validate_every=1, patience=3)
+    trainer = make_trainer(tmp_path, config, Recorder(at=3), validate=scores)
+    assert not trainer.run().finished
+    result = make_trainer(tmp_path, config, validate=scores).run(resume=True)
+    assert result.progress.step == 4  # the best, and three that were no better
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path, uninterrupted):
+    out = tmp_path / "copy"
+    shutil.copytree(uninterrupted.folder, out)
+    run, result = train(out, make_config(**LONG), resume=True)
+    assert result.finished and run.report["scores"]["valid"]["exact_match"] >= 0.0
+    assert_same_weights(load_file(out / "model.safetensors"), load_file(uninterrupted.folder / "model.safetensors"))
+
+
+def test_a_failed_save_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
+    real, calls = loop.save_checkpoint, []
+
+    def full_disk(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return real(*args)
+
+    monkeypatch.setattr(loop, "save_checkpoint", full_disk)
+    trainer = make_trainer(tmp_path, make_config(steps=6, validate_every=2))
+    with pytest.raises(OSError, match="No space left"):
+        trainer.run()
+    newest = latest_checkpoint(tmp_path / "checkpoints")
+    assert newest.name == "step-2"
+    assert load_checkpoint(newest).progress.step == 2
+    assert make_trainer(tmp_path, make_config(steps=6, validate_every=2)).run(resume=True).progress.step == 6
+
+
+def test_a_half_written_checkpoint_is_not_taken_for_one(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path, make_config(steps=2, validate_every=1))
+    trainer.run()
+
+    def broken(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_random_state", broken)
+    trainer.progress.step = 3
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save_checkpoint(trainer.checkpoints, trainer.model, trainer.optimizer, trainer.progress)
+    assert latest_checkpoint(trainer.checkpoints).name == "step-2"
+
+
+def test_a_damaged_checkpoint_says_so(tmp_path):
+    make_trainer(tmp_path, make_config(steps=2)).run()
+    (tmp_path / "checkpoints" / "step-2" / "optimizer.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(RunError, match=r"step-2 is damaged"):
+        make_trainer(tmp_path, make_config(steps=4)).run(resume=True)
+
+
+def test_a_time_budget_is_kept_and_the_plan_said(tmp_path):
+    reporter = Recorder()
+    start = time.perf_counter()
+    run, result = train(tmp_path / "run", make_config(steps=None, minutes=0.06), reporter)
+    assert time.perf_counter() - start < 2 * 3.6
+    assert result.finished
+    assert any("updates/s" in line and "done at" in line for line in reporter.said)
+    assert result.progress.total_steps >= result.progress.step > 10
+    assert run.report["training"]["planned_updates"] == result.progress.total_steps
+
+
+# --- which weights are kept
+
+
+def scripted_run(tmp_path, scores, average=1, select_by="exact_match", extra=None, **training):
+    """Train with given validation scores (exact match, loss) and return what every validation saw."""
+    seen, asked = {}, []
+
+    def validate(model):
+        asked.append(None)
+        exact, loss = scores[len(asked) - 1] if len(asked) <= len(scores) else (extra or scores[-1])
+        return {"loss": loss, "exact_match": exact, "token_accuracy": 0.0}
+
+    config = make_config(steps=len(scores), validate_every=1, average=average, learning_rate=0.02, **training)
+    trainer = make_trainer(
+        tmp_path,
+        config,
+        on_validation=lambda t, _: seen.__setitem__(t.progress.step, weights_of(t.model)),
+        select_by=select_by,
+        validate=validate,
+    )
+    return trainer.run(), weights_of(trainer.model), seen
+
+
+@pytest.mark.parametrize(
+    ("select_by", "best"),
+    [("exact_match", 4), ("loss", 2)],
+)
+def test_the_best_checkpoint_is_kept(tmp_path, select_by, best):
+    scores = [(0.1, 3.0), (0.3, 1.0), (0.5, 2.0), (0.5, 1.5), (0.2, 1.2), (0.5, 1.6)]
+    result, weights, seen = scripted_run(tmp_path, scores, select_by=select_by)
+    assert_same_weights(weights, seen[best])
+    assert result.kept == f"update {best}"
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {f"step-{best}", "step-6"}  # nothing else is left behind
+    assert not (tmp_path / "checkpoints" / f"step-{best}" / "optimizer.safetensors").exists()
+
+
+def test_a_loss_that_is_not_a_number_is_never_the_best(tmp_path):
+    _, weights, seen = scripted_run(tmp_path, [(0.5, 1.0), (0.5, math.nan), (0.5, math.inf)])
+    assert_same_weights(weights, seen[1])
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_the_average_of_the_last_checkpoints_is_kept_where_it_is_better(tmp_path, better):
+    scores = [(0.1, 1.0), (0.6, 1.0), (0.5, 1.0), (0.4, 1.0), (0.3, 1.0)]
+    result, weights, seen = scripted_run(tmp_path, scores, average=3, extra=(0.9, 0.5) if better else (0.6, 1.0))
+    if better:
+        assert result.kept == "average of updates 3, 4, 5"
+        for name, tensor in weights.items():
+            mean = (seen[3][name].double() + seen[4][name].double() + seen[5][name].double()) / 3
+            assert_close(tensor, mean.float(), rtol=0, atol=1e-7)
+    else:
+        assert result.kept == "update 2"
+        assert_same_weights(weights, seen[2])
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"step-2", "step-3", "step-4", "step-5"}
+
+
+def test_an_average_is_the_mean_of_the_files(tmp_path):
+    for i, values in enumerate([[1.0, 2.0], [4.0, -2.0], [1.0, 3.0]]):
+        save_file({"w": torch.tensor(values)}, tmp_path / f"{i}.safetensors")
+    mean = average_weights([tmp_path / f"{i}.safetensors" for i in range(3)])
+    assert_close(mean["w"], torch.tensor([2.0, 1.0]))
+
+
+@pytest.mark.parametrize(("patience", "stopped"), [(1, 3), (2, 6), (None, 7)])
+def test_patience_stops(tmp_path, patience, stopped):
+    scores = [(0.1, 1.0), (0.2, 1.0), (0.1, 1.0), (0.3, 1.0), (0.2, 1.0), (0.2, 1.0), (0.2, 1.0)]
+    result, _, seen = scripted_run(tmp_path, scores, patience=patience)
+    assert max(seen) == result.progress.step == stopped
+    assert result.finished
+    assert ("no better exact_match" in result.reason) == (patience is not None)
+
+
+def test_validation_leaves_the_random_state_alone(tmp_path):
+    weights = []
+    for every in (1, 6):
+        config = make_config(model={"dropout": 0.3}, steps=6, validate_every=every)
+        last = {}
+        trainer = make_trainer(
+            tmp_path / str(every),
+            config,
+            on_validation=lambda t, _, last=last: last.update(weights_of(t.model)),
+        )
+        trainer.run()
+        weights.append(last)
+    assert_same_weights(*weights)
+
+
+# --- when it cannot go on
+
+
+def test_a_loss_that_is_not_finite_stops_with_what_happened_and_where(tmp_path):
+    reporter = Recorder()
+    trainer = make_trainer(tmp_path, make_config(steps=6, validate_every=2), reporter)
+
+    def poison():
+        with torch.no_grad():
+            trainer.model.output.weight[0, 0] = math.nan
+
+    reporter.at, reporter.act = 3, poison
+    with pytest.raises(TrainingError) as error:
+        trainer.run()
+    message = str(error.value)
+    for part in ("the loss is nan at update 4", "learning rate", "examples, the first digits:copy", "step-2"):
+        assert part in message
+    assert "training.learning_rate (now 0.003)" in message and "training.warmup (now 2)" in message
+    assert reporter.closed
+    kept = load_checkpoint(latest_checkpoint(trainer.checkpoints))
+    assert all(tensor.isfinite().all() for tensor in kept.weights.values())
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_weights_are_spoilt(tmp_path):
+    at_zero = lambda model, batch, smoothing: (0.0 * model.output.weight).sum().sqrt()  # noqa: E731
+    trainer = make_trainer(tmp_path, loss=at_zero)
+    before = weights_of(trainer.model)
+    with pytest.raises(TrainingError, match="the gradient's norm is nan at update 1"):
+        trainer.run()
+    assert_same_weights(weights_of(trainer.model), before)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+)
+def test_out_of_memory_says_what_to_lower(tmp_path, problem):
+    def loss(model, batch, smoothing):
+        raise problem
+
+    with pytest.raises(TrainingError) as error:
+        make_trainer(tmp_path, make_config(accumulate=2), loss=loss).run()
+    for part in ("out of memory at update 1", "training.batch_tokens (now 150)", "training.accumulate (now 2)"):
+        assert part in str(error.value)
+
+
+def test_other_errors_of_a_model_are_not_called_out_of_memory(tmp_path):
+    def loss(model, batch, smoothing):
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes do not match") as error:
+        make_trainer(tmp_path, loss=loss).run()
+    assert not isinstance(error.value, TrainingError)
+
+
+# --- the run folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    return train(out, make_config(steps=4, validate_every=2))[0]
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy elsewhere, the original out of reach by name."""
+    return shutil.copytree(finished.folder, tmp_path / "moved")
+
+
+def test_metrics_hold_a_line_per_update_and_per_validation(finished):
+    updates = metrics(finished.folder, "update")
+    assert [line["step"] for line in updates] == [1, 2, 3, 4]
+    for line in updates:
+        assert line.keys() == {"event", "step", "loss", "learning_rate", "gradient_norm", "tokens", "seconds"}
+        assert all(math.isfinite(value) for key, value in line.items() if key != "event")
+    validations = metrics(finished.folder, "validation")
+    assert [line["step"] for line in validations] == [2, 4]
+    for line in validations:
+        assert line.keys() == {"event", "step", "loss", "token_accuracy", "exact_match"}
+
+
+def test_a_moved_folder_gives_the_same_outputs(finished, folder):
+    loaded = heed.load(folder)
+    assert_same_weights(weights_of(loaded.model), weights_of(finished.model))
+    texts = ["123", "4", "", "907654"]
+    assert loaded.predict(texts) == finished.predict(texts)
+    assert torch.equal(loaded.look("314").maps[0].weights, finished.look("314").maps[0].weights)
+    assert loaded.evaluate("valid") == finished.evaluate("valid")
+    assert loaded.report == json.loads(json.dumps(finished.report))
+    assert loaded.config == finished.config
+
+
+def test_a_loaded_model_is_in_evaluation_mode(folder):
+    assert not heed.load(folder).model.training
+
+
+def test_nothing_in_a_run_folder_executes(finished):
+    endings = {path.suffix for path in finished.folder.rglob("*") if path.is_file()}
+    assert endings == {".yaml", ".json", ".jsonl", ".safetensors", ".md"}
+
+
+def test_nothing_in_a_run_folder_names_another_place(finished):
+    for path in finished.folder.rglob("*"):
+        if path.suffix in (".yaml", ".json", ".jsonl", ".md"):
+            assert str(finished.folder.parent) not in path.read_text(), path.name
+
+
+def test_the_report_says_what_a_reader_needs(finished):
+    report = json.loads((finished.folder / "report.json").read_text())
+    assert report["data"] == {"train": 120, "valid": 16, "test": 16}
+    assert report["parameters"] == sum(p.numel() for p in finished.model.parameters())
+    assert report["training"]["updates"] == 4
+    assert report["training"]["threads"] == 1
+    assert "selected" in report["scores"]["valid"]["note"]
+    assert report["scores"]["test"]["examples"] == 16
+
+
+def change_weights(folder, change):
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda w: w.pop("output.bias"), "lacks tensor 'output.bias'"),
+        (lambda w: w.update(extra=torch.zeros(1)), "has an unknown tensor 'extra'"),
+        (lambda w: w.update({"output.bias": torch.zeros(3)}), r"tensor 'output.bias' has shape \(3,\)"),
+    ],
+)
+def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
+    change_weights(folder, change)
+    with pytest.raises(RunError, match=problem):
+        heed.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("model.safetensors", "nonsense", "model.safetensors is damaged"),
+        ("model.safetensors", None, "holds no model.safetensors"),
+        ("format.json", "{", "format.json is damaged"),
+        ("format.json", '{"format": 99}', "newer heed"),
+        ("format.json", None, "is not a run folder"),
+        ("config.yaml", None, "no file"),
+        ("config.yaml", "data: [", "line 1 is not YAML"),
+        ("tokenizer.source.json", None, "tokenizer.source.json is missing"),
+        ("tokenizer.target.json", "{}", "is not a tokenizer"),
+        ("report.json", "{", "report.json is damaged"),
+    ],
+)
+def test_a_damaged_folder_says_which_file(folder, name, content, problem):
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content)
+    with pytest.raises(heed.HeedError, match=problem):
+        heed.load(folder)
+
+
+def test_a_run_is_never_overwritten(finished):
+    before = {path: path.stat().st_mtime_ns for path in finished.folder.rglob("*")}
+    with pytest.raises(RunError, match="never overwritten"):
+        train(finished.folder, make_config())
+    assert before == {path: path.stat().st_mtime_ns for path in finished.folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ({"model": {"score": "aditive"}}, "did you mean 'additive'"),
+        ({"model": {"d_hiden": 3}}, "did you mean 'd_hidden'"),
+        ({"device": "cuda:99"}, "training.device is 'cuda:99'"),
+        ({"device": "toaster"}, "training.device is 'toaster'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_trained_leaves_no_folder(tmp_path, section, problem):
+    with pytest.raises(heed.HeedError, match=problem):
+        train(tmp_path / "run", make_config(**section))
+    assert not (tmp_path / "run").exists()
