@@ -31,9 +31,7 @@ def test_softmax_of_0_and_1_by_hand():
 
 
 def test_softmax_ignores_what_is_forbidden_even_nan():
-    assert_allclose(
-        ref.softmax_row([0.0, math.nan, 1.0], [True, False, True]), [1 / (1 + E), 0, E / (1 + E)], **TIGHT
-    )
+    assert_allclose(ref.softmax_row([0.0, math.nan, 1.0], [True, False, True]), [1 / (1 + E), 0, E / (1 + E)], **TIGHT)
 
 
 def test_softmax_with_nothing_allowed_is_zero():
@@ -135,9 +133,7 @@ def test_multi_head_is_torchs(num_heads):
     x_query, x_key, mask = random(3, 8), random(5, 8, seed=1), ref.causal_mask(3, 5)
     W, b = as_numpy(module, "in_proj_weight", "in_proj_bias")
     W_o, b_o = as_numpy(module.out_proj, "weight", "bias")
-    y, a = ref.multi_head(
-        x_query, x_key, W[:8], b[:8], W[8:16], b[8:16], W[16:], b[16:], W_o, b_o, num_heads, mask
-    )
+    y, a = ref.multi_head(x_query, x_key, W[:8], b[:8], W[8:16], b[8:16], W[16:], b[16:], W_o, b_o, num_heads, mask)
     q, k = torch.from_numpy(x_query)[None], torch.from_numpy(x_key)[None]
     # torch's module has the opposite mask: True = ignore
     expected_y, expected_a = module(q, k, k, attn_mask=torch.from_numpy(~mask), average_attn_weights=False)
@@ -277,9 +273,7 @@ def test_gru_notes_resets_before_the_matrix():
     # The matrix swaps the two units, so gating before and after it differ: r = [0, 1] keeps unit 1, seen by
     # candidate 0.
     zeros, swap = np.zeros((2, 3)), [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
-    h = ref.gru_step_notes(
-        [0.0], [0.3, 0.4], zeros, zeros, swap, b_z=[LARGE, LARGE], b_r=[-LARGE, LARGE], b_h=None
-    )
+    h = ref.gru_step_notes([0.0], [0.3, 0.4], zeros, zeros, swap, b_z=[LARGE, LARGE], b_r=[-LARGE, LARGE], b_h=None)
     assert_allclose(h, [math.tanh(0.4), 0.0], **TIGHT)
     W_hh = np.concatenate([np.zeros((4, 2)), np.array(swap)[:, :2]])
     b_ih = [-LARGE, LARGE, -LARGE, -LARGE, 0.0, 0.0]
@@ -426,9 +420,7 @@ def test_smoothed_cross_entropy_by_hand():
 
 def test_smoothed_cross_entropy_is_torchs():
     logits = random(7)
-    expected = torch.nn.functional.cross_entropy(
-        torch.from_numpy(logits)[None], torch.tensor([4]), label_smoothing=0.1
-    )
+    expected = torch.nn.functional.cross_entropy(torch.from_numpy(logits)[None], torch.tensor([4]), label_smoothing=0.1)
     assert ref.cross_entropy_smoothed(logits, 4, 0.1) == pytest.approx(expected.item())
 
 

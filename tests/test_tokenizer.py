@@ -10,7 +10,7 @@ from heed.data.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, Te
 from heed.errors import RunError
 
 ODD = (
-    "a b\tc\nd\r\ne\u2028f\u00a0g\u0301h"
+    "a b\tc\n\n\nd\r\n\r\ne\u2028f\u00a0g\u0301h"
     "\u200di\U0001f468\u200d\U0001f469\u200d\U0001f467 \u05d0\u0661\ufeff\x00</s><pad>"
 )
 relaxed = settings(deadline=None, max_examples=100)

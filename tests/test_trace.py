@@ -704,3 +704,11 @@ def test_padding_does_not_change_what_an_edit_does():
                 cut = slice(b, b + 1), slice(0, length)
                 alone = model(args["source"][cut], args["source_mask"][cut], args["target"][b : b + 1])
                 assert_close(together[b : b + 1], alone, **CLOSE)
+
+
+def test_in_a_batch_no_row_is_forced_to_look_at_padding():
+    model = bahdanau()
+    args = Bahdanau.example(model.config, 1)  # sources of 7, 4 and 5 tokens
+    row = torch.tensor([0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.0])
+    weights = watched_maps(model, args, Force(position=1, weights=tuple(row[:6].tolist()))).weights[:, 0, 1]
+    assert torch.equal(weights, row * args["source_mask"])

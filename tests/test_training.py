@@ -577,7 +577,8 @@ def test_nothing_in_a_run_folder_names_another_place(finished):
 
 def test_the_report_says_what_a_reader_needs(finished):
     report = json.loads((finished.folder / "report.json").read_text())
-    assert report["data"] == {"train": 120, "valid": 16, "test": 16}
+    counts = {name: n["examples"] if isinstance(n, dict) else n for name, n in report["data"].items()}
+    assert counts == {"train": 120, "valid": 16, "test": 16}
     assert report["parameters"] == sum(p.numel() for p in finished.model.parameters())
     assert report["training"]["updates"] == 4
     assert report["training"]["threads"] == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
 from heed.errors import ConfigError, suggest
 
@@ -14,6 +14,7 @@ __all__ = [
     "DatesData",
     "DigitsData",
     "EvaluationConfig",
+    "FilesData",
     "GenerationConfig",
     "ModelSection",
     "RunConfig",
@@ -75,11 +76,57 @@ class DigitsData(Section):
     """Number of test examples."""
 
 
+class Columns(Section):
+    """Where both sides stand in a file of columns."""
+
+    source: int | str | None = None
+    """Column of the source: a number from 0 or a name; 0 by default, "source" in JSON lines."""
+    target: int | str | None = None
+    """Column of the target: a number from 0 or a name; 1 by default, "target" in JSON lines."""
+
+
+class FilesData(Section):
+    """Your own pairs, in two parallel files or in one file of columns (`heed.data.readers`)."""
+
+    train: list[str] = Field(min_length=1, max_length=2)
+    """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
+    valid: list[str] | int | None = None
+    """Validation files, or how many training pairs to hold out; by default a twentieth, 200 to 1,000."""
+    test: list[str] | None = None
+    """Test files."""
+    columns: Columns = Columns()
+    """Where both sides stand in a file of columns."""
+    max_length: int = Field(250, gt=0)
+    """Training pairs with more tokens than this on a side are left out, and counted."""
+
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the first training file without its endings."""
+        return Path(self.train[0]).name.split(".")[0] or "data"
+
+
 class TokenizerConfig(Section):
     """How text becomes tokens."""
 
-    kind: Literal["char"] = "char"
-    """What a token is: char is one Unicode character."""
+    kind: Literal["auto", "char", "word", "bpe", "unigram"] = "auto"
+    """What a token is: a Unicode character, a word, or a subword; auto is char for embedded data, else unigram."""
+    vocab_size: int | None = Field(None, gt=4)
+    """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
+    min_count: int = Field(2, gt=0)
+    """How often a word must occur in training to be in the vocabulary (word only)."""
+    shared: bool = False
+    """One vocabulary for both sides."""
+    lowercase: bool = False
+    """Read and write lower case only."""
+    normalization: Literal["none", "nfc", "nfkc"] = "nfc"
+    """Unicode normalisation of what is read and written."""
+    sampling: float = Field(0.0, ge=0, lt=1)
+    """Subword sampling in training: share of merges dropped (bpe), or temperature 1 of sampling cuts (unigram)."""
 
 
 class ModelSection(BaseModel):
@@ -154,15 +201,30 @@ class GenerationConfig(Section):
     """Smallest number of tokens."""
     max_length: int | None = Field(None, gt=0)
     """Largest number of tokens; by default what the data needs: 1.5 times the longest training target, and 20."""
+    replace_unknown: bool = True
+    """A word model writes, for a word it does not know, the source word it looked at most (word tokenizers only)."""
 
 
 class EvaluationConfig(Section):
     """How a model is scored."""
 
-    select_by: Literal["exact_match", "token_accuracy", "loss"] = "exact_match"
-    """Validation score by which the best checkpoint is chosen; equal ones are told apart by the loss."""
+    select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
     bootstrap: int = Field(1_000, gt=0)
     """Resamples of the test set for the intervals."""
+
+
+def _data_kind(value: Any) -> str:
+    """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, BaseModel):
+        return {DatesData: "dates", DigitsData: "digits"}.get(type(value), "files")
+    name = value.get("name") if isinstance(value, dict) else None
+    if name is None:
+        return "files"
+    return {"dates": "dates", "copy": "digits", "reverse": "digits"}.get(name, "unknown")
+
+
+_DATA_KINDS: dict[str, type[BaseModel]] = {"dates": DatesData, "digits": DigitsData, "files": FilesData}
 
 
 class RunConfig(Section):
@@ -170,7 +232,10 @@ class RunConfig(Section):
 
     task: Literal["translation"] = "translation"
     """What is learned."""
-    data: Annotated[DatesData | DigitsData, Field(discriminator="name")]
+    data: Annotated[
+        Annotated[DatesData, Tag("dates")] | Annotated[DigitsData, Tag("digits")] | Annotated[FilesData, Tag("files")],
+        Discriminator(_data_kind),
+    ]
     """Where the examples come from."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     """How text becomes tokens."""
@@ -216,26 +281,26 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
-        names = ["copy", "dates", "reverse"]
-        return f"{name}.name is {given!r}{suggest(str(given), names)}"
+        hint = suggest(str(given), ["copy", "dates", "reverse"])
+        return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
     return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 def _is_tag(part: object, path: tuple[object, ...]) -> bool:
     """Pydantic names the chosen member of a union in the path; users never wrote it."""
-    return path[:1] == ("data",) and path.index(part) == 1 and part in ("dates", "copy", "reverse")
+    return path[:1] == ("data",) and path.index(part) == 1 and part in _DATA_KINDS
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     """Names of the fields of the section at a path."""
     for part in path:
-        if part in ("dates", "copy", "reverse"):
-            kind = DatesData if part == "dates" else DigitsData
+        if part in _DATA_KINDS:
+            kind = _DATA_KINDS[part]
         elif part in kind.model_fields:
             annotation = kind.model_fields[part].annotation
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
-    return list(kind.model_fields)
+    return [*kind.model_fields, *(["name"] if kind is FilesData else [])]
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -258,7 +323,22 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}{where} is not YAML: {getattr(error, 'problem', error)}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")
-    return values
+    return _with_paths_from(values, Path(path).absolute().parent)
+
+
+def _with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Data files of a configuration are relative to it; the run must find them from anywhere."""
+    data = values.get("data")
+    if not isinstance(data, dict) or "name" in data:
+        return values
+
+    def absolute(given: Any) -> Any:
+        if isinstance(given, list):
+            return [absolute(one) for one in given]
+        return str(folder / given) if isinstance(given, str) else given
+
+    files = {key: absolute(data[key]) for key in ("train", "valid", "test") if key in data}
+    return {**values, "data": {**data, **files}}
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

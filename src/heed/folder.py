@@ -12,6 +12,7 @@ from typing import Any
 
 from heed.config import RunConfig
 from heed.errors import RunError
+from heed.evaluation.report import scores_text
 
 __all__ = ["CONFIG", "FORMAT", "WEIGHTS", "check_format", "create", "find", "read_report", "write_card", "write_report"]
 
@@ -113,31 +114,22 @@ def write_report(path: Path, report: dict[str, Any]) -> None:
 def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
     """Write the model card, `README.md`."""
     training = report["training"]
+    examples = ", ".join(f"{counts['examples']:,} {name}" for name, counts in report["data"].items())
     lines = [
         f"# {config.model.name} on {config.data.name}",
         "",
         f"A {report['task']} model of {report['parameters']:,} parameters, trained by heed "
         f"{report['versions']['heed']} (torch {report['versions']['torch']}).",
         "",
-        f"Data: {', '.join(f'{count:,} {name}' for name, count in report['data'].items())} examples. "
+        f"Data: {examples} examples. "
         f"Training: {training['updates']:,} updates in {training['seconds']:.0f} s on {training['device']} "
         f"({training['threads']} threads, {training['precision']}), seed {training['seed']}; "
         f"{training['ended']}; weights of {training['kept']}.",
         "",
-        "| set | examples | exact match | 95 % interval | token accuracy | perplexity | alignment error |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, scores in report["scores"].items():
-        if name == "valid":
-            continue
-        exact = scores["exact_match"]
-        error = f"{scores['alignment_error']['value']:.1%}" if "alignment_error" in scores else "-"
-        lines.append(
-            f"| {name} | {scores['examples']} | {exact['value']:.1%} | {exact['low']:.1%} to {exact['high']:.1%} | "
-            f"{scores['token_accuracy']['value']:.2%} | {scores['perplexity']:.4f} | {error} |"
-        )
-    lines += [
+        "```",
+        scores_text({name: scores for name, scores in report["scores"].items() if "examples" in scores}),
+        "```",
         "",
-        f"Use it: `heed predict {path.name} TEXT`, `heed look {path.name} TEXT`, `heed evaluate {path.name}`.",
+        "Use it: " + ", ".join(f"`heed {verb} {path.name}{text}`" for verb, text in _USES) + ".",
     ]
     (path / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, overload
@@ -12,13 +13,14 @@ from typing import Any, overload
 import torch
 
 from heed import folder as folders
-from heed.config import RunConfig, check_section, config_text, read_config
+from heed.config import FilesData, RunConfig, check_section, config_text, read_config
 from heed.data.examples import Pair
+from heed.data.tokenizer import UNKNOWN
 from heed.errors import ConfigError, RunError, suggest
 from heed.evaluation.metrics import PairScores, summarise
 from heed.models.base import PairDecoder
 from heed.observe.edits import Edit
-from heed.observe.look import aligned_counts, look_at
+from heed.observe.look import aligned_counts, look_at, word_links
 from heed.observe.shown import ShownLook
 from heed.tasks.translation import Prediction, Translation
 from heed.training.checkpoint import load_weights, save_weights
@@ -65,15 +67,31 @@ class Run:
 
         Args:
             text: One text, or several.
-            options: `beam_size`, `length_penalty`, `min_length`, `max_length`; the configuration's by default.
+            options: `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
+                `sampling` (`heed.generation.SamplingOptions`), `prefix`.
         """
         texts = [text] if isinstance(text, str) else list(text)
-        best = [candidates[0] for candidates in self.task.translate(self.model, texts, **options)]
+        best = [candidates[0] for candidates in self.candidates(texts, **options)]
         return best[0] if isinstance(text, str) else best
 
-    def candidates(self, text: str, num_best: int, **options: Any) -> list[Prediction]:
-        """The `num_best` best outputs of a beam search for one text, best first."""
-        return self.task.translate(self.model, [text], num_best=num_best, **options)[0]
+    def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Prediction]]:
+        """The `num_best` best outputs for each text, best first; unknown words replaced where the run says so."""
+        results = self.task.translate(self.model, texts, num_best=num_best, **options)
+        if self.task.writes_unknown:
+            for source, candidates in zip(texts, results, strict=True):
+                candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
+        return results
+
+    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
+        """Pairs (source word, written word) by the largest attention weight (see `heed.observe.look.word_links`)."""
+        return word_links(self.task, self.model, source, prediction.ids)[0]
+
+    def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
+        if UNKNOWN not in prediction.ids:
+            return prediction
+        _, instead = word_links(self.task, self.model, source, prediction.ids)
+        words = {n: f" {word}" for n, word in instead.items()}
+        return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
     def look(
         self,
@@ -117,16 +135,21 @@ class Run:
         splits = self.task.splits.pairs
         if split not in splits:
             raise ConfigError(f"the data has no split '{split}'{suggest(split, splits)}")
-        return summarise(self.score(splits[split]), self.config.evaluation.bootstrap)
+        return self.score(splits[split])
 
-    def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """Measure the model on any pairs, example by example."""
-        outputs = self.task.translate(self.model, [pair.source for pair in pairs])
+    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
+        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
+        outputs = self.predict([pair.source for pair in pairs])
         encoded = self.task.encode_pairs(pairs)
         nll, correct, tokens = self.task.forced_scores(self.model, encoded)
         aligned, linked = aligned_counts(self.task, self.model, pairs)
-        exact = [out[0].text == pair.target for out, pair in zip(outputs, pairs, strict=True)]
-        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+        exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
+        scores = PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+        texts = None
+        if isinstance(self.config.data, FilesData):
+            references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
+            texts = [out.text for out in outputs], references
+        return summarise(scores, self.config.evaluation.bootstrap, texts)
 
 
 def load(run: str | Path = "last") -> Run:

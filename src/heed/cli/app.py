@@ -33,6 +33,14 @@ class Form(StrEnum):
     json = "json"
 
 
+class LessonForm(StrEnum):
+    """How a lesson is written."""
+
+    text = "text"
+    html = "html"
+    json = "json"
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -62,21 +70,34 @@ def demo(
     run_demo(minutes, seed, out)
 
 
+WordsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CONFIG | TASK FILE...",
+        help="A YAML file; or a task (translation) and its training files, source before target. "
+        "Any further SECTION.KEY=VALUE changes a field. With --resume a run folder goes on.",
+    ),
+]
+FilesOption = Annotated[list[str] | None, typer.Option(help="Two parallel files, a,b, or one with both sides.")]
+
+
 @app.command()
 def train(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file; with --resume also a run folder.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Fields to change.")
-    ] = None,
+    words: WordsArgument,
     model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
     size: Annotated[str | None, typer.Option(help="auto, tiny, small or base (the paper's).")] = None,
     minutes: Annotated[float | None, typer.Option(help="Time budget, scoring included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
+    valid: FilesOption = None,
+    test: FilesOption = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Configuration, counts, predicted time and memory; trains nothing.")
+    ] = False,
 ) -> None:
-    """Train a model as a configuration says."""
+    """Train a model on your files, or as a configuration says."""
     from heed.cli.train import run_train
 
     given = {
@@ -85,36 +106,70 @@ def train(
         "training.minutes": minutes,
         "training.seed": seed,
         "training.device": device,
+        "data.valid": _split_files(valid),
+        "data.test": _split_files(test),
     }
-    words = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    run_train(config, [*(overrides or []), *words], out, resume)
+    fields = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+    run_train(words, fields, out, resume, dry_run)
+
+
+@app.command()
+def check(
+    words: WordsArgument,
+    valid: FilesOption = None,
+    test: FilesOption = None,
+) -> None:
+    """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing."""
+    from heed.cli.check import run_check
+
+    given = {"data.valid": _split_files(valid), "data.test": _split_files(test)}
+    run_check(words, [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None])
+
+
+def _split_files(files: list[str] | None) -> list[str] | None:
+    """`--valid a --valid b` and `--valid a,b` are the same."""
+    return None if files is None else [name for given in files for name in given.split(",")]
 
 
 @app.command()
 def predict(
     run: RunArgument,
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; else --input or stdin.")] = None,
-    input: Annotated[Path | None, typer.Option("--input", "-i", help="A file, one text a line.")] = None,
-    nbest: Annotated[int, typer.Option(help="Candidates per text, best first, by beam search.", min=1)] = 1,
+    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; else --input.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", help="A file, one text a line; or a folder of such files.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write here; for a folder of input, a folder.")] = None,
+    nbest: Annotated[int, typer.Option(help="Candidates per text, best first.", min=1)] = 1,
     beam: Annotated[int | None, typer.Option(help="Beam size; the run's by default.", min=1)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line: text, score, tokens.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw outputs instead of searching for the best.")] = False,
+    temperature: Annotated[float, typer.Option(help="With --sample: below 1 sharper, above 1 flatter.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="With --sample: from this many best tokens only.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="With --sample: from the best holding this share.")] = None,
+    seed: Annotated[int, typer.Option(help="With --sample: the same seed draws the same outputs.")] = 1,
+    prefix: Annotated[str, typer.Option(help="Every output begins with this text.")] = "",
+    align: Annotated[bool, typer.Option("--align", help="Add which source word each word looked at most.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per output: text, scores, tokens.")] = False,
 ) -> None:
     """Write the output for each line of input; without text on a terminal, ask for it."""
-    from heed.cli.predict import run_predict
+    from heed.cli.predict import PredictOptions, run_predict
 
-    run_predict(run, text or [], input, nbest, beam, as_json)
+    options = PredictOptions(nbest, beam, sample, temperature, top_k, top_p, seed, prefix, align, as_json)
+    run_predict(run, text or [], input, out, options)
 
 
 @app.command()
 def evaluate(
     run: RunArgument,
-    split: Annotated[str | None, typer.Option(help="test, unseen or valid; by default every test set.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="Test files; the run's own by default.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="test, valid or, for dates, unseen.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
 ) -> None:
-    """Score a run on the test sets of its data."""
+    """Score a run on its test set, else on its validation set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate(run, split, as_json)
+    run_evaluate(run, files or [], split, as_json)
 
 
 @app.command()
@@ -132,6 +187,22 @@ def look(
     from heed.cli.look import run_look
 
     run_look(run, text, target, steps, form.value, out, open_it, beam)
+
+
+@app.command()
+def lesson(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|FILE.yaml]", help="A lesson, or matrices of your own; none: list.")
+    ] = None,
+    row: Annotated[str | None, typer.Option(help="Token, or its number from 0, whose row is worked out alone.")] = None,
+    stage: Annotated[list[str] | None, typer.Option(help="Only this stage; may be given several times.")] = None,
+    form: Annotated[LessonForm, typer.Option("--as", help="How to write it.")] = LessonForm.text,
+    out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
+) -> None:
+    """Work attention out by hand, every number shown."""
+    from heed.cli.lesson import run_lesson_command
+
+    run_lesson_command(name, row, stage or [], form.value, out)
 
 
 @app.command()

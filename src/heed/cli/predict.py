@@ -4,47 +4,79 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import heed
 from heed.cli.app import read_lines
 from heed.cli.terminal import interactive
 from heed.errors import ConfigError
+from heed.generation import SamplingOptions
 from heed.run import Run
 from heed.tasks.translation import Prediction
 
-__all__ = ["ask", "run_predict"]
+__all__ = ["PredictOptions", "ask", "run_predict"]
 
 _TOGETHER = 2_000
 """Lines read, decoded and written at a time, so that output flows."""
 
 
-def run_predict(name: str, texts: list[str], file: Path | None, nbest: int, beam: int | None, as_json: bool) -> None:
+@dataclass(frozen=True)
+class PredictOptions:
+    """The options of the command, as typed."""
+
+    nbest: int
+    beam: int | None
+    sample: bool
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    seed: int
+    prefix: str
+    align: bool
+    as_json: bool
+
+    def sampling(self) -> SamplingOptions | None:
+        """How to draw, or None.
+
+        Raises:
+            ConfigError: An option of sampling was given without --sample, or with a value that cannot be.
+        """
+        if self.sample:
+            return SamplingOptions(self.temperature, self.top_k, self.top_p, self.seed)
+        for name, value, default in (("temperature", self.temperature, 1.0), ("top-k", self.top_k, None)):
+            if value != default:
+                raise ConfigError(f"--{name} {value} draws outputs, so it needs --sample")
+        if self.top_p is not None:
+            raise ConfigError(f"--top-p {self.top_p} draws outputs, so it needs --sample")
+        return None
+
+
+def run_predict(name: str, texts: list[str], given: Path | None, out: Path | None, options: PredictOptions) -> None:
     """Write one output (or `nbest`) per text, in the order of the input, blank lines included."""
-    if texts and file is not None:
+    if texts and given is not None:
         raise ConfigError("give either texts or --input, not both")
-    if beam is not None and nbest > beam:
-        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
+    if options.beam is not None and options.nbest > options.beam:
+        raise ConfigError(f"--nbest {options.nbest} needs a --beam of at least {options.nbest}, not {options.beam}")
+    options.sampling()
     run = heed.load(name)
-    if not texts and file is None and interactive():
+    if not texts and given is None and interactive():
         ask(run)
         return
-    lines = texts or read_lines(file)
-    unknown: dict[str, int] = {}
-    for start in range(0, len(lines), _TOGETHER):
-        chunk = lines[start : start + _TOGETHER]
-        for line, candidates in zip(
-            chunk, run.task.translate(run.model, chunk, num_best=nbest, beam_size=beam), strict=True
-        ):
-            for piece in run.task.source_tokenizer.unknown_in(line):
-                unknown[piece] = unknown.get(piece, 0) + 1
-            for candidate in candidates:
-                print(_json(line, candidate) if as_json else _line(candidate, nbest))
-        sys.stdout.flush()
+    unknown: Counter[str] = Counter()
+    if given is not None and given.is_dir():
+        _folder(run, given, out, options, unknown)
+    else:
+        with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8") as file:
+            _write(run, texts or read_lines(given), options, file, unknown)
     if unknown:
-        most = sorted(unknown, key=lambda piece: (-unknown[piece], piece))[:10]
-        listing = ", ".join(f"{piece!r} ({unknown[piece]})" for piece in most)
-        print(f"heed: {sum(unknown.values())} characters were never seen in training: {listing}", file=sys.stderr)
+        listing = ", ".join(f"{piece!r} ({count})" for piece, count in unknown.most_common(10))
+        what = {"character": "characters", "word": "words"}.get(run.task.source_tokenizer.unit, "pieces")
+        print(f"heed: {unknown.total()} {what} were never seen in training: {listing}", file=sys.stderr)
 
 
 def ask(run: Run) -> None:
@@ -64,11 +96,54 @@ def ask(run: Run) -> None:
             print(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
 
 
-def _line(candidate: Prediction, nbest: int) -> str:
-    return candidate.text if nbest == 1 else f"{candidate.score:.4f}\t{candidate.text}"
+def _folder(run: Run, given: Path, out: Path | None, options: PredictOptions, unknown: Counter[str]) -> None:
+    """Each file of a folder to a file of the same name in another folder."""
+    if out is None:
+        raise ConfigError(f"'{given}' is a folder; name the folder for the outputs with --out")
+    files = sorted(path for path in given.iterdir() if path.is_file())
+    if not files:
+        raise ConfigError(f"no file in folder '{given}'")
+    if out.resolve() == given.resolve():
+        raise ConfigError(f"--out '{out}' is the folder of the input; its files would be overwritten")
+    out.mkdir(parents=True, exist_ok=True)
+    for path in files:
+        with (out / path.name).open("w", encoding="utf-8") as file:
+            _write(run, read_lines(path), options, file, unknown)
+        print(f"wrote {out / path.name}", file=sys.stderr)
 
 
-def _json(source: str, candidate: Prediction) -> str:
+def _write(run: Run, lines: list[str], options: PredictOptions, file: TextIO, unknown: Counter[str]) -> None:
+    for start in range(0, len(lines), _TOGETHER):
+        chunk = lines[start : start + _TOGETHER]
+        results = run.candidates(
+            chunk,
+            num_best=options.nbest,
+            beam_size=options.beam,
+            sampling=options.sampling(),
+            prefix=options.prefix,
+        )
+        for line, candidates in zip(chunk, results, strict=True):
+            unknown.update(run.task.source_tokenizer.unknown_in(line))
+            for text in _shown(run, line, candidates, options):
+                file.write(text + "\n")
+        file.flush()
+
+
+def _shown(run: Run, source: str, candidates: list[Prediction], options: PredictOptions) -> Iterator[str]:
+    for candidate in candidates:
+        links = run.align(source, candidate) if options.align else None
+        if options.as_json:
+            yield _json(source, candidate, links)
+            continue
+        columns = [candidate.text]
+        if options.nbest > 1:
+            columns.insert(0, f"{candidate.score:.4f}")
+        if links is not None:
+            columns.append(" ".join(f"{i}-{j}" for i, j in links))
+        yield "\t".join(columns)
+
+
+def _json(source: str, candidate: Prediction, links: list[tuple[int, int]] | None) -> str:
     values = {
         "source": source,
         "text": candidate.text,
@@ -78,4 +153,6 @@ def _json(source: str, candidate: Prediction) -> str:
         "token_probs": [round(p, 6) for p in candidate.token_probs],
         "finished": candidate.finished,
     }
+    if links is not None:
+        values["alignment"] = links
     return json.dumps(values, ensure_ascii=False)

@@ -6,32 +6,34 @@ import sys
 from pathlib import Path
 
 from heed import folder
-from heed.config import RunConfig, apply_overrides, check_section, config_text, read_config
+from heed.cli.settings import settings_from
+from heed.config import config_text
 from heed.errors import ConfigError
 from heed.evaluation.report import scores_text
+from heed.forecast import forecast
 from heed.run import train_config
 from heed.training.progress import TerminalReporter
 
 __all__ = ["run_train"]
 
 
-def run_train(config: str, overrides: list[str], out: Path | None, resume: bool) -> None:
+def run_train(words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool) -> None:
     """Train, print the scores, say what to type next."""
-    place = Path(config)
-    if resume and (config == "last" or place.is_dir()):
-        out = folder.find(config)
+    if resume and (words[0] == "last" or Path(words[0]).is_dir()):
+        if out is not None:
+            raise ConfigError(f"--resume goes on in '{words[0]}' itself; leave --out away")
+        out = folder.find(words[0])
         folder.check_format(out)
-        place = out / folder.CONFIG
-    elif place.is_dir():
-        raise ConfigError(f"'{config}' is a folder; give a YAML file, or --resume to go on with a run")
-    values = apply_overrides(read_config(place), overrides)
-    settings = check_section(RunConfig, values, str(place))
+        words = [str(out / folder.CONFIG), *words[1:]]
+    settings = settings_from(words, fields)
+    if dry_run:
+        print(forecast(settings))
+        return
     print(config_text(settings), file=sys.stderr)
     run, result = train_config(settings, out, TerminalReporter(), resume=resume)
     if run is None:
-        where = result.folder
         print(
-            f"interrupted at update {result.progress.step}; saved. Go on with: heed train {where} --resume",
+            f"interrupted at update {result.progress.step}; saved. Go on with: heed train {result.folder} --resume",
             file=sys.stderr,
         )
         raise SystemExit(130)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from heed.config import DatesData, DigitsData
+from heed.config import DatesData, DigitsData, FilesData
 from heed.data.dates import LANGUAGES, DateSource
 from heed.data.digits import DigitSource
 from heed.data.examples import Pair
+from heed.data.files import Counts, open_files
 
 __all__ = ["Splits", "open_pairs"]
 
@@ -19,18 +20,26 @@ class Splits:
     Attributes:
         pairs: "train", "valid", "test" and, where the data has one, "unseen".
         notes: What was kept and left out, for people.
+        counts: The same as numbers, per split, for files.
+        remarks: What a user should know (overlaps, how the validation set was made).
     """
 
     pairs: dict[str, list[Pair]]
     notes: str
+    counts: dict[str, Counts] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
-def open_pairs(data: DatesData | DigitsData) -> Splits:
+def open_pairs(data: DatesData | DigitsData | FilesData) -> Splits:
     """Read or generate the examples.
 
     Raises:
         DataError: A value of the section that the data cannot satisfy; the message names it.
     """
+    if isinstance(data, FilesData):
+        pairs, counts, remarks = open_files(data)
+        lines = [f"{name}: {count}" for name, count in counts.items()]
+        return Splits(pairs, "\n".join([*lines, *remarks]), counts, tuple(remarks))
     sizes = {"train": data.train, "valid": data.valid, "test": data.test}
     if isinstance(data, DigitsData):
         digits = DigitSource(kind=data.name, length=data.length, seed=data.seed)

@@ -1,19 +1,30 @@
-"""Text to tokens and back, by the `tokenizers` library; its JSON travels with the run."""
+"""Text to tokens and back, by the `tokenizers` library; its JSON travels with the run.
+
+Kinds: `char` (one Unicode character), `word` (words and punctuation marks), `bpe` (Sennrich et al. 2016,
+arXiv:1508.07909) and `unigram` (Kudo 2018, arXiv:1804.10959). In all but `char` a token that begins a word carries
+the mark of a blank before it, so that decoding gives raw text back, blanks where they were.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from heed.config import TokenizerConfig
 from heed.errors import RunError
 
 __all__ = ["END", "PADDING", "SPECIAL_TOKENS", "START", "UNKNOWN", "Encoded", "TextTokenizer"]
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 PADDING, UNKNOWN, START, END = range(4)
+_BLANK = "\u2581"
+"""Stands for the blank before a word, as in SentencePiece."""
+_MARKS = r"[\p{P}$+<=>^`|~\u20ac\u00a3]"
+"""Punctuation: a mark is never part of a word's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +42,45 @@ class TextTokenizer:
         self._tokenizer = tokenizer
 
     @classmethod
-    def train_characters(cls, texts: Iterable[str]) -> TextTokenizer:
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
+        """Train a tokenizer of the configured kind (not "auto") on texts."""
+        if config.kind == "char":
+            return cls.train_characters(texts, config)
+        special = list(SPECIAL_TOKENS)
+        unknown = special[UNKNOWN]
+        size = config.vocab_size or 8_000
+        if config.kind == "word":
+            tokenizer = Tokenizer(models.WordLevel(unk_token=unknown))
+            trainer: Any = trainers.WordLevelTrainer(
+                vocab_size=size, min_frequency=config.min_count, special_tokens=special, show_progress=False
+            )
+        elif config.kind == "bpe":
+            tokenizer = Tokenizer(models.BPE(unk_token=unknown))
+            trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+        else:
+            tokenizer = Tokenizer(models.Unigram())
+            trainer = trainers.UnigramTrainer(
+                vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
+            )
+        blanks = pre_tokenizers.Metaspace(replacement=_BLANK, prepend_scheme="always")
+        marks = pre_tokenizers.Split(Regex(_MARKS), behavior="isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
+        tokenizer.decoder = decoders.Metaspace(replacement=_BLANK, prepend_scheme="always")
+        _normalize(tokenizer, config)
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tokenizer)
+
+    @classmethod
+    def train_characters(cls, texts: Iterable[str], config: TokenizerConfig | None = None) -> TextTokenizer:
         """One token per Unicode character that occurs in the texts."""
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        if config is not None:
+            _normalize(tokenizer, config)
+        normal = tokenizer.normalizer
+        texts = texts if normal is None else (normal.normalize_str(text) for text in texts)
         characters = sorted(set().union(*texts))
         vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *characters])}
-        tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        tokenizer.model = models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN])
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
         tokenizer.decoder = decoders.Fuse()
         return cls(tokenizer)
@@ -44,6 +89,13 @@ class TextTokenizer:
     def vocab_size(self) -> int:
         """Number of tokens, special ones included."""
         return self._tokenizer.get_vocab_size()
+
+    @property
+    def unit(self) -> str:
+        """What one token is: "character", "word" or "token" (a part of a word)."""
+        if isinstance(self._tokenizer.model, models.WordLevel):
+            return "character" if isinstance(self._tokenizer.decoder, decoders.Fuse) else "word"
+        return "token"
 
     def encode(self, text: str) -> Encoded:
         """One text to tokens, without start and end."""
@@ -54,19 +106,65 @@ class TextTokenizer:
         """Many texts to ids, without start and end."""
         return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Tokens back to text; special tokens are left out."""
-        return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
+    def normalize(self, text: str) -> str:
+        """A text as the model sees it: normalised, and lower-cased where so configured."""
+        normal = self._tokenizer.normalizer
+        return text if normal is None else str(normal.normalize_str(text))
+
+    def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
+        """Tokens back to raw text; special tokens are left out.
+
+        Args:
+            ids: Tokens.
+            instead: Position -> word to write there instead of the token (for unknown words).
+        """
+        if not instead:
+            return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
+        pieces = [instead.get(n, "" if i < len(SPECIAL_TOKENS) else self.token(i)) for n, i in enumerate(ids)]
+        return "".join(pieces).replace(_BLANK, " ").removeprefix(" ")
 
     def token(self, token: int) -> str:
-        """The text of one token."""
+        """The text of one token as the vocabulary has it."""
         return self._tokenizer.id_to_token(token) or SPECIAL_TOKENS[UNKNOWN]
+
+    def label(self, token: int) -> str:
+        """The text of one token for people, without the mark of the blank before it."""
+        text = self.token(token)
+        return text if self.unit == "character" else text.removeprefix(_BLANK) or text
+
+    def words(self, ids: Sequence[int]) -> list[range]:
+        """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone."""
+        if self.unit != "token":
+            return [range(n, n + 1) for n in range(len(ids))]
+        starts = []
+        alone = False
+        for n, i in enumerate(ids):
+            text = self.token(i)
+            mark = i >= len(SPECIAL_TOKENS) and not any(c.isalnum() or c == _BLANK for c in text)
+            if n == 0 or mark or alone or i < len(SPECIAL_TOKENS) or text.startswith(_BLANK):
+                starts.append(n)
+            alone = mark or (i < len(SPECIAL_TOKENS))
+        return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)]
 
     def unknown_in(self, text: str) -> list[str]:
         """The pieces of a text that training never saw, in order."""
         encoded = self.encode(text)
         pairs = zip(encoded.ids, encoded.spans, strict=True)
-        return [text[start:end] for token, (start, end) in pairs if token == UNKNOWN]
+        return [text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == UNKNOWN]
+
+    def sampler(self, amount: float) -> TextTokenizer:
+        """A copy that cuts a text differently each time (subword sampling, for training).
+
+        Args:
+            amount: For bpe the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram the
+                exponent of the cuts' probabilities (Kudo 2018), small = more even.
+        """
+        copy = Tokenizer.from_str(self._tokenizer.to_str())
+        if isinstance(copy.model, models.BPE):
+            copy.model.dropout = amount
+        elif isinstance(copy.model, models.Unigram):
+            copy.model.alpha = amount
+        return TextTokenizer(copy)
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""
@@ -85,3 +183,13 @@ class TextTokenizer:
             return cls(Tokenizer.from_file(str(path)))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
+
+
+def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
+    steps: list[Any] = []
+    if config.normalization != "none":
+        steps.append({"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}[config.normalization]())
+    if config.lowercase:
+        steps.append(normalizers.Lowercase())
+    if steps:
+        tokenizer.normalizer = normalizers.Sequence(steps)

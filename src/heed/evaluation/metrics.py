@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from heed.evaluation.text import text_scores
+
 __all__ = ["Interval", "PairScores", "bootstrap", "length_buckets", "summarise"]
 
 
@@ -87,8 +89,15 @@ def length_buckets(lengths: Sequence[int], most: int = 5) -> list[tuple[int, int
     return list(zip(edges, ends, strict=True))
 
 
-def summarise(scores: PairScores, resamples: int = 1000) -> dict[str, Any]:
+def summarise(
+    scores: PairScores, resamples: int = 1000, texts: tuple[Sequence[str], Sequence[str]] | None = None
+) -> dict[str, Any]:
     """The report of one test set, as plain values.
+
+    Args:
+        scores: What was measured on each example.
+        resamples: Bootstrap resamples for the intervals.
+        texts: Outputs and references, for BLEU, chrF and TER; None to leave them out.
 
     Returns:
         examples; exact_match, token_accuracy with intervals; perplexity (exp of nats per token); alignment_error
@@ -105,18 +114,26 @@ def summarise(scores: PairScores, resamples: int = 1000) -> dict[str, Any]:
     if sum(scores.linked):
         missed = [n - a for a, n in zip(scores.aligned, scores.linked, strict=True)]
         report["alignment_error"] = asdict(bootstrap(missed, scores.linked, resamples))
+    if texts is not None:
+        report |= text_scores(*texts, resamples=resamples)
     report["by_source_length"] = [
-        _bucket(scores, first, last, resamples) for first, last in length_buckets(scores.source_lengths)
+        _bucket(scores, first, last, resamples, texts) for first, last in length_buckets(scores.source_lengths)
     ]
     return report
 
 
-def _bucket(scores: PairScores, first: int, last: int, resamples: int) -> dict[str, Any]:
+def _bucket(
+    scores: PairScores, first: int, last: int, resamples: int, texts: tuple[Sequence[str], Sequence[str]] | None
+) -> dict[str, Any]:
     inside = [i for i, length in enumerate(scores.source_lengths) if first <= length <= last]
     exact = [float(scores.exact[i]) for i in inside]
-    return {
+    bucket: dict[str, Any] = {
         "first": first,
         "last": last,
         "examples": len(inside),
         "exact_match": asdict(bootstrap(exact, [1.0] * len(exact), resamples)),
     }
+    if texts is not None:
+        outputs, references = ([side[i] for i in inside] for side in texts)
+        bucket |= text_scores(outputs, references, ("bleu", "chrf"), resamples)
+    return bucket

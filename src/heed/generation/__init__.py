@@ -8,9 +8,20 @@ from torch import Tensor
 from heed.generation.beam import beam_search
 from heed.generation.greedy import greedy_search
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions
+from heed.generation.sampling import SamplingOptions, sample
 from heed.models.base import DecoderBody, Memory
 
-__all__ = ["BeamStep", "Generated", "Hypothesis", "SearchOptions", "beam_search", "generate", "greedy_search"]
+__all__ = [
+    "BeamStep",
+    "Generated",
+    "Hypothesis",
+    "SamplingOptions",
+    "SearchOptions",
+    "beam_search",
+    "generate",
+    "greedy_search",
+    "sample",
+]
 
 
 @torch.no_grad()
@@ -20,7 +31,10 @@ def generate(
     prompt: Tensor,
     options: SearchOptions,
     prompt_lengths: Tensor | None = None,
+    sampling: SamplingOptions | None = None,
 ) -> Generated:
-    """Write with a beam, or greedily where its size is 1; arguments as in `beam_search`."""
+    """Write with a beam, greedily where its size is 1, or by sampling where that is asked for; as `beam_search`."""
+    if sampling is not None:
+        return sample(model, memory, prompt, options, sampling, prompt_lengths)
     search = greedy_search if options.beam_size == 1 else beam_search
     return search(model, memory, prompt, options, prompt_lengths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heed.attention import Score
+from heed.errors import ConfigError
 from heed.lessons.arithmetic import Inputs, Numbers, compute, divisor, inputs, score_for
 from heed.lessons.places import find
 from heed.lessons.schema import LessonFile
@@ -64,16 +65,27 @@ def make_bench(file: LessonFile, where: str, row: int | str | None) -> Bench:
     Args:
         file: The fields of a lesson.
         where: What messages call it.
-        row: The row that single rows are shown for; by default the first whose query is not zero.
+        row: The row that single rows are shown for; by default the first that has something to weigh.
 
     Raises:
-        ConfigError: There is no such row.
+        ConfigError: There is no such row, or the numbers overflow.
     """
     tokens, given = tuple(file.tokens), inputs(file)
-    asking = given.query.any(dim=-1).nonzero().flatten().tolist()
-    chosen = find(row, tokens, f"{where}: --row") if row is not None else int((asking or [0])[0])
+    chosen = find(row, tokens, f"{where}: --row") if row is not None else _telling_row(given)
     sizes = {"d_model": given.x.shape[-1], "d_query": given.query.shape[-1], "rows": len(tokens)}
     score = score_for(file.scale, **sizes)
     unlearned = compute(given.unlearned(), score_for("none", **sizes))
+    learned = compute(given, score)
+    for numbers in (unlearned, learned):
+        if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
+            raise ConfigError(f"{where}: a score is too large for a number; make the input or the weights smaller")
     rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
-    return Bench(where, file, tokens, given, score, compute(given, score), unlearned, rule, chosen, row is not None)
+    return Bench(where, file, tokens, given, score, learned, unlearned, rule, chosen, row is not None)
+
+
+def _telling_row(given: Inputs) -> int:
+    """The first row whose query is not zero and that may attend to several keys."""
+    telling = given.query.any(dim=-1)
+    if given.mask is not None:
+        telling = telling & (given.mask.sum(dim=-1) > 1)
+    return int(telling.double().argmax())

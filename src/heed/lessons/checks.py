@@ -11,8 +11,9 @@ from torch import Tensor
 from heed.errors import ConfigError
 from heed.lessons.arithmetic import Inputs, Numbers, compute, inputs, score_for
 from heed.lessons.parts import THREE_DECIMALS, Check
-from heed.lessons.places import find, name_of
+from heed.lessons.places import count, find, name_of
 from heed.lessons.schema import LessonFile, Remark, Values
+from heed.lessons.tables import features
 
 __all__ = ["Computed", "check_all", "check_remark", "compare"]
 
@@ -74,12 +75,12 @@ def check_remark(remark: Remark, computed: Computed, file: LessonFile, name: str
         i = find(place, computed.tokens, where)
         d_model = len((file.input or [[]])[0])
         if len(row) != d_model:
-            raise ConfigError(f"{where} row {place} has {len(row)} numbers, expected {d_model}")
+            raise ConfigError(f"{where} row {place} has {count(len(row), 'number')}, expected {d_model}")
         rows = [row if j == i else other for j, other in enumerate(file.input or [])]
         query = inputs(file.model_copy(update={"input": rows})).query[i]
         stated = {**_row(file.expected, i, computed), **_row(file.printed, i, computed)}
         for j, value in enumerate(query.tolist()):
-            name_ij = f"{name} query{_cell(i, j, computed.tokens, None)} from the misprinted input"
+            name_ij = f"{name} query{_cell(i, j, computed.tokens, None)} of the misprint"
             checks.append(Check(name_ij, stated.get(j, float(computed.learned.query[i, j])), value, file.tolerance))
     return tuple(checks)
 
@@ -110,19 +111,19 @@ def _cells(
     """Row, column and value of every cell that is stated."""
     where, tokens = f"{computed.where}: {name}.{quantity}", computed.tokens
     width = (computed.learned if numbers is None else numbers).as_dict()[quantity].shape[-1]
-    labels = tokens if quantity in _TOKEN_COLUMNS else tuple(map(str, range(width)))
+    labels = tokens if quantity in _TOKEN_COLUMNS else features(width)
     cells = []
     for place, row in getattr(values, quantity).items():
         i = find(place, tokens, where)
         if all(isinstance(column, int) for column in row) and len(row) != width:
-            raise ConfigError(f"{where} row {place} has {len(row)} numbers, expected {width}")
+            raise ConfigError(f"{where} row {place} has {count(len(row), 'number')}, expected {width}")
         for column, value in row.items():
             j = find(column, labels, f"{where} row {place}")
             if value is not None:
                 cells.append((i, j, value))
     if quantity == "weights":
-        for i, j, value in values.weights_some:
-            cells.append((find(i, tokens, f"{where}_some"), find(j, tokens, f"{where}_some"), value))
+        some = f"{where}_some"
+        cells += [(find(row, tokens, some), find(key, tokens, some), value) for row, key, value in values.weights_some]
     return cells
 
 
@@ -143,10 +144,12 @@ def _from_printed(file: LessonFile, given: Inputs, tokens: tuple[str, ...], wher
         vectors[name] = torch.full_like(getattr(given, name), float("nan"))
         for place, row in getattr(file.printed, name).items():
             i = find(place, tokens, f"{where}: printed.{name}")
-            for j, number in row.items():
-                column = find(j, tuple(map(str, range(vectors[name].shape[-1]))), f"{where}: printed.{name} row {place}")
-                vectors[name][i, column] = float("nan") if number is None else number
-    known = [i for i in range(len(tokens)) if not bool(vectors["query"][i].isnan().any() | vectors["key"][i].isnan().any())]
+            columns = features(vectors[name].shape[-1])
+            for column, number in row.items():
+                j = find(column, columns, f"{where}: printed.{name} row {place}")
+                vectors[name][i, j] = float("nan") if number is None else number
+    missing = vectors["query"].isnan().any(-1) | vectors["key"].isnan().any(-1)
+    known = (~missing).nonzero().flatten().tolist()
     if not known:
         return None
     part = Inputs(given.x, vectors["query"], vectors["key"], vectors["value"], given.mask).part(known, known)

@@ -7,14 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from heed.config import check_section, read_config
+from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons.places import name_of
+from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
 
 __all__ = ["list_lessons", "read_lesson"]
 
-_LISTS = {
+_LISTS: dict[str, type[Section]] = {
     "steps": Step,
     "other_scales": OtherScales,
     "does_not_compute": Remark,
@@ -43,18 +43,19 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
     paths = _paths()
     if str(source) in paths:
         where, path = str(source), paths[str(source)]
-    elif Path(source).suffix in {".yaml", ".yml"} or Path(source).exists():
+    elif Path(source).suffix in {".yaml", ".yml"} or Path(source).is_file():
         where, path = str(source), Path(source)
     else:
         raise ConfigError(
-            f"unknown lesson '{source}'{suggest(str(source), paths)}; matrices of your own go into a .yaml file"
+            f"unknown lesson '{source}'{suggest(str(source), paths)} (matrices of your own go into a .yaml file)"
         )
     values = read_config(path)
     _check_tokens(values, where)
     for field, kind in _LISTS.items():
-        for i, item in enumerate(values.get(field) or []):
+        items = values.get(field)
+        for i, item in enumerate(items if isinstance(items, list) else []):
             if isinstance(item, dict):  # checked alone, so that a misspelt field gets the right suggestion
-                check_section(kind, item, f"{where}: {field} {i}")
+                check_section(kind, item, f"{where}: {field}[{i}]")
     file = check_section(LessonFile, values, where)
     file = _with_input(file, where)
     _check_shapes(file, where)
@@ -96,7 +97,7 @@ def _check_shapes(file: LessonFile, where: str) -> None:
     rows = file.input or []
     names = [name_of(i, file.tokens) for i in range(len(file.tokens))]
     if len(rows) != len(names):
-        raise ConfigError(f"{where}: input has {_count(len(rows), 'row')}, expected {len(names)}, one per token")
+        raise ConfigError(f"{where}: input has {count(len(rows), 'row')}, expected {len(names)}, one per token")
     d_model = _width(rows, f"{where}: input", names)
     widths = {"w_query": d_model, "w_key": d_model, "w_value": d_model}
     for field in widths:
@@ -105,7 +106,7 @@ def _check_shapes(file: LessonFile, where: str) -> None:
             continue
         if len(matrix) != d_model:
             raise ConfigError(
-                f"{where}: {field} has {_count(len(matrix), 'row')}, expected {d_model}: input is "
+                f"{where}: {field} has {count(len(matrix), 'row')}, expected {d_model}: input is "
                 f"{len(rows)} x {d_model}, and each number of an input row needs its row of {field}"
             )
         widths[field] = _width(matrix, f"{where}: {field}")
@@ -116,12 +117,14 @@ def _check_shapes(file: LessonFile, where: str) -> None:
         )
     if file.mask is not None:
         if len(file.mask) != len(names):
-            raise ConfigError(f"{where}: mask has {_count(len(file.mask), 'row')}, expected {len(names)}, one per token")
+            rows_given = count(len(file.mask), "row")
+            raise ConfigError(f"{where}: mask has {rows_given}, expected {len(names)}, one per token")
         for i, row in enumerate(file.mask):
             _check_row(row, len(names), f"{where}: mask row {i} ({names[i]})", "one per token")
-    for field, expected in {"roles": d_model, "query_roles": d_model, "key_roles": d_model, "value_roles": d_model}.items():
-        if (roles := getattr(file, field)) and len(roles) != expected:
-            raise ConfigError(f"{where}: {field} has {len(roles)} texts, expected {expected}, one per number of an input row")
+    for field in ("roles", "query_roles", "key_roles", "value_roles"):
+        if (roles := getattr(file, field)) and len(roles) != d_model:
+            texts = count(len(roles), "text")
+            raise ConfigError(f"{where}: {field} has {texts}, expected {d_model}, one per number of an input row")
     for width in file.other_widths:
         if width < 1:
             raise ConfigError(f"{where}: other_widths has {width}, expected widths of 1 or more")
@@ -140,8 +143,4 @@ def _width(matrix: list[list[float]], where: str, names: Sequence[str] = ()) -> 
 
 def _check_row(row: Sequence[object], width: int, where: str, why: str) -> None:
     if len(row) != width:
-        raise ConfigError(f"{where} has {_count(len(row), 'number')}, expected {width}, {why}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        raise ConfigError(f"{where} has {count(len(row), 'number')}, expected {width}, {why}")

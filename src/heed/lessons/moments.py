@@ -44,7 +44,8 @@ def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str
     if not allowed:
         return "masked row", "may attend to nothing, so its weights and its context are zeros"
     if len(allowed) == 1:
-        return "one key", f"may attend to {name_of(allowed[0], tokens)} only, so that weight is 1.000 whatever the score"
+        only = _other(allowed[0], i, tokens)
+        return "one key", f"may attend to {only} only, so that weight is 1.000 whatever the score"
     seen = weights[allowed]
     even = float(seen.max() - seen.min()) <= THREE_DECIMALS
     if not bool(numbers.query[i].any()):
@@ -53,7 +54,7 @@ def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str
         return "uniform row", f"equal scores, so each of the {len(allowed)} keys gets {float(seen.mean()):.3f}"
     best = int(weights.argmax())
     if float(weights[best]) >= 1 - THREE_DECIMALS:
-        return "one-hot row", f"all weight on {name_of(best, tokens)}, to three decimals"
+        return "one-hot row", f"all weight on {_other(best, i, tokens)}, to three decimals"
     ties = [j for j in allowed if float(weights[best] - weights[j]) <= 1e-9]
     if len(ties) > 1:
         return "tie", f"{_names(ties, tokens)} tie with {float(weights[best]):.3f} each"
@@ -71,6 +72,10 @@ def _equal_rows(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> list[Mo
         for group in groups.values()
         if len(group) > 1 and all(torch.equal(numbers.weights[group[0]], numbers.weights[i]) for i in group)
     ]
+
+
+def _other(key: int, query: int, tokens: tuple[str, ...]) -> str:
+    return "itself" if key == query else name_of(key, tokens)
 
 
 def _names(rows: Iterable[int], tokens: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heed.errors import ConfigError, suggest
 
-__all__ = ["find", "name_of"]
+__all__ = ["count", "find", "name_of"]
 
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
@@ -37,6 +37,11 @@ def find(place: int | str, labels: Sequence[str], where: str) -> int:
 def name_of(index: int, labels: Sequence[str]) -> str:
     """A token as a message names it, with its number where another token is called the same."""
     return f"{labels[index]} ({index})" if labels.count(labels[index]) > 1 else labels[index]
+
+
+def count(number: int, what: str) -> str:
+    """A number of things: "1 row", "2 rows"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _and(numbers: list[int]) -> str:

@@ -16,27 +16,26 @@ __all__ = ["other_width_stage", "scales_stage"]
 
 def scales_stage(bench: Bench) -> Stage:
     """One row under every scale that is written somewhere, and how far the whole matrices lie apart."""
-    chosen = bench.chosen
+    chosen, given = bench.chosen, bench.given
     if not bench.asked and bench.file.other_scales:
         chosen = find(bench.file.other_scales[0].row, bench.tokens, f"{bench.where}: other_scales")
+    d_query, d_model, count = given.query.shape[-1], given.x.shape[-1], len(bench.tokens)
     widths: dict[int, list[str]] = {}
-    given = bench.given
-    sizes = {"query width": given.query.shape[-1], "model width": given.x.shape[-1], "rows": len(bench.tokens)}
-    for what, size in sizes.items():
+    for what, size in (("query width", d_query), ("model width", d_model), ("rows", count)):
         widths.setdefault(size, []).append(what)
     scores = {"no scale": bench.named_score("none")}
-    scores |= {f"sqrt({size}): {', '.join(names)}": ScaledDot(size) for size, names in widths.items()}
+    scores |= {f"sqrt({size}) {', '.join(names)}": ScaledDot(size) for size, names in widths.items()}
     if not any(abs(divisor(score) - divisor(bench.score)) < 1e-9 for score in scores.values()):
-        scores[f"{bench.rule}: this lesson"] = bench.score
-    all_weights = {name: compute(bench.given, score).weights for name, score in scores.items()}
-    right = all_weights[next(name for name in scores if "query width" in name)]
+        scores[f"{bench.rule} (this lesson)"] = bench.score
+    all_weights = {name: compute(given, score).weights for name, score in scores.items()}
+    right = compute(given, ScaledDot(d_query)).weights
     apart = [
-        f"{name}: some weight differs by {float((weights - right).abs().max()):.3f} from that under the query width"
+        f"{name}: weights differ by up to {float((weights - right).abs().max()):.3f} from those under the query width"
         for name, weights in all_weights.items()
-        if weights is not right
+        if not torch.equal(weights, right)
     ]
     rows = torch.stack([weights[chosen] for weights in all_weights.values()])
-    mask = None if bench.given.mask is None else bench.given.mask[chosen].expand(len(rows), -1)
+    mask = None if given.mask is None else given.mask[chosen].expand(len(rows), -1)
     names = tuple(scores)
     token = name_of(chosen, bench.tokens)
     table = Table(f"weights of {token} under each scale", names, bench.tokens, rows, (True,) * len(names), mask)
@@ -75,5 +74,3 @@ def other_width_stage(bench: Bench, width: int) -> Stage:
     title = f"Other widths: {d_model} x {width}, weights ours"
     equation = f"softmax(Q K' / sqrt({width})) V"
     return Stage(f"width-{width}", title, prose, equation, {**made, **numbers.as_dict()}, tables)
-
-

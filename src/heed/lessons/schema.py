@@ -40,27 +40,27 @@ def _as_scale(value: Any) -> Any:
 
 _NAMED = ("query_width", "model_width", "rows", "none")
 Cells = Annotated[dict[Place, dict[Place, Number | None]], BeforeValidator(_as_mapping)]
-"""A matrix as a list of rows, or a mapping from a token to its row; a row is a list, or a mapping from key to number."""
+"""A matrix as a list of rows, or as token: row; a row as a list of numbers, or as key: number."""
 
 
 class Values(Section):
     """Numbers to compare with what is computed."""
 
-    query: Cells = {}
+    query: Cells = Field({})
     """Queries, a row per token."""
-    key: Cells = {}
+    key: Cells = Field({})
     """Keys, a row per token."""
-    value: Cells = {}
+    value: Cells = Field({})
     """Values, a row per token."""
-    scores: Cells = {}
+    scores: Cells = Field({})
     """Products q k' before the scale, a row per query and a column per key."""
-    scaled: Cells = {}
+    scaled: Cells = Field({})
     """Scores divided by the scale."""
-    weights: Cells = {}
+    weights: Cells = Field({})
     """Softmax of the scaled scores."""
-    weights_some: list[tuple[Place, Place, Number]] = []
+    weights_some: list[tuple[Place, Place, Number]] = Field([])
     """A few weights, each as [row, column, weight]."""
-    context: Cells = {}
+    context: Cells = Field({})
     """Sums of the values by the weights, a row per query."""
 
 
@@ -80,7 +80,7 @@ class OtherScales(Section):
     """The token that asks."""
     column: Place
     """The token that is asked."""
-    weights: dict[str, Number]
+    weights: dict[Annotated[str, BeforeValidator(_as_scale)], Number]
     """The weight under each scale, as sqrt(3): 0.883."""
 
 
@@ -89,13 +89,13 @@ class Remark(Section):
 
     text: str
     """What is wrong."""
-    rows: list[Place] = []
+    rows: list[Place] = Field([])
     """Tokens whose query and largest weight are shown beside the text."""
     of: Literal["learned", "unlearned", "printed"] = "learned"
     """What `printed` belongs to: attention with weights, without, or computed from the printed vectors."""
     printed: Values = Values()
     """The numbers that do not compute."""
-    input: dict[Place, list[Number]] = {}
+    input: dict[Place, list[Number]] = Field({})
     """A misprinted input of a token; the query it would give is compared with the one printed or expected."""
 
 
@@ -133,13 +133,13 @@ class LessonFile(Section):
     """Also project to these widths, by weights made from `seed` (ours, not of the page)."""
     seed: int = 1
     """Seed of the weights of `other_widths`."""
-    roles: list[str] = []
+    roles: list[str] = Field([])
     """What each number of an input row stands for."""
-    query_roles: list[str] = []
+    query_roles: list[str] = Field([])
     """What each row of `w_query` is meant to do."""
-    key_roles: list[str] = []
+    key_roles: list[str] = Field([])
     """What each row of `w_key` is meant to do."""
-    value_roles: list[str] = []
+    value_roles: list[str] = Field([])
     """What each row of `w_value` is meant to do."""
     expected: Values = Values()
     """Numbers that must come out, to three decimals."""
@@ -151,9 +151,9 @@ class LessonFile(Section):
     """Numbers that must come out, to three decimals, of the printed queries, keys and values."""
     unlearned: Values = Values()
     """Numbers that must come out, to three decimals, of attention without weights (q = k = v = x)."""
-    other_scales: list[OtherScales] = []
+    other_scales: list[OtherScales] = Field([])
     """Weights under other scales, to three decimals."""
-    does_not_compute: Remarks = []
+    does_not_compute: Remarks = Field([])
     """What on the page is not what the arithmetic gives."""
-    does_not_do_what_it_says: Remarks = []
+    does_not_do_what_it_says: Remarks = Field([])
     """Where the example's own words and its numbers disagree."""

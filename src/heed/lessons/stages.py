@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import torch
 
 from heed.lessons.arithmetic import compute
@@ -25,14 +28,16 @@ def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> 
     Args:
         file: The fields of the lesson.
         where: What messages call it.
-        row: The token that the stage of one row shows; by default the file's first step, or the first row whose
-            query is not zero.
+        row: The token that the stage of one row shows; by default the first that has something to weigh.
+
+    Returns:
+        The stages, each with a name of its own.
 
     Raises:
         ConfigError: A token or a cell that there is not.
     """
     bench = make_bench(file, where, row)
-    return (
+    stages = (
         _input(bench),
         _unlearned(bench),
         *_projections(bench),
@@ -42,6 +47,18 @@ def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> 
         *(other_width_stage(bench, width) for width in file.other_widths),
         *verdict_stages(bench),
     )
+    return _named_apart(stages)
+
+
+def _named_apart(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """A second stage of the same name gets a number."""
+    seen: Counter[str] = Counter()
+    named = []
+    for stage in stages:
+        seen[stage.name] += 1
+        again = seen[stage.name] > 1
+        named.append(replace(stage, name=f"{stage.name}-{seen[stage.name]}") if again else stage)
+    return tuple(named)
 
 
 def _input(bench: Bench) -> Stage:
@@ -52,7 +69,15 @@ def _input(bench: Bench) -> Stage:
         "Attention gives every token a new row: a sum of all rows, weighted by how well each fits.",
     )
     table = vectors("X", x, bench.tokens, bench.file.roles)
-    return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,))
+    masked = (_mask_line(bench),) if bench.given.mask is not None else ()
+    return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=masked)
+
+
+def _mask_line(bench: Bench) -> str:
+    causal = "Causal: a token may attend to itself and to earlier ones only" if bench.file.causal else ""
+    given = "the file's mask says what may be attended to" if bench.file.mask is not None else ""
+    said = "; ".join(part for part in (causal, given) if part)
+    return f"{said[0].upper()}{said[1:]}. Masked cells get no weight; they are hatched, or a / in a terminal."
 
 
 def _unlearned(bench: Bench) -> Stage:
@@ -80,16 +105,16 @@ def _projections(bench: Bench) -> list[Stage]:
     file, given = bench.file, bench.given
     if not (file.w_query or file.w_key or file.w_value):
         return []
-    tables, numbers = [], {"query": given.query, "key": given.key, "value": given.value}
+    numbers = {"query": given.query, "key": given.key, "value": given.value}
+    made, projected = [], []
     for symbol, name in zip("QKV", numbers, strict=True):
         weights = getattr(file, f"w_{name}")
-        if weights is None:
-            tables.append(vectors(f"{symbol} = X (no w_{name})", numbers[name], bench.tokens))
-            continue
-        w = torch.tensor(weights, dtype=torch.float64)
-        notes = tuple(getattr(file, f"{name}_roles"))
-        tables.append(vectors(f"W_{symbol}", w, features(len(w), file.roles), notes=notes))
-        tables.append(vectors(f"{symbol} = X W_{symbol}", numbers[name], bench.tokens))
+        if weights is not None:
+            w = torch.tensor(weights, dtype=torch.float64)
+            notes = tuple(getattr(file, f"{name}_roles"))
+            made.append(vectors(f"W_{symbol}", w, features(len(w), file.roles), notes=notes))
+        title = f"{symbol} = X W_{symbol}" if weights is not None else f"{symbol} = X (no w_{name})"
+        projected.append(vectors(title, numbers[name], bench.tokens))
     d, d_value = given.query.shape[1], given.value.shape[1]
     prose = (
         "Three learned matrices turn each row into what it asks (query), what it offers (key) and what it gives "
@@ -98,7 +123,7 @@ def _projections(bench: Bench) -> list[Stage]:
         f"{d_value}.",
     )
     equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
-    return [Stage("projections", "Queries, keys and values", prose, equation, numbers, tuple(tables))]
+    return [Stage("projections", "Queries, keys and values", prose, equation, numbers, (*made, *projected))]
 
 
 def _parts(bench: Bench) -> list[Stage]:
@@ -128,8 +153,11 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     name, title = f"{count}-{'word' if words else 'row'}{many}", f"{'Word' if words else 'Row'}{many}: {named}"
     among = f"only {', '.join(offered)}" if words else f"all {len(keys)} keys"
     if len(rows) == 1:
+        divided = f", divided by {bench.rule}" if bench.rule else ""
+        if numbers.mask is not None and not bool(numbers.mask.all()):
+            among = f"the {int(numbers.mask.sum())} of {len(keys)} keys that it may attend to"
         prose = (
-            f"One query is compared with {among}: a dot product each{', divided by ' + bench.rule if bench.rule else ''}.",
+            f"One query is compared with {among}: a dot product each{divided}.",
             "Softmax turns the scores into weights; the context is the sum of the values, each times its weight.",
         )
         tables = one_row_tables(numbers, queries[0], offered, bench.scale)
@@ -140,7 +168,8 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
             "Each row of the result is what that query gives by itself.",
         )
         tables = attention_tables(numbers, queries, offered, bench.scale, ("Q", "K", "V"))
-        equation = f"softmax({bench.over("[q_i; q_j] K'")}) V"
+        product = bench.over("[q_i; q_j] K'")
+        equation = f"softmax({product}) V"
     return Stage(name, title, prose, equation, numbers.as_dict(), tables)
 
 
@@ -154,7 +183,6 @@ def _all_rows(bench: Bench) -> Stage:
     )
     tables = attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, ("Q", "K", "V"))
     moments = find_moments(bench.given.x, numbers, bench.tokens)
-    equation = f"softmax({bench.over("Q K'")}) V"
+    product = bench.over("Q K'")
+    equation = f"softmax({product}) V"
     return Stage("all-rows", "All rows, stacked into matrices", prose, equation, numbers.as_dict(), tables, moments)
-
-

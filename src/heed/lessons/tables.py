@@ -50,9 +50,9 @@ def attention_tables(
 
 def one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...], scale: str) -> tuple[Table, ...]:
     """One query: its scores and weights under one another, then the values that its weights bring."""
-    lines = {"score q.k": numbers.scores[0], f"score / {scale}": numbers.scaled[0], "weight": numbers.weights[0]}
+    lines = {"q . k": numbers.scores[0], f"/ {scale}": numbers.scaled[0], "weight": numbers.weights[0]}
     if not scale:
-        del lines["score / "]
+        del lines["/ "]
     mask = None if numbers.mask is None else numbers.mask.expand(len(lines), -1)
     heat = tuple(name == "weight" for name in lines)
     brought = numbers.weights[0].unsqueeze(-1) * numbers.value

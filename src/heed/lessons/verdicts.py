@@ -56,8 +56,8 @@ def _remarks(bench: Bench, computed: Computed, field: str, remarks: list[Remark]
     lines: list[str] = []
     checks: list[Check] = []
     for i, remark in enumerate(remarks):
-        name = f"{field} {i}"
-        lines += [f"{i}. {remark.text}", *(f"   {line}" for line in _remark_lines(remark, computed, name))]
+        name = f"{field}[{i}]"
+        lines += [f"[{i}] {remark.text}", *(f"   {line}" for line in _remark_lines(remark, computed, name))]
         checks += check_remark(remark, computed, bench.file, name)
     title, first = _TITLES[field]
     prose = (first, "What can be computed again is shown below each of them.")

@@ -8,16 +8,17 @@
 | state | s_i | s_t | the decoder's hidden state |
 | query | s_{i-1} | s_{t-1} | what asks |
 | scores, weights, context | e_ij, alpha_ij, c_i | a~_i, a_i, c_{t-1} | row t of the map is c_{t-1} |
-| hidden | - | [s_t ; c_{t-1}] | what predicts output t |
+| hidden | t_i | [s_t ; c_{t-1}] | what predicts output t |
 
     s_0     = tanh(W_s h<-_1)
     c_{t-1} = attend(s_{t-1}, h, h)                  v' tanh(W [h_i ; s]), once per output token over m keys
     s_t     = cell([x'_t ; c_{t-1}], s_{t-1})        simple cell: tanh(A' [x'_t ; s_{t-1} ; c_{t-1}] + b)
-    y_t     from softmax(W_o [s_t ; c_{t-1}])
+    y_t     from softmax(W_o [s_t ; c_{t-1}])        or, with d_readout, softmax(W_o tanh(W_r [s_t ; c_{t-1} ; x'_t]))
 
 Source: arXiv:1409.0473, sections 3.1-3.2 and appendix A; SYSTEMS B1, B4.
-Differs from the paper: the output layer is one matrix on [s_t ; c_{t-1}] (the paper puts a maxout layer, which also
-sees x'_t, between). Differs from the notes: s_0 comes from the backward net, and y_t sees the context.
+Differs from the paper: the output layer is one matrix on [s_t ; c_{t-1}], or `d_readout` puts a tanh layer between
+that also sees x'_t, where the paper has maxout. Differs from the notes: s_0 comes from the backward net, and y_t sees
+the context.
 """
 
 from __future__ import annotations
@@ -56,12 +57,15 @@ class BahdanauConfig(ModelConfig):
     """Layers of the encoder; the decoder has one."""
     score: str = "additive"
     """How state and encoder states are compared: additive is the paper's, key_query the notes' second form."""
+    d_readout: int | None = Field(None, gt=0)
+    """Width of a tanh layer before the vocabulary: smaller than the state and context it reads, it saves most of the
+    output layer's work; null for none."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, hidden state or attention weight is dropped in training."""
 
     sizes: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "dropout": 0.3},
+        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "d_readout": 256, "dropout": 0.3},
         "base": {},
     }
 
@@ -106,7 +110,9 @@ class Bahdanau(PairDecoder):
         self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
         self.initial = nn.Linear(c.d_hidden, c.d_hidden, bias=False)
         self.cell = RecurrentCell(c.d_embedding + d_memory, c.d_hidden, c.cell)
-        self.output = nn.Linear(c.d_hidden + d_memory, c.target_vocab_size)
+        d_seen = c.d_hidden + d_memory
+        self.readout = nn.Linear(d_seen + c.d_embedding, c.d_readout) if c.d_readout else None
+        self.output = nn.Linear(c.d_readout or d_seen, c.target_vocab_size)
         self.dropout = nn.Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
@@ -158,4 +164,6 @@ class Bahdanau(PairDecoder):
             cell = tuple(torch.stack(part, dim=1)[row, lengths - 1] for part in zip(*cells, strict=True))
             position = state.position + lengths
         out = torch.cat([hidden, torch.stack(contexts, dim=1)], dim=-1)  # (R, n, d_hidden + d_memory)
+        if self.readout is not None:
+            out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
         return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)

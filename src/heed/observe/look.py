@@ -8,17 +8,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from heed.data.batching import PairBatch
 from heed.data.examples import Pair
-from heed.data.tokenizer import END, TextTokenizer
+from heed.data.tokenizer import END, UNKNOWN, TextTokenizer
 from heed.evaluation.alignment import aligned_characters
 from heed.models.base import PairDecoder
 from heed.observe.edits import Edit
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit, trace
+from heed.observe.words import merge_words
 from heed.tasks.translation import Translation
 
-__all__ = ["aligned_counts", "look_at"]
+__all__ = ["aligned_counts", "look_at", "word_links"]
 
 _SHOWN_GATES = ("reset", "update", "input", "forget", "output")
 
@@ -63,7 +65,8 @@ def look_at(
     score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
     source_axis = _axis("source", task.source_tokenizer, batch.source[0].tolist())
     target_axis = _axis("target", task.target_tokenizer, batch.labels[0].tolist())
-    maps = _maps(seen, source_axis, target_axis)
+    tokens = _maps(seen, source_axis, target_axis)
+    maps = tokens if source_axis.kind == target_axis.kind == "character" else _of_words(tokens, task, batch)
     name = task.config.model.name
     notes = [f"output: {score}"]
     if unknown := task.source_tokenizer.unknown_in(source):
@@ -76,14 +79,36 @@ def look_at(
         written,
         maps,
         _encoder_frames(seen, source_axis),
-        _decoder_frames(seen, maps, target_axis, logits, task.target_tokenizer),
+        _decoder_frames(seen, tokens, target_axis, logits, task.target_tokenizer),
         tuple(notes),
     )
 
 
 def _axis(name: str, tokenizer: TextTokenizer, ids: list[int]) -> Axis:
-    labels = tuple("end" if token == END else tokenizer.token(token) for token in ids)
-    return Axis(name, "character", labels)
+    return Axis(name, tokenizer.unit, tuple(_label(tokenizer, token) for token in ids))
+
+
+def _label(tokenizer: TextTokenizer, token: int) -> str:
+    return "end" if token == END else tokenizer.label(token)
+
+
+def _of_words(maps: Sequence[Map], task: Translation, batch: PairBatch) -> tuple[Map, ...]:
+    """Maps of subword tokens as maps of words; those of whole words stay as they are."""
+    sides = {}
+    tokenizers = {"source": task.source_tokenizer, "target": task.target_tokenizer}
+    for name, ids in (("source", batch.source[0].tolist()), ("target", batch.labels[0].tolist())):
+        tokenizer = tokenizers[name]
+        words = tokenizer.words(ids)
+        labels = tuple("".join(_label(tokenizer, ids[n]) for n in word) for word in words)
+        sides[name] = Axis(name, "word" if tokenizer.unit == "token" else tokenizer.unit, labels), words
+    merged = []
+    for one in maps:
+        query, key = sides[one.query.name], sides[one.key.name]
+        if all(len(axis) == len(whole) for axis, whole in ((query[0], one.query), (key[0], one.key))):
+            merged.append(one)
+        else:
+            merged.append(merge_words(one, *query, *key))
+    return tuple(merged)
 
 
 def _maps(seen: Trace, source: Axis, target: Axis) -> tuple[Map, ...]:
@@ -140,7 +165,7 @@ def _decoder_frames(
                 scores=None if not cross else cross[-1].scores[t] if cross[-1].scores is not None else None,
                 weights=cross[-1].weights[t] if cross else None,
                 context=None if context is None else context[:, t].flatten(),
-                top=tuple(("end" if i == END else tokenizer.token(i), p) for i, p in candidates),
+                top=tuple((_label(tokenizer, i), p) for i, p in candidates),
             )
         )
     return tuple(frames)
@@ -175,3 +200,41 @@ def aligned_counts(
             key_spans = task.source_tokenizer.encode(pairs[i].source).spans
             right[i], linked[i] = aligned_characters(best[row], query_spans, key_spans, pairs[i].links or ())
     return right, linked
+
+
+def word_links(
+    task: Translation, model: PairDecoder, source: str, ids: Sequence[int]
+) -> tuple[list[tuple[int, int]], dict[int, str]]:
+    """Which source word each written word looked at most.
+
+    Args:
+        task: The task of the model.
+        model: What wrote.
+        source: The source text.
+        ids: What it wrote, as tokens.
+
+    Returns:
+        Pairs (source word, target word), counted from 0, punctuation marks as words (the Pharaoh format of word
+        aligners); and for each unknown token, by position, the source word it looked at most.
+    """
+    if not ids:
+        return [], {}
+    batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
+    model.eval()
+    with torch.no_grad(), trace(model) as seen:
+        model(batch.source, batch.source_mask, batch.target)
+    if not any(mechanism == "cross" for mechanism, _ in seen.mechanisms()):
+        return [], {}
+    weights = seen.maps("cross").weights[0].mean(0)[: len(ids)]  # without the end token's row
+    source_ids = batch.source[0].tolist()
+    source_words, target_words = task.source_tokenizer.words(source_ids), task.target_tokenizer.words(ids)
+    spans = task.source_tokenizer.encode(source).spans
+    per_word = torch.stack([weights[:, word.start : word.stop].sum(1) for word in source_words], dim=1)  # (T, words)
+    links = []
+    for t, word in enumerate(target_words):
+        links.append((int(per_word[word.start : word.stop].mean(0).argmax()), t))
+    instead = {}
+    for position in (n for n, token in enumerate(ids) if token == UNKNOWN):
+        word = source_words[int(per_word[position].argmax())]
+        instead[position] = source[spans[word.start][0] : spans[word.stop - 1][1]]
+    return links, instead

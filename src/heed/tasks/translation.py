@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from heed.config import RunConfig
+from heed.config import FilesData, RunConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.sources import Splits, open_pairs
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.generation import Hypothesis, SearchOptions, generate
+from heed.evaluation.text import text_scores
+from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.training.loss import vocabulary_loss
 
-__all__ = ["Prediction", "Translation", "source_file", "target_file"]
+__all__ = ["Prediction", "Translation", "auto_size", "source_file", "target_file"]
 
 _GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
+_VALIDATE_AT_MOST = 500
+"""Validation examples that are decoded; the loss uses all of them."""
 
 source_file, target_file = "tokenizer.source.json", "tokenizer.target.json"
 
@@ -38,10 +41,10 @@ class Prediction:
         text: What was written.
         score: What candidates are ranked by: log-probability / length ** length_penalty.
         log_prob: Log-probability of the whole output in nats.
-        tokens: Its tokens as text; "</s>" last where the model ended it itself.
+        tokens: The tokens that were written (a forced prefix was not), as text; "</s>" last where the model ended it.
         token_probs: Probability of each of them.
         finished: Whether the model ended it; False where the largest length cut it off.
-        ids: Its tokens as numbers, without the end token.
+        ids: All its tokens as numbers, a forced prefix too, without the end token.
     """
 
     text: str
@@ -64,6 +67,10 @@ class Translation:
         self.target_tokenizer = target
         self._splits = splits
         self._encoded: dict[str, list[TokenPair]] = {}
+        self._samplers: tuple[TextTokenizer, TextTokenizer] | None = None
+        if config.tokenizer.sampling > 0:
+            amount = config.tokenizer.sampling
+            self._samplers = (source.sampler(amount), target.sampler(amount))
 
     @classmethod
     def prepare(cls, config: RunConfig) -> Translation:
@@ -79,9 +86,15 @@ class Translation:
         train = splits.pairs["train"]
         if not train:
             raise DataError("no training examples")
-        source = TextTokenizer.train_characters(pair.source for pair in train)
-        target = TextTokenizer.train_characters(pair.target for pair in train)
+        config = _with_tokenizer(config, len(train))
+        if config.tokenizer.shared:
+            both = [text for pair in train for text in (pair.source, pair.target)]
+            source = target = TextTokenizer.train(both, config.tokenizer)
+        else:
+            source = TextTokenizer.train((pair.source for pair in train), config.tokenizer)
+            target = TextTokenizer.train((pair.target for pair in train), config.tokenizer)
         task = cls(config, source, target, splits)
+        task._leave_out_long()
         task.config = task._settled()
         return task
 
@@ -97,14 +110,28 @@ class Translation:
         self.source_tokenizer.save(folder / source_file)
         self.target_tokenizer.save(folder / target_file)
 
+    def _leave_out_long(self) -> None:
+        """Drop training pairs that are too long, and count them."""
+        data, splits = self.config.data, self.splits
+        if not isinstance(data, FilesData):
+            return
+        pairs, encoded = splits.pairs["train"], self.encoded("train")
+        short = [i for i, pair in enumerate(encoded) if max(len(pair.source), len(pair.target)) <= data.max_length]
+        if len(short) < len(pairs):
+            counts = splits.counts["train"]
+            counts.filtered[f"longer than data.max_length {data.max_length} tokens"] = len(pairs) - len(short)
+            counts.kept = len(short)
+        if not short:
+            raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
+        splits.pairs["train"] = [pairs[i] for i in short]
+        self._encoded["train"] = [encoded[i] for i in short]
+
     def _settled(self) -> RunConfig:
         """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
         config, train = self.config, self.encoded("train")
         fields = dict(config.model.model_extra or {})
         body = body_class(config.model.name, self.interfaces)
-        size = config.model.size
-        if size == "auto":
-            size = "tiny" if len(train) < 100_000 else "small"
+        size = auto_size(config, len(train)) if config.model.size == "auto" else config.model.size
         for name, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
             given = fields.setdefault(f"{name}_vocab_size", tokenizer.vocab_size)
             if given != tokenizer.vocab_size:
@@ -118,7 +145,11 @@ class Translation:
             longest = max(len(pair.target) for pair in train)
             generation = generation.model_copy(update={"max_length": math.ceil(1.5 * longest) + 20})
         section = type(config.model).model_validate({"name": config.model.name, "size": size, **model.model_dump()})
-        return config.model_copy(update={"model": section, "generation": generation})
+        evaluation = config.evaluation
+        if evaluation.select_by == "auto":
+            best = "chrf" if isinstance(config.data, FilesData) else "exact_match"
+            evaluation = evaluation.model_copy(update={"select_by": best})
+        return config.model_copy(update={"model": section, "generation": generation, "evaluation": evaluation})
 
     def build_model(self) -> PairDecoder:
         """A new model, its weights drawn from torch's random state."""
@@ -157,8 +188,14 @@ class Translation:
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int]) -> PairBatch:
-        """One batch of the training set."""
-        return collate_pairs(self.encoded("train"), indices)
+        """One batch of the training set, its texts cut anew where subword sampling is on."""
+        if self._samplers is None:
+            return collate_pairs(self.encoded("train"), indices)
+        pairs = self.splits.pairs["train"]
+        sources = self._samplers[0].encode_all([pairs[i].source for i in indices])
+        targets = self._samplers[1].encode_all([pairs[i].target for i in indices])
+        cut = [TokenPair(s, t) for s, t in zip(sources, targets, strict=True)]
+        return replace(collate_pairs(cut, list(range(len(cut)))), indices=indices)
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor:
         """Sum over the batch's real target tokens of the cross-entropy in nats."""
@@ -170,15 +207,26 @@ class Translation:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
         pairs = self.splits.pairs["valid"]
         nll, correct, tokens = self.forced_scores(model, self.encoded("valid"))
+        pairs = pairs[:_VALIDATE_AT_MOST]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max(len(pair.target) for pair in self.encoded("valid"))
         outputs = self.translate(model, [pair.source for pair in pairs], beam_size=1, max_length=longest + 2)
-        exact = sum(out[0].text == pair.target for out, pair in zip(outputs, pairs, strict=True))
-        return {
+        texts = [out[0].text for out in outputs]
+        exact = sum(self.is_exact(text, pair) for text, pair in zip(texts, pairs, strict=True))
+        scores = {
             "loss": sum(nll) / sum(tokens),
             "token_accuracy": sum(correct) / sum(tokens),
             "exact_match": exact / len(pairs),
         }
+        if isinstance(self.config.data, FilesData):
+            references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
+            text = text_scores(texts, references, ("bleu", "chrf"))
+            scores |= {name: text[name]["value"] for name in ("bleu", "chrf")}
+        return scores
+
+    def is_exact(self, text: str, pair: Pair) -> bool:
+        """Whether an output equals the reference, up to the tokenizer's normalisation."""
+        return text == self.target_tokenizer.normalize(pair.target)
 
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training examples, and how many there are."""
@@ -227,8 +275,21 @@ class Translation:
         length_penalty: float | None = None,
         min_length: int | None = None,
         max_length: int | None = None,
+        sampling: SamplingOptions | None = None,
+        prefix: str = "",
     ) -> list[list[Prediction]]:
         """Write a target for each text; options default to the configuration's.
+
+        Args:
+            model: Writes.
+            texts: Sources.
+            beam_size: Width of the beam; 1 is greedy.
+            num_best: Candidates per text.
+            length_penalty: See `heed.generation`.
+            min_length: Smallest number of tokens.
+            max_length: Largest number of tokens.
+            sampling: Draw instead of searching.
+            prefix: Every output begins with this text.
 
         Returns:
             Per text its candidates, best first; for a blank text one blank output.
@@ -241,8 +302,9 @@ class Translation:
             beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
             length_penalty=given.length_penalty if length_penalty is None else length_penalty,
             num_best=num_best,
-            forbidden=(PADDING, UNKNOWN, START),
+            forbidden=(PADDING, START) if self.writes_unknown else (PADDING, UNKNOWN, START),
         )
+        forced = self.target_tokenizer.encode(prefix).ids if prefix else []
         model.eval()
         device = next(model.parameters()).device
         results: list[list[Prediction]] = [[_BLANK] for _ in texts]
@@ -252,24 +314,29 @@ class Translation:
             batch = collate_pairs(encoded, chosen).to(device)
             with torch.no_grad():
                 memory = model.encode(batch.source, batch.source_mask)
-            prompt = batch.source.new_full((len(chosen), 1), START)
-            generated = generate(model, memory, prompt, options)
+            prompt = batch.source.new_tensor([[START, *forced]]).expand(len(chosen), -1)
+            generated = generate(model, memory, prompt, options, sampling=sampling)
             for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
-                results[written[i]] = [self._prediction(h) for h in hypotheses]
+                results[written[i]] = [self._prediction(h, forced) for h in hypotheses]
         return results
 
-    def _prediction(self, hypothesis: Hypothesis) -> Prediction:
+    @property
+    def writes_unknown(self) -> bool:
+        """Whether the model may write the unknown token, which is then replaced by a source word."""
+        return self.target_tokenizer.unit == "word" and self.config.generation.replace_unknown
+
+    def _prediction(self, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
         tokens = [self.target_tokenizer.token(t) for t in hypothesis.tokens]
         if hypothesis.finished:
             tokens.append(self.target_tokenizer.token(END))
         return Prediction(
-            self.target_tokenizer.decode(hypothesis.tokens),
+            self.target_tokenizer.decode([*forced, *hypothesis.tokens]),
             hypothesis.score,
             hypothesis.log_prob,
             tuple(tokens),
             tuple(math.exp(p) for p in hypothesis.log_probs),
             hypothesis.finished,
-            hypothesis.tokens,
+            (*forced, *hypothesis.tokens),
         )
 
     def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
@@ -282,8 +349,51 @@ class Translation:
         return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
 
     def report_counts(self) -> dict[str, Any]:
-        """How many examples each split holds."""
-        return {name: len(pairs) for name, pairs in self.splits.pairs.items()}
+        """Per split: examples; for files also what was left out by which rule, tokens, unknown tokens."""
+        result: dict[str, Any] = {}
+        for name, pairs in self.splits.pairs.items():
+            encoded = self.encoded(name)
+            entry: dict[str, Any] = {"examples": len(pairs)}
+            if name in self.splits.counts:
+                counts = self.splits.counts[name]
+                entry |= {"read": counts.read, "filtered": counts.filtered, "truncated": 0}
+            for side in ("source", "target"):
+                tokens: list[list[int]] = [getattr(pair, side) for pair in encoded]
+                entry[f"{side}_tokens"] = sum(map(len, tokens))
+                entry[f"{side}_unknown"] = sum(ids.count(UNKNOWN) for ids in tokens)
+            result[name] = entry
+        return result
+
+
+def auto_size(config: RunConfig, num_examples: int) -> str:
+    """The named size for an amount of data: characters need little width; words more, the more there are of them.
+
+    | training pairs | char tokenizer | others |
+    |---|---|---|
+    | up to 100,000 | tiny | small |
+    | up to 2,000,000 | small | small |
+    | more | small | base |
+    """
+    if config.tokenizer.kind == "char" and num_examples <= 100_000:
+        return "tiny"
+    return "small" if num_examples <= 2_000_000 or config.tokenizer.kind == "char" else "base"
+
+
+def _with_tokenizer(config: RunConfig, num_examples: int) -> RunConfig:
+    """The configuration with the kind and size of the tokenizer decided.
+
+    About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
+    to learn anything. A word vocabulary holds all words that occur often enough, up to 30,000.
+    """
+    tokenizer = config.tokenizer
+    kind = tokenizer.kind
+    if kind == "auto":
+        kind = "unigram" if isinstance(config.data, FilesData) else "char"
+    size = tokenizer.vocab_size
+    if size is None and kind != "char":
+        size = 30_000 if kind == "word" else min(8_000, max(1_000, num_examples // 4 // 500 * 500))
+    changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
+    return config.model_copy(update={"tokenizer": changed})
 
 
 _BLANK = Prediction("", 0.0, 0.0, (), (), True, ())

@@ -1,0 +1,60 @@
+"""From the words of a command line to a configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from heed.config import RunConfig, apply_overrides, check_section, read_config
+from heed.errors import ConfigError, suggest
+
+__all__ = ["TASKS", "settings_from"]
+
+TASKS = ("translation",)
+
+
+def settings_from(words: list[str], fields: list[str]) -> RunConfig:
+    """Build the configuration meant by `CONFIG [k=v]...` or `TASK FILE... [k=v]...`.
+
+    Args:
+        words: What stands on the command line.
+        fields: Further `section.key=value` words, from options.
+
+    Raises:
+        ConfigError: The first word is neither a configuration nor a task, or a field is wrong.
+    """
+    first, *rest = words
+    overrides = [word for word in rest if _is_field(word)]
+    files = [word for word in rest if not _is_field(word)]
+    values: dict[str, Any]
+    if first.endswith((".yaml", ".yml")):
+        if files:
+            raise ConfigError(f"'{files[0]}' is neither a file of the configuration '{first}' nor section.key=value")
+        values, where = read_config(first), first
+    elif Path(first).is_dir():
+        raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
+    elif first in TASKS:
+        values, where = {"task": first}, "command line"
+        if files:
+            overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
+        elif not any(word.startswith("data.") for word in overrides):
+            raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} my.en my.yo")
+    else:
+        hint = suggest(first, TASKS)
+        raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
+    values = apply_overrides(values, [*overrides, *map(_absolute, fields)])
+    return check_section(RunConfig, values, where)
+
+
+def _is_field(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and "." in name and not Path(word).exists()
+
+
+def _absolute(field: str) -> str:
+    """Files on the command line are relative to where the user stands."""
+    name, _, text = field.partition("=")
+    if name not in ("data.valid", "data.test"):
+        return field
+    return f"{name}={json.dumps([str(Path(f).absolute()) for f in json.loads(text)])}"

@@ -1,0 +1,116 @@
+"""People's own pairs as splits: read, filtered by named rules, held out by a hash of the source; everything counted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from heed.config import FilesData
+from heed.data.examples import Pair
+from heed.data.readers import read_pairs
+from heed.errors import DataError
+
+__all__ = ["Counts", "hold_out", "open_files"]
+
+
+@dataclass
+class Counts:
+    """What became of the lines of one split.
+
+    Attributes:
+        read: Pairs in the files.
+        filtered: Rule -> pairs it left out.
+        kept: Pairs that are used.
+    """
+
+    read: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    kept: int = 0
+
+    def __str__(self) -> str:
+        gone = "".join(f", {count:,} left out: {rule}" for rule, count in self.filtered.items() if count)
+        return f"{self.kept:,} of {self.read:,} pairs kept{gone}"
+
+
+def open_files(data: FilesData) -> tuple[dict[str, list[Pair]], dict[str, Counts], list[str]]:
+    """Read every split.
+
+    Returns:
+        The pairs of "train", "valid" and, where given, "test"; their counts; and remarks for the user.
+
+    Raises:
+        DataError: A file cannot be read, or nothing is left to train on.
+    """
+    columns = (data.columns.source, data.columns.target)
+    remarks: list[str] = []
+    pairs: dict[str, list[Pair]] = {}
+    counts: dict[str, Counts] = {}
+
+    def read(split: str, files: Sequence[str]) -> None:
+        pairs[split], counts[split] = _without_blanks(read_pairs(files, *columns))
+
+    read("train", data.train)
+    if isinstance(data.valid, list):
+        read("valid", data.valid)
+    else:
+        wanted = data.valid if data.valid is not None else _default_held_out(len(pairs["train"]))
+        train, valid = hold_out(pairs["train"], wanted)
+        pairs["train"], pairs["valid"] = train, valid
+        counts["train"].kept, counts["valid"] = len(train), Counts(len(valid), {}, len(valid))
+        counts["train"].filtered["held out for validation"] = len(valid)
+        remarks.append(
+            f"{len(valid):,} pairs held out for validation by a hash of the source, pairs with the same source together"
+        )
+    if data.test is not None:
+        read("test", data.test)
+    if not pairs["train"]:
+        raise DataError(f"no training pair is left of {', '.join(data.train)}: {counts['train']}")
+    if not pairs["valid"]:
+        raise DataError("no validation pair is left; give more data, or validation files")
+    known = {pair.source for pair in pairs["train"]}
+    for split in ("valid", "test"):
+        shared = sum(pair.source in known for pair in pairs.get(split, []))
+        if shared:
+            remarks.append(f"warning: {shared:,} sources of the {split} set stand in the training set as well")
+    return pairs, counts, remarks
+
+
+def _default_held_out(count: int) -> int:
+    """A twentieth, at least 200 and at most 1,000; never more than a fifth of a tiny corpus."""
+    return min(max(200, min(1000, count // 20)), max(1, count // 5))
+
+
+def _without_blanks(pairs: Iterable[Pair]) -> tuple[list[Pair], Counts]:
+    counts = Counts()
+    rules: Counter[str] = Counter()
+    kept = []
+    for pair in pairs:
+        counts.read += 1
+        blank = [side for side in ("source", "target") if not getattr(pair, side).strip()]
+        if blank:
+            rules["both sides blank" if len(blank) == 2 else f"{blank[0]} blank"] += 1
+        else:
+            kept.append(pair)
+    counts.filtered, counts.kept = dict(rules), len(kept)
+    return kept, counts
+
+
+def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[list[Pair], list[Pair]]:
+    """Split off about `wanted` pairs by a hash of the source.
+
+    Pairs with the same source stay together, and a pair's fate does not depend on the order of the file.
+
+    Returns:
+        The pairs that stay and those held out, each in the order of the file.
+    """
+    sizes = Counter(pair.source for pair in pairs)
+    out: set[str] = set()
+    taken = 0
+    for source in sorted(sizes, key=lambda s: hashlib.blake2b(s.encode(), digest_size=8).digest()):
+        if taken >= wanted:
+            break
+        out.add(source)
+        taken += sizes[source]
+    return [p for p in pairs if p.source not in out], [p for p in pairs if p.source in out]

@@ -1,0 +1,87 @@
+"""What a run will cost, from a second of its real work: `heed train --dry-run`."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+
+import torch
+
+from heed.config import RunConfig, config_text
+from heed.tasks.translation import Translation
+from heed.training.device import autocast, choose_device, choose_precision, probe_threads
+from heed.training.progress import duration
+
+__all__ = ["forecast", "peak_memory"]
+
+
+def peak_memory() -> int:
+    """Largest memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def forecast(config: RunConfig) -> str:
+    """The effective configuration, counts, and predicted time and memory; nothing is written.
+
+    Speed is measured on batches of the run itself: forward and backward, without an update. Memory is what this
+    process took for the longest batch, and the optimiser's state, which a run adds.
+    """
+    began = time.perf_counter()
+    task = Translation.prepare(config)
+    prepared = time.perf_counter() - began
+    config = task.config
+    training = config.training
+    torch.manual_seed(training.seed)
+    device = choose_device(training.device)
+    precision = choose_precision(training.precision, device)
+    model = task.build_model().to(device).train()
+    plan = task.train_batches(0)
+
+    def run(indices: list[int]) -> None:
+        batch = task.collate(indices).to(device)
+        with autocast(precision, device):
+            loss = task.loss(model, batch, training.label_smoothing)
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    threads = training.threads
+    if threads is None and device.type == "cpu":
+        threads = probe_threads(lambda: run(plan[len(plan) // 2]))
+    elif threads is not None:
+        torch.set_num_threads(threads)
+    encoded = task.encoded("train")
+    widest = max(plan, key=lambda indices: len(indices) * sum(max(encoded[i].cost[n] for i in indices) for n in (0, 1)))
+    run(widest)
+    chosen = plan[:: max(1, len(plan) // 10)][:10]
+    start = time.perf_counter()
+    for indices in chosen:
+        run(indices)
+    per_update = (time.perf_counter() - start) / len(chosen) * training.accumulate
+    parameters = sum(p.numel() for p in model.parameters())
+    start = time.perf_counter()
+    task.validate(model)
+    validation = time.perf_counter() - start
+    # Gradients are in the peak already; Adam keeps two numbers per parameter, a checkpoint copies all of them once.
+    memory = peak_memory() + 4 * parameters * (0 if training.optimizer == "sgd" else 4)
+    if device.type == "cuda":
+        memory = torch.cuda.max_memory_allocated() + 4 * parameters * 2
+    updates_per_pass = math.ceil(len(plan) / training.accumulate)
+    if training.steps is not None:
+        seconds = prepared + training.steps * per_update + (12 + task.finishing_work) * validation
+        updates = training.steps
+    else:
+        seconds = 60 * (training.minutes or 0)
+        updates = max(1, int((seconds - prepared - (12 + task.finishing_work) * validation) / per_update))
+    return "\n".join(
+        [
+            config_text(config),
+            task.splits.notes,
+            f"{config.model.name} ({config.model.size}), {parameters:,} parameters",
+            f"device {device}, {precision}, {torch.get_num_threads()} threads",
+            f"predicted: {updates:,} updates ({updates / updates_per_pass:.1f} passes over the data), "
+            f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
+        ]
+    )

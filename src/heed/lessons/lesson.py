@@ -1,0 +1,155 @@
+"""A lesson: attention worked out step by step, as text, as a page, as JSON, and as tensors."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from heed.errors import ConfigError, suggest
+from heed.lessons.files import read_lesson
+from heed.lessons.parts import Check, Moment, Stage
+from heed.lessons.show_html import lesson_to_html
+from heed.lessons.show_text import lesson_to_text
+from heed.lessons.stages import build_stages
+from heed.observe.to_json import numbers
+
+__all__ = ["Lesson", "run_lesson"]
+
+FORMAT = "heed-lesson-1"
+
+
+@dataclass(frozen=True, repr=False)
+class Lesson:
+    """What `run_lesson` returns.
+
+    Attributes:
+        name: The lesson's name, or its file.
+        title: The sentence.
+        source: Where it comes from.
+        tokens: One per row.
+        stages: The stages, in order; `lesson["all-rows"]["weights"]` is a tensor.
+    """
+
+    name: str
+    title: str
+    source: str
+    tokens: tuple[str, ...]
+    stages: tuple[Stage, ...]
+
+    def __getitem__(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise ConfigError(f"lesson {self.name} has no stage '{name}'{suggest(name, [s.name for s in self.stages])}")
+
+    def only(self, names: Sequence[str]) -> Lesson:
+        """The lesson with some of its stages, in the order they are asked for.
+
+        Raises:
+            ConfigError: There is no such stage.
+        """
+        return replace(self, stages=tuple(self[name] for name in names))
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Every stated value beside the computed one."""
+        return tuple(check for stage in self.stages for check in stage.checks)
+
+    @property
+    def mismatches(self) -> tuple[Check, ...]:
+        """The stated values that are not equal to the computed ones to three decimals; each says if it is tolerated."""
+        return tuple(check for check in self.checks if not check.equal)
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """What is worth stopping at when all rows are computed."""
+        return tuple(moment for stage in self.stages if stage.name == "all-rows" for moment in stage.moments)
+
+    def text(self, width: int = 100, color: bool = False) -> str:
+        """As text for a terminal of `width` columns."""
+        return lesson_to_text(self.title, self.source, self.stages, width=width, color=color)
+
+    def html(self) -> str:
+        """As one self-contained page."""
+        return lesson_to_html(self.title, self.source, self.stages)
+
+    def json(self) -> str:
+        """Every number as JSON, six decimals."""
+        content = {
+            "format": FORMAT,
+            "lesson": self.name,
+            "title": self.title,
+            "source": self.source,
+            "tokens": list(self.tokens),
+            "stages": [_stage(stage) for stage in self.stages],
+        }
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write .html, .json or .txt, as the file name says.
+
+        Raises:
+            ConfigError: Another ending.
+        """
+        kinds = {".html": self.html, ".json": self.json, ".txt": lambda: self.text() + "\n"}
+        ending = Path(path).suffix
+        if ending not in kinds:
+            raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
+        Path(path).write_text(kinds[ending](), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"Lesson({self.name!r}, {len(self.tokens)} tokens, {len(self.stages)} stages)"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        # An iframe keeps the page's style apart from the notebook's.
+        page = html.escape(self.html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0" title="heed lesson"></iframe>'
+
+
+def _stage(stage: Stage) -> dict[str, object]:
+    return {
+        "name": stage.name,
+        "title": stage.title,
+        "prose": list(stage.prose),
+        "equation": stage.equation,
+        "numbers": {name: numbers(tensor) for name, tensor in stage.numbers.items()},
+        "moments": [{"kind": m.kind, "rows": list(m.rows), "text": m.text} for m in stage.moments],
+        "lines": list(stage.lines),
+        "checks": [
+            {
+                "name": check.name,
+                "printed": check.printed,
+                "computed": round(check.computed, 6) + 0.0,
+                "difference": round(check.difference, 6),
+                "tolerance": check.tolerance,
+                "equal": check.equal,
+                "tolerated": check.tolerated,
+            }
+            for check in stage.checks
+        ],
+    }
+
+
+def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
+    """Work out a lesson.
+
+    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights.
+
+    Args:
+        source: The name of a lesson that comes with heed, or a YAML file (see `docs/lessons.md`).
+        row: The token, or its number from 0, that the stage of one row shows.
+
+    Returns:
+        Every stage with its numbers, and every stated value compared.
+
+    Raises:
+        ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
+    """
+    where, file = read_lesson(source)
+    return Lesson(where, file.title, file.source, tuple(file.tokens), build_stages(file, where, row))

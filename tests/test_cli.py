@@ -1,0 +1,551 @@
+"""The commands and the Python of the front page: what they print, what they refuse, and how they end."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+import heed
+from heed.attention import SCORES
+from heed.cli import main
+from heed.errors import ConfigError, RunError
+from heed.registry import list_models
+
+SETTINGS = {
+    "task": "translation",
+    "data": {"name": "copy", "length": [2, 6], "train": 150, "valid": 20, "test": 25},
+    "model": {"name": "bahdanau", "d_embedding": 16, "d_hidden": 16, "d_attention": 16},
+    "training": {"steps": 6, "batch_tokens": 200, "threads": 1, "device": "cpu"},
+    "generation": {"max_length": 9},
+    "evaluation": {"bootstrap": 20},
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp("config") / "copy.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, config):
+    """A trained run, for everything that only reads it."""
+    return heed.train(config, out=tmp_path_factory.mktemp("runs") / "run", quiet=True)
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_command(*words, stdin=None):
+        if stdin is not None:
+            data = stdin if isinstance(stdin, bytes) else stdin.encode()
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run_command
+
+
+def shell(*words, cwd=None, **options):
+    """A command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "heed", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        **options,
+    )
+
+
+# --- help
+
+
+def test_help_lists_the_commands_and_imports_nothing_heavy():
+    script = (
+        "import sys\nfrom heed.cli import main\n"
+        "for words in (['--help'], ['train', '--help'], ['look', '--help'], []):\n"
+        "    try: main(words)\n"
+        "    except SystemExit: pass\n"
+        "heavy = {'torch', 'babel', 'numpy', 'tokenizers', 'yaml'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "HEAVY []" in done.stdout
+    assert done.stderr == "" or "Usage" in done.stderr
+    for command in ("demo", "train", "predict", "evaluate", "look", "models"):
+        assert re.search(rf"^\s+{command}\s+[A-Z]", done.stdout, re.MULTILINE), command
+
+
+def test_help_answers_at_once():
+    def seconds(*words):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *words], capture_output=True, check=True, timeout=60)
+        return time.perf_counter() - start
+
+    bare, answered = (min(seconds(*words) for _ in range(4)) for words in (("-c", "pass"), ("-m", "heed", "--help")))
+    assert answered - bare < 0.5
+
+
+def test_version():
+    done = shell("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"heed \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_models_lists_every_model_with_every_field(call):
+    code, out, err = call("models")
+    assert (code, err) == (0, "")
+    for name, body in list_models().items():
+        assert re.search(rf"^{name} \(", out, re.MULTILINE)
+        for field, info in body.config_class.model_fields.items():
+            assert re.search(rf"^  {field}\s", out, re.MULTILINE) and info.description in out
+    code, out, err = call("models", "--scores")
+    assert (code, err) == (0, "")
+    assert all(re.search(rf"^{name}\s", out, re.MULTILINE) for name in SCORES)
+
+
+# --- train
+
+
+def test_train_writes_a_run_and_says_what_to_type_next(call, config, tmp_path):
+    code, out, err = call("train", config, "training.steps=3", "model.d_hidden=8", "--seed", 5)
+    assert code == 0
+    folder = tmp_path / "runs" / "copy-bahdanau-1"
+    effective = yaml.safe_load((folder / "config.yaml").read_text())
+    assert effective["training"]["steps"] == 3
+    assert effective["training"]["seed"] == 5
+    assert effective["model"]["d_hidden"] == 8
+    assert effective["training"]["optimizer"] == "adamw"  # every default is written
+    assert "test: 25 examples" in out and "exact match" in out
+    assert out.count("\n\n") <= 2 and "update" not in out  # progress goes to stderr
+    for part in ("steps: 3", "device cpu", "1 thread", "parameters", "run folder", "heed look"):
+        assert part in err
+    made = {path.name for path in folder.iterdir()}
+    assert made == {
+        *("README.md", "checkpoints", "config.yaml", "format.json", "metrics.jsonl"),
+        *("model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json"),
+    }
+    assert re.search(r"\btest\W+25\b", (folder / "README.md").read_text())
+
+
+def test_runs_are_numbered_and_last_is_the_newest(call, config):
+    for _ in range(2):
+        assert call("train", config, "training.steps=1")[0] == 0
+    assert sorted(os.listdir("runs")) == ["copy-bahdanau-1", "copy-bahdanau-2"]
+    assert heed.load().folder == Path("runs/copy-bahdanau-2")
+    assert call("predict", "last", "12")[0] == 0
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(config, tmp_path, call):
+    words = [sys.executable, "-m", "heed", "train", config, "training.steps=100000", "training.validate_every=100000"]
+    process = subprocess.Popen(list(map(str, words)), cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    metrics = tmp_path / "runs" / "copy-bahdanau-1" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text().count("\n") > 3) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = (text.decode() for text in process.communicate(timeout=60))
+    assert process.returncode == 130
+    assert "Traceback" not in err and out == ""
+    go_on = re.search(r"interrupted at update (\d+); saved. Go on with: heed (train \S+ --resume)$", err.strip())
+    assert go_on, err
+    done = int(go_on[1])
+    assert call("predict", "last", "1") == (
+        2,
+        "",
+        "heed: runs/copy-bahdanau-1 holds no model.safetensors: its training has not finished; "
+        "go on with heed train runs/copy-bahdanau-1 --resume\n",
+    )
+    code, out, err = call(*go_on[2].split(), f"training.steps={done + 2}")
+    assert code == 0 and f"resumed at update {done}" in err
+    updates = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [line["step"] for line in updates if line["event"] == "update"] == list(range(1, done + 3))
+
+
+def test_an_interrupt_outside_training_is_no_traceback(call, monkeypatch, run):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(heed.run, "load", interrupted)
+    code, out, err = call("evaluate", run.folder)
+    assert code != 0 and "Traceback" not in err and out == ""
+
+
+# --- predict
+
+
+def test_predict_writes_one_line_per_text(call, run):
+    code, out, err = call("predict", run.folder, "123", "4")
+    assert (code, err) == (0, "")
+    assert out == "".join(run.predict(text).text + "\n" for text in ("123", "4"))
+
+
+@pytest.mark.parametrize("end", ["\n", ""], ids=["ended", "unended"])
+@pytest.mark.parametrize("source", ["file", "stdin"])
+def test_line_in_is_line_out(call, run, tmp_path, source, end):
+    lines = ["12", "", "345", "  ", "", "6", ""]
+    text = "\n".join(lines) + ("\n" if end else "x")
+    expected = lines if end else [*lines[:-1], "x"]
+    (tmp_path / "in.txt").write_text(text)
+    given = ["--input", "in.txt"] if source == "file" else []
+    code, out, _ = call("predict", run.folder, *given, stdin=text)
+    assert code == 0
+    assert out.split("\n")[:-1] == [run.predict(line).text for line in expected]
+    assert out.split("\n")[1] == out.split("\n")[3] == ""
+
+
+def test_nothing_in_is_nothing_out(call, run):
+    assert call("predict", run.folder, stdin="") == (0, "", "")
+
+
+def test_batching_does_not_change_what_is_predicted(run):
+    texts = ["1", "123456", "", "22", "98765", "0"]
+    together = run.predict(texts)
+    for text, prediction in zip(texts, together, strict=True):
+        alone = run.predict(text)
+        assert prediction.text == alone.text
+        assert prediction.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+
+
+def test_nbest_gives_candidates_best_first(call, run):
+    code, out, _ = call("predict", run.folder, "123", "45", "--nbest", 3)
+    assert code == 0
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert len(rows) == 6
+    for candidates in (rows[:3], rows[3:]):
+        scores = [float(score) for score, _ in candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert len({text for _, text in candidates}) == 3
+
+
+def test_json_is_one_object_a_line(call, run):
+    code, out, _ = call("predict", run.folder, "123", "", "--json")
+    assert code == 0
+    first, blank = (json.loads(line) for line in out.splitlines())
+    best = run.predict("123")
+    assert first["source"] == "123" and first["text"] == best.text
+    assert first["score"] == pytest.approx(best.score, abs=1e-5)
+    assert first["tokens"] == list(best.tokens)
+    assert len(first["token_probs"]) == len(first["tokens"])
+    assert all(0 <= p <= 1 for p in first["token_probs"])
+    assert (blank["source"], blank["text"]) == ("", "")
+
+
+def test_unknown_characters_are_counted_on_stderr(call, run):
+    code, out, err = call("predict", run.folder, "1a2", "ab")
+    assert code == 0 and out.count("\n") == 2
+    assert err == "heed: 3 characters were never seen in training: 'a' (2), 'b' (1)\n"
+
+
+def test_a_closed_pipe_is_no_traceback(run):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "heed", "predict", str(run.folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    process.stdin.write(b"12\n" * 5_000)
+    process.stdin.close()
+    assert process.wait(timeout=60) in (0, 1)
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+# --- evaluate
+
+
+def test_evaluate_repeats_the_scores_of_the_report(call, run):
+    code, out, err = call("evaluate", run.folder, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"test": json.loads(json.dumps(run.report["scores"]["test"]))}
+    code, out, _ = call("evaluate", run.folder)
+    assert code == 0
+    value = run.report["scores"]["test"]["exact_match"]["value"]
+    assert "test: 25 examples" in out and f"{value:.2%}" in out
+
+
+def test_evaluating_the_validation_set_says_what_it_was_used_for(call, run):
+    code, out, _ = call("evaluate", run.folder, "--split", "valid")
+    assert code == 0 and "valid: 20 examples" in out and "selected" in out
+    assert "note" in json.loads(call("evaluate", run.folder, "--split", "valid", "--json")[1])["valid"]
+
+
+# --- look
+
+
+def test_look_draws_in_the_terminal(call, run):
+    code, out, err = call("look", run.folder, "314")
+    assert (code, err) == (0, "")
+    assert "rows: target characters, columns: source characters" in out
+    assert "written by the model" in out
+    assert "\x1b" not in out  # a pipe gets plain text
+
+
+def test_look_at_a_given_output(call, run):
+    code, out, _ = call("look", run.folder, "314", "--target", "99", "--as", "json")
+    assert code == 0
+    look = json.loads(out)
+    assert (look["source"], look["target"]) == ("314", "99")
+    assert len(look["maps"][0]["weights"]) == 3  # two characters and the end
+
+
+def test_steps_adds_a_frame_per_token(call, run):
+    plain, stepped = (call("look", run.folder, "314", "--target", "314", *more)[1] for more in ([], ["--steps"]))
+    assert len(stepped.splitlines()) > len(plain.splitlines()) + 3 + 4
+
+
+def test_look_as_html_svg_and_json(call, run):
+    page = call("look", run.folder, "314", "--as", "html")[1]
+    assert page.lstrip().lower().startswith("<!doctype html")
+    assert not re.search(r"""(src|href)\s*=\s*["']?https?:""", page)  # self-contained
+    svg = ElementTree.fromstring(call("look", run.folder, "314", "--as", "svg")[1])
+    assert svg.tag.endswith("svg")
+    look = json.loads(call("look", run.folder, "314", "--as", "json")[1])
+    weights = torch.tensor(look["maps"][0]["weights"])
+    assert torch.allclose(weights, run.look("314").maps[0].weights, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.html", "<!doctype html"), ("a.svg", "<"), ("a.json", "{"), ("a.txt", "")]
+)
+def test_the_name_of_the_file_says_how_to_draw(call, run, tmp_path, name, start):
+    code, out, err = call("look", run.folder, "314", "--out", name)
+    assert (code, out) == (0, "")
+    assert err == f"wrote {name}\n"
+    written = (tmp_path / name).read_text()
+    assert written.lstrip().lower().startswith(start) and "3" in written
+    same = {"a.html": "html", "a.svg": "svg", "a.json": "json", "a.txt": "text"}[name]
+    if same != "text":
+        assert call("look", run.folder, "314", "--as", same)[1] == written
+
+
+# --- errors: exit code 2, one line that says what is wrong, no traceback
+
+
+def assert_one_line(result, message, code=2):
+    ended, out, err = result
+    assert ended == code, err
+    assert out == ""
+    assert "Traceback" not in err
+    last = err.splitlines()[-1]
+    assert last.startswith("heed: ") and re.search(message, last), err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["training.learning_rat=1"], r"unknown field 'training.learning_rat'; did you mean 'learning_rate'"),
+        (["training.steps=zero"], "training.steps is 'zero'"),
+        (["steps"], "'steps' is neither a file nor section.key=value"),
+        (["--size", "huge"], "model.size is 'huge'"),
+        (["--model", "bahdanou"], "unknown model 'bahdanou'; did you mean 'bahdanau'"),
+        (["--model", "attention_lm"], "does not fit this task; these do: bahdanau"),
+        (["--model", "../x"], "unknown model '../x'"),
+        (["model.d_hiden=3"], "unknown field 'd_hiden' .*did you mean 'd_hidden'"),
+        (["data.length=[3, 2]"], r"length is \(3, 2\)"),
+        (["data.name=paste"], "data.name is 'paste'"),
+        (["--device", "cuda:77"], "training.device is 'cuda:77'"),
+        (["--resume"], "--resume needs the run folder"),
+    ],
+    ids=" ".join,
+)
+def test_train_refuses_in_one_line(call, config, words, message):
+    assert_one_line(call("train", config, *words), message)
+    assert not os.path.exists("runs")
+
+
+def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path):
+    assert len(assert_one_line(call("train", "nowhere.yaml"), "no file 'nowhere.yaml'").splitlines()) == 1
+    (tmp_path / "bad.yaml").write_text("data: [\n")
+    assert_one_line(call("train", "bad.yaml"), r"bad.yaml line \d is not YAML")
+    assert_one_line(call("train", run.folder), "is a folder; give a YAML file, or --resume")
+    assert_one_line(call("train", config, "--out", run.folder), "exists and a run is never overwritten")
+    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml"), "exists and a run is never overwritten")
+    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml" / "x"), "cannot make run folder")
+    assert_one_line(call("train", "last", "--resume"), "no run under")
+
+
+def test_training_that_diverges_stops_in_one_line_and_another_code(call, config):
+    words = ["training.learning_rate=1e38", "training.optimizer=sgd", "training.clip=null", "training.warmup=0"]
+    words += ["training.schedule=constant", "training.steps=20"]
+    assert_one_line(call("train", config, *words), r"at update \d+ .*lower training.learning_rate \(now 1e\+38\)", 3)
+
+
+@pytest.mark.parametrize("command", ["predict", "look", "evaluate"])
+def test_a_run_that_is_none_is_refused_in_one_line(call, run, tmp_path, command):
+    text = [] if command == "evaluate" else ["123"]
+    (tmp_path / "folder").mkdir()
+    damaged = tmp_path / "damaged"
+    subprocess.run(["cp", "-r", run.folder, damaged], check=True)
+    (damaged / "model.safetensors").write_bytes(b"\x00" * 100)
+    for name, message in [
+        ("nowhere", "no run folder 'nowhere'"),
+        ("folder", "folder is not a run folder"),
+        ("last", r"no run under .*runs; train one"),
+        ("damaged", "damaged/model.safetensors is damaged"),
+    ]:
+        err = assert_one_line(call(command, name, *text), message)
+        assert len(err.splitlines()) == 1
+
+
+def test_predict_refuses_in_one_line(call, run, tmp_path):
+    folder = run.folder
+    (tmp_path / "in.txt").write_bytes(b"12\n3\xff4\n")
+    for words, message in [
+        (["12", "--input", "in.txt"], "either texts or --input"),
+        (["12", "--nbest", "3", "--beam", "2"], "--nbest 3 needs a --beam of at least 3, not 2"),
+        (["--input", "none.txt"], "cannot read 'none.txt': No such file"),
+        (["--input", "in.txt"], "'in.txt' line 2: byte 0xff at 2 is not UTF-8"),
+    ]:
+        assert_one_line(call("predict", folder, *words), message)
+    assert_one_line(call("predict", folder, stdin=b"1\n\xe9\n"), "stdin line 2: byte 0xe9 at 1 is not UTF-8")
+
+
+def test_look_and_evaluate_refuse_in_one_line(call, run):
+    assert_one_line(call("look", run.folder, "  "), "blank text")
+    assert_one_line(
+        call("look", run.folder, "1", "--out", "a.gif"), r"'a.gif' does not say how to draw; end it in \.html"
+    )
+    assert_one_line(call("look", run.folder, "1", "--as", "svg", "--open"), "--open shows a page")
+    assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")
+
+
+def test_a_wrong_option_is_a_usage_error(call):
+    for words in (["predict", "x", "--nbest", "0"], ["trane"], ["look", "x", "y", "--as", "gif"], ["train"]):
+        code, out, err = call(*words)
+        assert code == 2 and out == "" and "Traceback" not in err and "Error" in err
+
+
+def test_errors_in_a_process_of_their_own(tmp_path, config):
+    for words in (["predict", "nowhere", "1"], ["train", config, "training.learning_rat=1"]):
+        done = shell(*words, cwd=tmp_path)
+        assert done.returncode == 2 and done.stdout == ""
+        assert re.fullmatch(r"heed: .*\n", done.stderr)
+
+
+# --- Python
+
+
+def test_the_public_names():
+    assert heed.__all__ == ["HeedError", "Run", "attend", "edit", "load", "trace", "train"]
+    for name in heed.__all__:
+        assert getattr(heed, name).__name__ == name
+        assert name in dir(heed)
+    with pytest.raises(AttributeError, match="no attribute 'trane'"):
+        heed.trane  # noqa: B018
+
+
+def test_training_from_python(tmp_path, capfd):
+    trained = heed.train(
+        "translation",
+        data="reverse",
+        model="bahdanau",
+        size="tiny",
+        steps=2,
+        seed=4,
+        out=tmp_path / "run",
+        quiet=True,
+        settings={"data.train": 60, "data.valid": 5, "data.test": 5, "training.device": "cpu", "model.d_hidden": 8},
+    )
+    assert capfd.readouterr() == ("", "")
+    assert trained.config.data.name == "reverse"
+    assert (trained.config.training.steps, trained.config.training.seed) == (2, 4)
+    assert trained.config.model.model_extra["d_hidden"] == 8
+    assert str(trained.folder) in repr(trained) and "bahdanau on reverse" in repr(trained)
+    assert heed.load(tmp_path / "run").predict("12").text == trained.predict("12").text
+
+
+def test_mistakes_in_python_are_ours_to_explain(tmp_path, run):
+    with pytest.raises(ConfigError, match=r"heed.train: unknown field 'training.step'; did you mean 'steps'"):
+        heed.train("translation", data="copy", settings={"training.step": 3})
+    with pytest.raises(ConfigError, match="task is 'translations'"):
+        heed.train("translations", data="copy")
+    with pytest.raises(ConfigError, match="field 'data' is missing"):
+        heed.train("translation")
+    with pytest.raises(RunError, match="no run folder"):
+        heed.load(tmp_path / "none")
+    with pytest.raises(ConfigError, match="blank"):
+        run.look("")
+    with pytest.raises(ConfigError, match="no split 'unseen'"):
+        run.evaluate("unseen")
+    for problem in (ConfigError, RunError):
+        assert issubclass(problem, heed.HeedError) and issubclass(problem, ValueError)
+
+
+def test_predicting_from_python(run):
+    one = run.predict("123")
+    several = run.predict(["123", "45"])
+    assert [one.text, run.predict("45").text] == [p.text for p in several]
+    assert "".join(one.tokens[: len(one.ids)]) == one.text
+    assert one.log_prob == pytest.approx(sum(torch.tensor(one.token_probs).log().tolist()), abs=1e-4)
+    length = len(one.tokens)
+    assert one.score == pytest.approx(one.log_prob / length, abs=1e-5)
+    assert len(run.predict("123", max_length=2).ids) <= 2
+    assert len(run.candidates("123", 4)) == 4
+
+
+def test_looking_from_python(run, tmp_path):
+    shown = run.look("314", target="314")
+    (map,) = shown.maps
+    assert (map.mechanism, map.query.labels, map.key.labels) == ("cross", ("3", "1", "4", "end"), ("3", "1", "4"))
+    assert torch.allclose(map.weights.sum(-1), torch.ones(4))
+    assert shown.target == "314" and str(shown) == shown.text()
+    assert shown._repr_html_().startswith("<iframe")
+    for name in ("a.html", "a.svg", "a.json", "a.txt"):
+        shown.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 100
+    with pytest.raises(ConfigError, match=r"ends in '.png'; valid: .html, .svg, .json, .txt"):
+        shown.save(tmp_path / "a.png")
+
+
+def test_looking_shows_what_the_model_wrote(run):
+    shown = run.look("314")
+    assert shown.target == run.predict("314").text
+    assert [frame.token for frame in shown.look.decoder][: len(shown.target)] == list(shown.target)
+    assert [frame.token for frame in shown.look.encoder] == list("314")
+
+
+def test_tracing_and_editing_from_python(run):
+    from heed.observe.edits import Uniform
+
+    with heed.trace(run.model) as seen:
+        run.predict("314")
+    weights = seen.maps(mechanism="cross").weights  # the steps that wrote it, together
+    assert weights.shape[0] == 1 and weights.shape[-1] == 3
+    shown = run.look("314").maps[0].weights
+    assert torch.allclose(weights[0, 0], shown[: weights.shape[2]], atol=1e-5)
+    edited = run.look("314", target="314", edits=[Uniform("cross")])
+    assert torch.allclose(edited.maps[0].weights, torch.full((4, 3), 1 / 3))
+    assert any("edited: Uniform" in note for note in edited.look.notes)
+    with heed.edit(run.model, Uniform("cross")):
+        uniform = run.predict("314")
+    plain = run.predict("314")
+    assert uniform.log_prob != pytest.approx(plain.log_prob, abs=1e-6)
+    assert run.predict("314") == plain  # nothing of it stays
+
+
+def test_attention_from_python():
+    query, key, value = torch.zeros(1, 2), torch.randn(3, 2), torch.tensor([[1.0], [2.0], [6.0]])
+    context, weights = heed.attend(query, key, value)
+    assert torch.allclose(weights, torch.full((1, 3), 1 / 3))
+    assert torch.allclose(context, torch.tensor([[3.0]]))

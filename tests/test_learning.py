@@ -1,0 +1,79 @@
+"""What it is all for: small tasks are learned, with the attention where it must be."""
+
+import pytest
+import torch
+
+import heed
+from heed.data.digits import DigitSource
+from heed.observe.edits import Uniform
+
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+
+def learn(kind, out, steps, longest, width):
+    return heed.train(
+        "translation",
+        data=kind,
+        steps=steps,
+        out=out,
+        quiet=True,
+        settings={
+            "data.length": [3, longest],
+            "data.train": 5_000,
+            "data.valid": 50,
+            "data.test": 200,
+            "model.d_embedding": width,
+            "model.d_hidden": width,
+            "model.d_attention": width,
+            "training.batch_tokens": 1_000,
+            "training.learning_rate": 0.005,
+            "training.warmup": 50,
+            "training.validate_every": steps,
+            "training.threads": 1,
+            "training.device": "cpu",
+        },
+    )
+
+
+def share_of_rows_on_the_line(run, kind, longest, count=100):
+    """Rows of maps of held-out strings whose largest weight lies on the (anti-)diagonal, in the model's own outputs."""
+    right = rows = 0
+    for pair in DigitSource(kind, (3, longest), seed=77).sample("test", count):
+        shown = run.look(pair.source)
+        places = shown.maps[0].best()[: len(pair.source)]  # the row of the end token may look anywhere
+        wanted = list(range(len(pair.source)))
+        wanted = wanted if kind == "copy" else wanted[::-1]
+        right += sum(place == want for place, want in zip(places, wanted, strict=False))
+        rows += len(wanted)
+    return right / rows
+
+
+def check_learned(run, kind, longest):
+    test = run.report["scores"]["test"]
+    assert test["exact_match"]["value"] >= 0.95
+    assert test["alignment_error"]["value"] <= 0.05
+    assert share_of_rows_on_the_line(run, kind, longest) >= 0.95
+    # and the attention is what does it
+    pairs = run.task.splits.pairs["test"]
+    with heed.edit(run.model, Uniform("cross")):
+        outputs = run.predict([pair.source for pair in pairs])
+    assert sum(out.text == pair.target for out, pair in zip(outputs, pairs, strict=True)) < 0.5 * len(pairs)
+
+
+def test_copying_is_learned_along_the_diagonal(tmp_path):
+    run = learn("copy", tmp_path / "run", steps=350, longest=6, width=64)
+    check_learned(run, "copy", 6)
+    weights = run.look("90210").maps[0].weights
+    assert torch.diagonal(weights[:5, :5]).min() > 0.5
+
+
+@pytest.mark.slow
+def test_reversing_is_learned_along_the_anti_diagonal(tmp_path):
+    run = learn("reverse", tmp_path / "run", steps=1_200, longest=12, width=96)
+    check_learned(run, "reverse", 12)
+
+
+@pytest.mark.slow
+def test_copying_long_strings_is_learned_along_the_diagonal(tmp_path):
+    run = learn("copy", tmp_path / "run", steps=1_200, longest=12, width=96)
+    check_learned(run, "copy", 12)

@@ -1,0 +1,514 @@
+"""Lessons: every stated value of the two lectures, what does not compute, matrices of one's own, and refusals."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import reference
+from heed.cli import main
+from heed.errors import ConfigError
+from heed.lessons import list_lessons, run_lesson
+from heed.lessons.files import _paths
+from heed.lessons.schema import LessonFile, OtherScales, Remark, Step, Values
+
+DOCS = Path(__file__).parents[1] / "docs" / "lessons.md"
+FOUR = ["The", "animal", "street", "."]
+
+
+@pytest.fixture(scope="module")
+def lion():
+    return run_lesson("lion")
+
+
+@pytest.fixture(scope="module")
+def animal():
+    return run_lesson("animal")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Write a file of one's own and run it; gives the lesson."""
+
+    def run(row=None, **fields):
+        path = tmp_path / "my.yaml"
+        path.write_text(yaml.safe_dump(fields), encoding="utf-8")
+        return run_lesson(path, row=row)
+
+    return run
+
+
+def stated(name):
+    return yaml.safe_load(_paths()[name].read_text(encoding="utf-8"))
+
+
+def by_loops(x, file, divisor, mask=None):
+    """The lesson's attention by the slow reference: one vector pair at a time, nothing of heed."""
+    x = np.asarray(x.tolist() if isinstance(x, torch.Tensor) else x, dtype=float)
+    q, k, v = (
+        x if f"w_{n}" not in file else x @ np.array(file[f"w_{n}"], dtype=float) for n in ("query", "key", "value")
+    )
+    return reference.attend(q, k, v, mask, lambda a, b: reference.dot(a, b) / divisor)
+
+
+# The two lectures
+
+
+def test_the_lectures_are_listed_by_their_sentence():
+    assert list_lessons()["lion"] == "The hungry lion attacked the slow zebra in the tall grass"
+    assert list_lessons()["animal"].startswith("The animal didn't cross the street")
+
+
+@pytest.mark.parametrize(("name", "divisor"), [("lion", math.sqrt(3)), ("animal", 2.0)])
+def test_weights_and_context_agree_with_the_slow_reference(name, divisor):
+    file, lesson = stated(name), run_lesson(name)
+    x = file.get("input") or list(file["embeddings"].values())
+    for stage, context_and_weights in {
+        "all-rows": by_loops(x, file, divisor),
+        "unlearned": by_loops(x, {}, 1.0),
+    }.items():
+        context, weights = context_and_weights
+        np.testing.assert_allclose(lesson[stage]["context"].numpy(), context, atol=1e-12)
+        np.testing.assert_allclose(lesson[stage]["weights"].numpy(), weights, atol=1e-12)
+
+
+def test_every_number_of_the_lion_is_right_to_three_decimals(lion):
+    # 33 queries, 33 keys, 22 values, 22 of the context, 33 of the uniform rows, 8 other weights, 3 scales
+    assert len(lion.checks) == 33 + 33 + 22 + 22 + 33 + 8 + 3
+    assert lion.mismatches == ()
+    names = [check.name for check in lion.checks]
+    assert len(set(names)) == len(names)
+    assert "expected weights[hungry][lion]" in names
+
+
+def test_a_wrong_number_is_reported_by_name(own):
+    file = stated("lion")
+    file["expected"]["context"][6][1] = 3.501
+    assert [(c.name, c.printed, c.tolerated) for c in own(**file).mismatches] == [
+        ("expected context[zebra][1]", 3.501, False)
+    ]
+
+
+def test_the_lion_under_the_three_scales(lion):
+    scales = lion["scales"]
+    assert [round(float(w), 3) for w in scales["weights"][:, 2]] == [0.981, 0.883, 0.622, 0.598]
+    rows = scales.tables[0].rows
+    assert rows == ("no scale", "sqrt(3) query width", "sqrt(10) model width", "sqrt(11) rows")
+    assert {c.name: c.printed for c in lion.checks if "under" in c.name} == {
+        "weights[hungry][lion] under sqrt(3)": 0.883,
+        "weights[hungry][lion] under sqrt(10)": 0.622,
+        "weights[hungry][lion] under sqrt(11)": 0.598,
+    }
+    assert "sqrt(10) model width: weights differ by up to 0.261" in scales.lines[1]  # "by up to .26-.29"
+    assert "sqrt(11) rows: weights differ by up to 0.285" in scales.lines[2]
+
+
+def test_the_moments_of_the_lion_are_named(lion):
+    found = {(moment.kind, moment.rows) for moment in lion.moments}
+    assert found == {
+        ("zero query", (0, 4, 8)),
+        ("one-hot row", (2, 10)),
+        ("one-hot row", (3,)),  # attacked finds itself
+        ("tie", (6,)),
+        ("equal rows", (0, 4, 8)),
+        ("equal rows", (1, 5, 9)),
+    }
+    tie = next(moment for moment in lion.moments if moment.kind == "tie")
+    assert tie.text == "zebra: attacked, zebra tie with 0.500 each"
+
+
+def test_the_words_of_the_lion_that_its_numbers_contradict(lion):
+    text = lion.only(["does-not-do-what-it-says"]).text()
+    assert "in: query (1.000, 0.000, 0.000), looks most at lion, 0.576" in text
+    for word in ("hungry", "slow", "tall"):
+        assert f"{word}: query (2.000, 0.000, 0.000), looks most at lion, 0.883" in text
+
+
+def test_every_printed_number_of_the_animal_is_within_the_tolerance(animal):
+    checks = animal["checks"].checks
+    file = stated("animal")
+    printed = [c for c in checks if c.name.startswith("printed")]
+    assert len(printed) == 3 * 3 * 4 + 1
+    assert all(c.tolerance == file["tolerance"] == 0.05 and c.tolerated for c in printed)
+    worst = {
+        n: max(c.difference for c in printed if c.name.startswith(f"printed {n}")) for n in ("query", "key", "value")
+    }
+    assert {name: round(value, 3) for name, value in worst.items()} == {"query": 0.003, "key": 0.022, "value": 0.030}
+
+
+def test_the_mismatches_of_the_animal_are_named(animal):
+    differing = {c.name: c for c in animal.mismatches}
+    beyond = {name for name, c in differing.items() if not c.tolerated}
+    assert beyond == {
+        *(f"does_not_compute[0] context[.][{j}]" for j in range(3)),
+        *(f"does_not_compute[2] query[.][{j}] of the misprint" for j in range(4)),
+    }
+    from_inputs, from_vectors = differing["printed scores[The][The]"], differing["does_not_compute[1] scores[The][The]"]
+    assert from_inputs.printed == from_vectors.printed == 16.676
+    assert round(from_inputs.computed, 3) == 16.714
+    assert round(from_vectors.computed, 3) == 16.669
+    # what was computed elsewhere from the same numbers agrees to three decimals
+    exact = [c for c in animal.checks if c.name.startswith(("from_printed", "unlearned"))]
+    assert len(exact) == 4 + 4 + 6 + 4
+    assert all(c.equal for c in exact)
+    # the text names every one
+    for check in differing.values():
+        assert check.name in animal.text()
+
+
+def test_the_printed_context_of_the_period_is_a_multiple_of_its_embedding(animal):
+    line = next(line for line in animal["does-not-compute"].lines if "times the embedding" in line)
+    assert "is 0.0695 times the embedding of . (cosine 0.99999)" in line
+
+
+def test_without_weights_words_stay_with_themselves_and_the_period_does_not(animal):
+    stage = animal["unlearned"]
+    np.testing.assert_allclose(stage["weights"][:3, :3].numpy(), np.eye(3), atol=5e-4)
+    assert stage["weights"][3].argmax() == FOUR.index("street")
+    assert [(m.kind, m.rows) for m in stage.moments] == [("one-hot row", (0, 1, 2))]
+
+
+def test_the_animal_grows_word_by_word(animal):
+    one, two, every = animal["one-word"], animal["two-words"], animal["all-rows"]
+    assert one["weights"].tolist() == [[1.0]]
+    torch.testing.assert_close(two["scores"], every["scores"][:2, :2])
+    torch.testing.assert_close(two["scaled"] * 2, two["scores"])
+
+
+@pytest.mark.parametrize("width", [2, 6])
+def test_other_widths_are_ours_and_repeat(animal, width):
+    stage = animal[f"width-{width}"]
+    assert stage["W_Q"].shape == (4, width)
+    assert stage["context"].shape == (4, width)
+    assert "OURS, made from seed 1" in stage.prose[1]
+    again = run_lesson("animal")[f"width-{width}"]
+    assert torch.equal(stage["W_V"], again["W_V"])
+    weights = {f"w_{n}": stage[f"W_{s}"].tolist() for n, s in zip(("query", "key", "value"), "QKV", strict=True)}
+    context, _ = by_loops(animal["input"]["x"], weights, math.sqrt(width))
+    np.testing.assert_allclose(stage["context"].numpy(), context, atol=1e-12)
+
+
+# Stages
+
+
+def test_stages_come_in_the_order_of_the_notes(lion, animal):
+    assert [stage.name for stage in lion.stages] == [
+        *("input", "unlearned", "projections", "one-row", "two-rows", "all-rows", "scales", "checks"),
+        *("does-not-compute", "does-not-do-what-it-says"),
+    ]
+    assert [stage.name for stage in animal.stages] == [
+        *("input", "unlearned", "projections", "one-word", "two-words", "all-rows", "scales", "width-2", "width-6"),
+        *("checks", "does-not-compute"),
+    ]
+    assert all(len(stage.prose) == 2 for stage in (*lion.stages, *animal.stages))
+
+
+def test_one_row_is_that_row_of_all_rows():
+    lesson = run_lesson("lion", row="in")
+    for name in ("scores", "weights", "context"):
+        torch.testing.assert_close(lesson["one-row"][name][0], lesson["all-rows"][name][7])
+    assert "in against every key" in lesson.only(["one-row"]).text()
+
+
+def test_a_row_may_be_a_number_or_a_token():
+    assert run_lesson("lion", row="8")["one-row"].title == run_lesson("lion", row=8)["one-row"].title == "Row: the (8)"
+    with pytest.raises(ConfigError, match=re.escape("'the' stands at 4 and 8; give the number")):
+        run_lesson("lion", row="the")
+    with pytest.raises(ConfigError, match=re.escape("no token 'zeebra'; did you mean 'zebra'?")):
+        run_lesson("lion", row="zeebra")
+    with pytest.raises(ConfigError, match=re.escape("there is no 11; numbers go from 0 to 10")):
+        run_lesson("lion", row=11)
+
+
+def test_an_unknown_stage_is_refused_with_the_nearest(lion):
+    with pytest.raises(ConfigError, match=re.escape("no stage 'al-rows'; did you mean 'all-rows'?")):
+        lion["al-rows"]
+
+
+# Matrices of one's own
+
+
+def test_tokens_and_input_are_enough(own):
+    lesson = own(tokens=["a", "b"], input=[[0, 0], [3, 4]])
+    e = math.exp(25 / math.sqrt(2))
+    expected = torch.tensor([[0.5, 0.5], [1 / (1 + e), e / (1 + e)]], dtype=torch.float64)
+    torch.testing.assert_close(lesson["all-rows"]["weights"], expected)
+    assert lesson.moments[0].kind == "zero query"
+    assert "projections" not in [stage.name for stage in lesson.stages]
+
+
+def test_causal_and_mask_together(own):
+    fields = {"tokens": ["a", "b", "c"], "input": [[1, 0], [0, 1], [1, 1]], "causal": True}
+    mask = np.tril(np.ones((3, 3), dtype=bool))
+    context, weights = by_loops(fields["input"], {}, math.sqrt(2), mask)
+    lesson = own(**fields)
+    np.testing.assert_allclose(lesson["all-rows"]["weights"].numpy(), weights, atol=1e-12)
+    np.testing.assert_allclose(lesson["all-rows"]["context"].numpy(), context, atol=1e-12)
+    assert lesson.moments[0].kind == "one key"
+    assert "b 0.330 0.670     /" in lesson.only(["all-rows"]).text()
+    closed = own(**fields, mask=[[0, 1, 1], [1, 1, 1], [0, 1, 1]])["all-rows"]["weights"]
+    assert closed[0].tolist() == [0, 0, 0]  # causal leaves only itself, the mask takes that away
+    assert closed[2, 0] == 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "divisor"),
+    [
+        ("none", 1),
+        ("query_width", math.sqrt(3)),
+        ("model_width", math.sqrt(2)),
+        ("rows", 2),
+        ("sqrt(7)", 7**0.5),
+        (2.5, 2.5),
+    ],
+)
+def test_each_scale_divides_by_what_it_says(own, scale, divisor):
+    w = [[1, 2, 3], [0, 1, 1]]
+    lesson = own(tokens=list("abcd"), input=[[1, 0], [0, 1], [1, 1], [2, 1]], w_query=w, w_key=w, scale=scale)
+    stage = lesson["all-rows"]
+    torch.testing.assert_close(stage["scaled"] * divisor, stage["scores"])
+    _, weights = by_loops(lesson["input"]["x"], {"w_query": w, "w_key": w}, divisor)
+    np.testing.assert_allclose(stage["weights"].numpy(), weights, atol=1e-12)
+    assert lesson["all-rows"]["context"].shape == (4, 2)  # no w_value: v = x
+
+
+def test_values_may_be_stated_as_lists_names_and_cells(own):
+    fields = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]], "scale": "none"}
+    w = math.e / (1 + math.e)  # 0.731
+    lesson = own(
+        **fields,
+        expected={"weights": {"b": {"a": 0.269}}, "context": [[0.731, None]], "weights_some": [["a", 1, 0.269]]},
+        printed={"scores": [[1.01, 0], [0, 1]]},
+        tolerance=0.02,
+    )
+    assert {c.name: c.printed for c in lesson.checks} == {
+        "expected weights[b][a]": 0.269,
+        "expected weights[a][b]": 0.269,
+        "expected context[a][0]": 0.731,
+        **{f"printed scores[{i}][{j}]": [[1.01, 0], [0, 1]]["ab".index(i)]["ab".index(j)] for i in "ab" for j in "ab"},
+    }
+    assert [(c.name, c.tolerated) for c in lesson.mismatches] == [("printed scores[a][a]", True)]
+    assert float(lesson["all-rows"]["weights"][0, 0]) == pytest.approx(w)
+
+
+def test_embeddings_leave_out_tokens_without_one_and_serve_repeated_ones(own):
+    lesson = own(tokens=["a", "b", "a", "c"], embeddings={"c": [1, 2], "a": [3, 4]})
+    assert lesson.tokens == ("a", "a", "c")
+    assert lesson["input"]["x"].tolist() == [[3, 4], [3, 4], [1, 2]]
+
+
+GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"input": [[1, 0], [0]]}, "input row 1 (b) has 1 number, expected 2, as many as row 0"),
+        ({"input": [[1, 0]]}, "input has 1 row, expected 2, one per token"),
+        ({"w_qurey": [[1]]}, "unknown field 'w_qurey' for LessonFile; did you mean 'w_query'?"),
+        ({"w_query": [[1]]}, "w_query has 1 row, expected 2: input is 2 x 2"),
+        ({"w_key": [[1, 2], [3]]}, "w_key row 1 has 1 number, expected 2, as many as row 0"),
+        ({"w_query": [[1], [2]]}, "queries are 1 wide and keys 2"),
+        ({"tokens": ["a", True]}, "tokens 1 is True; YAML reads bare numbers, yes, no, on and off"),
+        ({"input": [[1, "x"], [0, 1]]}, "input.0.1 is 'x': input should be a valid number"),
+        ({"input": [[1, math.nan], [0, 1]]}, "input.0.1 is nan: input should be a finite number"),
+        ({"input": None}, "give either 'input' (a row per token) or 'embeddings'"),
+        ({"input": None, "embeddings": {"A": [1]}}, "embeddings: no token 'A'"),
+        ({"scale": "sqr(3)"}, "scale is 'sqr(3)': expected query_width, model_width, rows, none, sqrt(N) or a number"),
+        ({"mask": [[1], [1, 1]]}, "mask row 0 (a) has 1 number, expected 2, one per token"),
+        ({"expected": {"wieghts": [[1]]}}, "unknown field 'expected.wieghts'; did you mean 'weights'?"),
+        ({"expected": {"weights": [[1]]}}, "expected.weights row 0 has 1 number, expected 2"),
+        ({"expected": {"weights": {"c": [1, 2]}}}, "expected.weights: no token 'c'; valid: a, b"),
+        ({"does_not_compute": [{"txt": "x"}]}, "does_not_compute[0]: field 'text' is missing; unknown field 'txt'"),
+        ({"other_scales": [{"row": "a", "column": "b", "weights": {"sqrt3": 0.3}}]}, "expected query_width"),
+        ({"from_printed": {"scores": [[1, 0]]}}, "'printed' lacks the vectors that this is computed from"),
+        ({"input": [[1e300, 0], [0, 1e300]]}, "a score is too large for a number"),
+        ({"steps": [{"rows": ["q"]}]}, "steps 0.rows: no token 'q'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(own, fields, message):
+    with pytest.raises(ConfigError, match=re.escape(message)) as raised:
+        own(**{k: v for k, v in {**GOOD, **fields}.items() if v is not None})
+    assert "my.yaml: " in str(raised.value)
+
+
+def test_an_unknown_lesson_suggests_and_a_missing_file_is_named():
+    with pytest.raises(ConfigError, match=re.escape("unknown lesson 'loin'; did you mean 'lion'?")):
+        run_lesson("loin")
+    with pytest.raises(ConfigError, match=re.escape("no file 'nowhere.yaml'")):
+        run_lesson("nowhere.yaml")
+
+
+# Drawing
+
+
+class Page(HTMLParser):
+    """The tables of a page as text, every tag closed in order."""
+
+    VOID = frozenset({"meta", "br", "input"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.cells, self.tags = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "td":
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "td" in self.open:
+            self.cells[-1] += data
+
+
+@pytest.mark.parametrize("name", ["lion", "animal"])
+def test_the_page_is_whole_and_holds_every_number(name):
+    lesson = run_lesson(name)
+    page = Page(lesson.html())
+    assert not page.open
+    assert [attrs["id"] for tag, attrs in page.tags if tag == "section"] == [stage.name for stage in lesson.stages]
+    for stage in lesson.stages:
+        for table in stage.tables:
+            assert {f"{round(v, 3) + 0.0:.3f}" for v in table.values.flatten().tolist()} <= set(page.cells)
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}  # nothing to fetch or to run
+    for check in lesson.mismatches:
+        assert check.name in lesson.html()
+    assert lesson.html() == run_lesson(name).html()
+
+
+def test_labels_are_escaped_and_nothing_is_injected(own):
+    lesson = own(title="<script>x</script>", tokens=["<i>", "\x1b[31m"], input=[[1, 0], [0, 1]])
+    assert "<script>" not in lesson.html()
+    page = Page(lesson.html())
+    assert ("i", {}) not in page.tags
+    assert not page.open
+    assert "<bdi>&lt;i&gt;</bdi>" in lesson.html()
+    assert "\x1b" not in lesson.text()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("name", ["lion", "animal"])
+def test_text_fits_the_terminal(name, width):
+    lines = run_lesson(name).text(width).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("-- ")) <= width
+
+
+def test_tokens_that_have_no_fixed_width_are_numbered(own):
+    text = own(tokens=["שלום", "世界"], input=[[1, 0], [0, 1]]).only(["input"]).text()
+    assert "rows are numbered:" in text
+    assert "1 = 世界" in text
+
+
+def test_colour_only_where_it_is_asked_for(lion):
+    assert "\x1b" not in lion.text()
+    coloured = lion.text(color=True)
+    assert "\x1b[48;2;" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == lion.text()
+
+
+def test_json_holds_every_stage_and_check(animal):
+    content = json.loads(animal.json())
+    assert content["format"] == "heed-lesson-1"
+    stages = {stage["name"]: stage for stage in content["stages"]}
+    np.testing.assert_allclose(
+        stages["all-rows"]["numbers"]["weights"], animal["all-rows"]["weights"].numpy(), atol=1e-6
+    )
+    score = next(c for c in stages["checks"]["checks"] if c["name"] == "printed scores[The][The]")
+    assert (score["printed"], score["tolerated"], score["equal"]) == (16.676, True, False)
+
+
+def test_a_notebook_shows_the_page_in_a_frame(lion):
+    assert lion._repr_html_().startswith("<iframe srcdoc=")
+    assert "<style>" not in lion._repr_html_()
+
+
+def test_saving_goes_by_the_ending(lion, tmp_path):
+    for ending in ("html", "json", "txt"):
+        lion.save(tmp_path / f"lion.{ending}")
+    assert (tmp_path / "lion.html").read_text(encoding="utf-8") == lion.html()
+    with pytest.raises(ConfigError, match=re.escape("ends in '.png'; valid: .html, .json, .txt")):
+        lion.save(tmp_path / "lion.png")
+
+
+# The command
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_command(*words):
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        return (ended.value.code or 0, *capsys.readouterr())
+
+    return run_command
+
+
+def test_the_command_lists_works_out_and_writes(call, tmp_path, lion):
+    code, out, _ = call("lesson")
+    assert code == 0
+    assert {"animal", "lion"} <= {line.split("  ")[0].strip() for line in out.splitlines()}
+    assert call("lesson", "lion")[:2] == (0, lion.text() + "\n")
+    code, out, _ = call("lesson", "lion", "--row", "zebra", "--stage", "one-row")
+    assert (code, out.count("-- ")) == (0, 1)
+    assert "weight  0.000  0.000  0.000  0.500" in out
+    assert call("lesson", "lion", "--out", "page.html") == (0, "", "wrote page.html\n")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == lion.html()
+    assert call("lesson", "lion", "--as", "json")[1] == lion.json()
+
+
+def test_the_command_refuses_in_one_line(call):
+    assert call("lesson", "loin")[0::2] == (
+        2,
+        "heed: unknown lesson 'loin'; did you mean 'lion'? (matrices of your own go into a .yaml file)\n",
+    )
+    assert "does not say how to write" in call("lesson", "lion", "--out", "lion.png")[2]
+    assert call("lesson", "--row", "2")[2] == "heed: which lesson? one of animal, lion, or a .yaml file\n"
+    assert "cannot write 'no/where.html'" in call("lesson", "lion", "--out", "no/where.html")[2]
+
+
+def test_help_loads_no_torch():
+    code = "import sys; import heed.cli.app; sys.exit('torch' in sys.modules or 'heed.lessons' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# The documentation
+
+
+def test_the_files_in_the_documentation_run_and_state_true_values(tmp_path):
+    text = DOCS.read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        path = tmp_path / "docs.yaml"
+        path.write_text(block, encoding="utf-8")
+        lesson = run_lesson(path)
+        assert lesson.mismatches == ()
+    assert len(lesson.checks) == 5
+
+
+def test_the_documentation_names_every_field_and_stage(lion, animal):
+    text = DOCS.read_text(encoding="utf-8")
+    fields = {name for kind in (LessonFile, Values, Remark, Step, OtherScales) for name in kind.model_fields}
+    named = set(re.findall(r"[a-z_]+", text))
+    assert fields <= named, fields - named
+    stages = {re.sub(r"width-\d", "width-2", stage.name) for stage in (*lion.stages, *animal.stages)}
+    assert stages <= set(re.findall(r"`([a-z0-9-]+)`", text))
