@@ -356,7 +356,7 @@ def assert_one_line(result, message, code=2):
     [
         (["training.learning_rat=1"], r"unknown field 'training.learning_rat'; did you mean 'learning_rate'"),
         (["training.steps=zero"], "training.steps is 'zero'"),
-        (["steps"], "'steps' is neither a file nor section.key=value"),
+        (["steps"], "'steps' is not section.key=value, and '.*' names its own files"),
         (["--size", "huge"], "model.size is 'huge'"),
         (["--model", "bahdanou"], "unknown model 'bahdanou'; did you mean 'bahdanau'"),
         (["--model", "attention_lm"], "does not fit this task; these do: bahdanau"),
@@ -447,7 +447,7 @@ def test_errors_in_a_process_of_their_own(tmp_path, config):
 
 
 def test_the_public_names():
-    assert heed.__all__ == ["HeedError", "Run", "attend", "edit", "load", "trace", "train"]
+    assert heed.__all__ == ["HeedError", "Run", "attend", "edit", "load", "run_lesson", "trace", "train"]
     for name in heed.__all__:
         assert getattr(heed, name).__name__ == name
         assert name in dir(heed)
@@ -501,7 +501,7 @@ def test_predicting_from_python(run):
     length = len(one.tokens)
     assert one.score == pytest.approx(one.log_prob / length, abs=1e-5)
     assert len(run.predict("123", max_length=2).ids) <= 2
-    assert len(run.candidates("123", 4)) == 4
+    assert len(run.candidates(["123"], 4)[0]) == 4
 
 
 def test_looking_from_python(run, tmp_path):

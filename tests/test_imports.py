@@ -28,14 +28,15 @@ MAY_IMPORT = {
     "observe": {"attention", "layers", "models", "data", "evaluation", "tasks", "errors"},
     "folder": {"config", "evaluation", "errors"},
     "run": {"config", "data", "evaluation", "folder", "models", "observe", "tasks", "training", "errors"},
+    "forecast": {"config", "tasks", "training", "errors"},
     "lessons": {
-        *("heed", "attention", "config", "data", "evaluation", "layers", "models", "observe", "run", "tasks"),
+        *("attention", "config", "data", "evaluation", "layers", "models", "observe", "run", "tasks"),
         "errors",
     },
-    "heed": {"attention", "errors", "observe", "run"},  # the package itself: the public names
+    "heed": {"attention", "errors", "lessons", "observe", "run"},  # the package itself: the public names
     "cli": {
         *("heed", "attention", "config", "data", "evaluation", "folder", "observe", "registry", "run", "tasks"),
-        *("lessons", "training", "errors"),
+        *("forecast", "generation", "lessons", "training", "errors"),
     },
     "__main__": {"cli"},
 }

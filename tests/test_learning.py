@@ -1,5 +1,7 @@
 """What it is all for: small tasks are learned, with the attention where it must be."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -10,10 +12,10 @@ from heed.observe.edits import Uniform
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-def learn(kind, out, steps, longest, width):
+def learn_to_copy(out, steps, longest, width):
     return heed.train(
         "translation",
-        data=kind,
+        data="copy",
         steps=steps,
         out=out,
         quiet=True,
@@ -61,19 +63,17 @@ def check_learned(run, kind, longest):
 
 
 def test_copying_is_learned_along_the_diagonal(tmp_path):
-    run = learn("copy", tmp_path / "run", steps=350, longest=6, width=64)
+    run = learn_to_copy(tmp_path / "run", steps=350, longest=6, width=64)
     check_learned(run, "copy", 6)
     weights = run.look("90210").maps[0].weights
     assert torch.diagonal(weights[:5, :5]).min() > 0.5
 
 
 @pytest.mark.slow
-def test_reversing_is_learned_along_the_anti_diagonal(tmp_path):
-    run = learn("reverse", tmp_path / "run", steps=1_200, longest=12, width=96)
-    check_learned(run, "reverse", 12)
-
-
-@pytest.mark.slow
-def test_copying_long_strings_is_learned_along_the_diagonal(tmp_path):
-    run = learn("copy", tmp_path / "run", steps=1_200, longest=12, width=96)
-    check_learned(run, "copy", 12)
+@pytest.mark.parametrize("kind", ["copy", "reverse"])
+def test_the_recipes_are_learned_along_the_line(kind, tmp_path):
+    recipe = Path(__file__).parents[1] / "examples" / f"{kind}.yaml"
+    settings = {"training.threads": 1, "training.device": "cpu", "data.test": 300, "training.validate_every": 1_000}
+    run = heed.train(recipe, steps=1_000, out=tmp_path / "run", quiet=True, settings=settings)
+    check_learned(run, kind, 12)
+    assert run.report["scores"]["test"]["exact_match"]["value"] >= 0.99

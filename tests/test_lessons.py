@@ -107,8 +107,8 @@ def test_the_lion_under_the_three_scales(lion):
         "weights[hungry][lion] under sqrt(10)": 0.622,
         "weights[hungry][lion] under sqrt(11)": 0.598,
     }
-    assert "sqrt(10) model width: weights differ by up to 0.261" in scales.lines[1]  # "by up to .26-.29"
-    assert "sqrt(11) rows: weights differ by up to 0.285" in scales.lines[2]
+    assert "sqrt(10) model width: over all rows, weights differ by up to 0.261" in scales.lines[1]  # "by up to .26-.29"
+    assert "sqrt(11) rows: over all rows, weights differ by up to 0.285" in scales.lines[2]
 
 
 def test_the_moments_of_the_lion_are_named(lion):

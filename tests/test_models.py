@@ -28,7 +28,7 @@ def make_config(body, **fields):
     for name, field in body.config_class.model_fields.items():
         if name.endswith("vocab_size"):
             values[name] = VOCAB_SIZE
-        elif name.startswith("d_"):
+        elif name.startswith("d_") and values.get(name, field.default) is not None:
             values[name] = min(values.get(name, field.default), WIDTH)
         elif name == "dropout":
             values[name] = 0.0
@@ -54,6 +54,8 @@ def find_variants():
                 choices = tuple(SCORES)
             elif field_name == "num_layers":
                 choices = (1, 2)
+            elif field_name.startswith("d_") and field.default is None:
+                choices = (WIDTH,)  # an optional layer
             for choice in choices:
                 if choice == field.default:
                     continue

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heed.attention import attend
     from heed.errors import HeedError
+    from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
     from heed.run import Run, load, train
 
-__all__ = ["HeedError", "Run", "attend", "edit", "load", "trace", "train"]
+__all__ = ["HeedError", "Run", "attend", "edit", "load", "run_lesson", "trace", "train"]
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "attend": "heed.attention",
     "edit": "heed.observe.trace",
     "load": "heed.run",
+    "run_lesson": "heed.lessons",
     "trace": "heed.observe.trace",
     "train": "heed.run",
 }

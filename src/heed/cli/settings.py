@@ -30,7 +30,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
     values: dict[str, Any]
     if first.endswith((".yaml", ".yml")):
         if files:
-            raise ConfigError(f"'{files[0]}' is neither a file of the configuration '{first}' nor section.key=value")
+            raise ConfigError(f"'{files[0]}' is not section.key=value, and '{first}' names its own files")
         values, where = read_config(first), first
     elif Path(first).is_dir():
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")

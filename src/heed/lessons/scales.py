@@ -30,7 +30,8 @@ def scales_stage(bench: Bench) -> Stage:
     all_weights = {name: compute(given, score).weights for name, score in scores.items()}
     right = compute(given, ScaledDot(d_query)).weights
     apart = [
-        f"{name}: weights differ by up to {float((weights - right).abs().max()):.3f} from those under the query width"
+        f"{name}: over all rows, weights differ by up to {float((weights - right).abs().max()):.3f} "
+        "from those under the query width"
         for name, weights in all_weights.items()
         if not torch.equal(weights, right)
     ]

@@ -9,7 +9,7 @@ from importlib.resources import files
 from heed.lessons.parts import Check, Stage, Table
 from heed.lessons.summary import number, outcome, verdict
 from heed.observe import palette
-from heed.observe.draw_html import _POLICY, _style
+from heed.observe.draw_html import CONTENT_POLICY, page_style
 from heed.observe.labels import clean, visible
 
 __all__ = ["lesson_to_html"]
@@ -31,10 +31,10 @@ def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(CONTENT_POLICY)}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{heading}</title>",
-        f"<style>\n{_style()}\n{_lesson_css()}</style></head>",
+        f"<style>\n{page_style()}\n{_lesson_css()}</style></head>",
         f'<body class="lesson"><header><h1 dir="auto">{heading}</h1>',
         f'<p class="hint" dir="auto">{escape(clean(source))}</p>' if source else "",
         f'<nav aria-label="Stages"><ol>{links}</ol></nav></header><main>',

@@ -7,7 +7,7 @@ import textwrap
 
 from heed.lessons.parts import Check, Stage, Table
 from heed.lessons.summary import number, outcome, verdict
-from heed.observe.draw_text import _paint
+from heed.observe.draw_text import paint
 from heed.observe.labels import clean, lines_up, visible
 
 __all__ = ["lesson_to_text"]
@@ -119,7 +119,7 @@ def _cell(table: Table, i: int, j: int, text: str, color: bool) -> str:
     masked = table.mask is not None and not bool(table.mask[i, j])
     if not color or masked or not (table.heat and table.heat[i]):
         return text
-    return _paint(text, float(table.values[i, j]))
+    return paint(text, float(table.values[i, j]))
 
 
 def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:

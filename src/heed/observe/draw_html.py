@@ -12,10 +12,10 @@ from heed.observe.html_map import map_to_html
 from heed.observe.html_steps import steps_to_html
 from heed.observe.labels import clean
 
-__all__ = ["look_to_html"]
+__all__ = ["CONTENT_POLICY", "look_to_html", "page_style"]
 
 # The page may run what is written in it and fetch nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def look_to_html(look: Look, *, steps: bool = False) -> str:
@@ -33,10 +33,10 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(CONTENT_POLICY)}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}</title>",
-        f"<style>\n{_style()}</style></head>",
+        f"<style>\n{page_style()}</style></head>",
         f"<body><header><h1>{title}</h1>",
         '<dl class="texts">',
         f'<div><dt>source</dt><dd dir="auto">{escape(clean(look.source))}</dd></div>',
@@ -60,7 +60,7 @@ def _resource(name: str) -> str:
 
 
 @cache
-def _style() -> str:
+def page_style() -> str:
     """The colours of both schemes, then the style sheet. Paper is always light."""
     dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(palette.DARK)}}}}}"
     levels = "".join(f".w{i}{{background:var(--w{i});color:var(--t{i})}}" for i in range(palette.LEVELS + 1))

@@ -15,7 +15,7 @@ from heed.observe.maps import Axis, Map
 from heed.observe.spans import Span, best_spans, links
 from heed.observe.text_steps import steps_to_lines
 
-__all__ = ["look_to_text", "map_to_text"]
+__all__ = ["look_to_text", "map_to_text", "paint"]
 
 _SHADES = ((0.05, "·"), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
 _MASKED = "/"
@@ -90,7 +90,7 @@ def _number_cell(weight: float | None, width: int, color: bool) -> str:
     if weight is None:
         return (_MASKED * 4).rjust(width) + (" " if color else "")
     if color:  # the colour fills the gap between the columns
-        return _paint(f"{weight:.2f} ".rjust(width + 1), weight)
+        return paint(f"{weight:.2f} ".rjust(width + 1), weight)
     return f"{_shade(weight)}{weight:.2f}".rjust(width)
 
 
@@ -112,7 +112,7 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
 def _compact_cell(weight: float | None, color: bool) -> str:
     if weight is None:
         return _MASKED
-    return _paint(" ", weight) if color else _shade(weight)
+    return paint(" ", weight) if color else _shade(weight)
 
 
 def _header(labels: tuple[str, ...]) -> list[str]:
@@ -162,7 +162,8 @@ def _shade(weight: float) -> str:
     return next(sign for limit, sign in _SHADES if weight < limit)
 
 
-def _paint(text: str, weight: float) -> str:
+def paint(text: str, weight: float) -> str:
+    """The text on a ground as dark as the weight is small, in terminal colours."""
     background = palette.shade(weight, palette.DARK)
     codes = [";".join(str(int(c[i : i + 2], 16)) for i in (1, 3, 5)) for c in (background, palette.ink(background))]
     return f"\x1b[48;2;{codes[0]}m\x1b[38;2;{codes[1]}m{text}\x1b[0m"
@@ -175,7 +176,7 @@ def _cut(label: str, length: int) -> str:
 
 def _legend(map: Map, color: bool) -> str:
     if color:
-        scale = "0 " + "".join(_paint(" ", i / 10) for i in range(11)) + " 1"
+        scale = "0 " + "".join(paint(" ", i / 10) for i in range(11)) + " 1"
     else:
         scale = "weight: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     masked = map.mask is not None and not bool(map.mask.all())

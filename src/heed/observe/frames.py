@@ -55,7 +55,7 @@ class DecoderFrame:
 
 @dataclass(frozen=True)
 class Look:
-    """Everything a look at one example shows; drawing it is `heed.observe.draw`.
+    """Everything a look at one example shows; drawing it is `heed.observe.draw_text`, `draw_svg` and `draw_html`.
 
     Attributes:
         title: One line: which model, on what.

@@ -11,7 +11,7 @@ from torch import Tensor
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map
 
-__all__ = ["look_to_json"]
+__all__ = ["look_to_json", "numbers"]
 
 FORMAT = "heed-look-1"
 

@@ -1,0 +1,65 @@
+"""Writes docs/configuration.md from the classes of heed.config and heed.models: `python docs/generate.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from heed import config
+from heed.registry import list_models
+
+SECTIONS: list[tuple[str, type[BaseModel]]] = [
+    ("top level", config.RunConfig),
+    ("data, your own files", config.FilesData),
+    ("data.columns", config.Columns),
+    ("data, dates", config.DatesData),
+    ("data, copy and reverse", config.DigitsData),
+    ("tokenizer", config.TokenizerConfig),
+    ("model", config.ModelSection),
+    ("training", config.TrainingConfig),
+    ("generation", config.GenerationConfig),
+    ("evaluation", config.EvaluationConfig),
+]
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        "# Configuration",
+        "",
+        "Written by `docs/generate.py` from the code; every field with its meaning and default. Any field can be set in",
+        "a YAML file or on the command line as `section.key=value`. A field that is not listed is refused.",
+    ]
+    for name, section in SECTIONS:
+        parts += ["", f"## {name}", "", *table(section)]
+    for name, body in list_models().items():
+        parts += ["", f"## model: {name}", "", *table(body.config_class), ""]
+        for size, fields in body.config_class.sizes.items():
+            changes = ", ".join(f"{key} {value}" for key, value in fields.items()) or "the defaults above"
+            parts.append(f"- size `{size}`: {changes}")
+    return "\n".join(parts) + "\n"
+
+
+def table(section: type[BaseModel]) -> list[str]:
+    """One row a field."""
+    rows = ["| field | default | meaning |", "|---|---|---|"]
+    for name, field in section.model_fields.items():
+        meaning = " ".join((field.description or "").split()).replace("|", "\\|")
+        rows.append(f"| `{name}` | {default(field)} | {meaning} |")
+    return rows
+
+
+def default(field: Any) -> str:
+    """How a default is written in YAML."""
+    if field.is_required():
+        return "required" if not (field.description or "").endswith("set from the data.") else "from the data"
+    value = field.default
+    if isinstance(value, BaseModel):
+        return "the section's own"
+    return f"`{'null' if value is None else str(value).lower() if isinstance(value, bool) else value}`"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "configuration.md").write_text(page(), encoding="utf-8")
