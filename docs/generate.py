@@ -29,8 +29,8 @@ def page() -> str:
     parts = [
         "# Configuration",
         "",
-        "Written by `docs/generate.py` from the code; every field with its meaning and default. Any field can be set in",
-        "a YAML file or on the command line as `section.key=value`. A field that is not listed is refused.",
+        "Written by `docs/generate.py` from the code: every field with its meaning and default. Any field can be set",
+        "in a YAML file or on the command line as `section.key=value`. A field that is not listed is refused.",
     ]
     for name, section in SECTIONS:
         parts += ["", f"## {name}", "", *table(section)]

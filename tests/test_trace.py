@@ -712,3 +712,25 @@ def test_in_a_batch_no_row_is_forced_to_look_at_padding():
     row = torch.tensor([0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.0])
     weights = watched_maps(model, args, Force(position=1, weights=tuple(row[:6].tolist()))).weights[:, 0, 1]
     assert torch.equal(weights, row * args["source_mask"])
+
+
+def test_inside_an_edit_a_trace_sees_the_edited_model():
+    config = make_config(Bahdanau)
+    model, inputs = make_model(Bahdanau, config), Bahdanau.example(config, 1)
+    with heed.edit(model, Uniform("cross")), heed.trace(model) as seen:
+        model(**inputs)
+    weights = seen.maps("cross").weights
+    allowed = inputs["source_mask"][:, None, None].expand_as(weights).float()
+    assert_close(weights, allowed / allowed.sum(-1, keepdim=True))
+    assert watch.slot is None
+
+
+def test_steps_whose_rows_were_reordered_are_not_put_into_one_map():
+    config = make_config(Bahdanau)
+    model, inputs = make_model(Bahdanau, config), Bahdanau.example(config, 1)
+    with torch.no_grad(), heed.trace(model) as seen:
+        memory = model.encode(inputs["source"], inputs["source_mask"])
+        state = model.start(memory, Rows.repeat(3))
+        _, state = model.step(inputs["target"][:, :2], state)
+        model.step(inputs["target"][:, 2:3], state.select(torch.tensor([2, 0, 1])))
+    assert seen.maps("cross").weights.shape[2] == 1

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import time
 
 import torch
 
 from heed.config import RunConfig, config_text
 from heed.tasks.translation import Translation
-from heed.training.device import autocast, choose_device, choose_precision, probe_threads
+from heed.training.device import autocast, choose_device, choose_precision, peak_memory, probe_threads
 from heed.training.progress import duration
 
-__all__ = ["forecast", "peak_memory"]
-
-
-def peak_memory() -> int:
-    """Largest memory of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+__all__ = ["forecast"]
 
 
 def forecast(config: RunConfig) -> str:

@@ -24,11 +24,15 @@ from heed.observe.look import aligned_counts, look_at, word_links
 from heed.observe.shown import ShownLook
 from heed.tasks.translation import Prediction, Translation
 from heed.training.checkpoint import load_weights, save_weights
-from heed.training.device import choose_device
+from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer, TrainResult
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 __all__ = ["Run", "load", "train", "train_config"]
+
+
+Files = str | Path | Sequence[str | Path]
+"""Two parallel files, or one."""
 
 
 class Run:
@@ -76,6 +80,8 @@ class Run:
 
     def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Prediction]]:
         """The `num_best` best outputs for each text, best first; unknown words replaced where the run says so."""
+        if isinstance(texts, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
         results = self.task.translate(self.model, texts, num_best=num_best, **options)
         if self.task.writes_unknown:
             for source, candidates in zip(texts, results, strict=True):
@@ -178,6 +184,9 @@ def train(
     what: str | Path,
     *,
     data: str | None = None,
+    train: Files | None = None,
+    valid: Files | int | None = None,
+    test: Files | None = None,
     model: str | None = None,
     size: str | None = None,
     minutes: float | None = None,
@@ -187,11 +196,14 @@ def train(
     settings: dict[str, Any] | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Train a model: `heed.train("translation", data="dates", minutes=2)` or `heed.train("config.yaml")`.
+    """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
 
     Args:
         what: A task, or a configuration file.
-        data: Embedded data: "dates", "copy" or "reverse".
+        data: Embedded data instead of files: "dates", "copy" or "reverse".
+        train: Two parallel files, source first, or one with both sides.
+        valid: Validation files, or how many pairs to hold out.
+        test: Test files.
         model: Name of the model.
         size: "auto", "tiny", "small" or "base".
         minutes: Time budget, evaluation included.
@@ -211,6 +223,9 @@ def train(
     values: dict[str, Any] = read_config(what) if is_file else {"task": str(what)}
     given = {
         "data.name": data,
+        "data.train": _paths(train),
+        "data.valid": valid if isinstance(valid, int) else _paths(valid),
+        "data.test": _paths(test),
         "model.name": model,
         "model.size": size,
         "training.minutes": minutes,
@@ -231,6 +246,12 @@ def train(
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
+
+
+def _paths(files: Files | None) -> list[str] | None:
+    if files is None:
+        return None
+    return [str(Path(f).absolute()) for f in ([files] if isinstance(files, str | Path) else files)]
 
 
 def train_config(
@@ -301,6 +322,7 @@ def train_config(
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
             "seconds": round(time.perf_counter() - began, 1),
+            "peak_memory_mib": round(peak_memory() / 2**20),
             "device": str(trainer.device),
             "precision": trainer.precision,
             "threads": result.progress.threads,

@@ -23,8 +23,8 @@ class Keys:
         prepared: `(batch, heads, key, d)`, the keys as the score wants them.
         value: `(batch, heads, key, d_value)`.
         mask: `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may.
-        origin: The same object for keys that continue one another, so that an observer can put the steps of one
-            sequence into one map.
+        origin: The same object for keys that continue one another row by row, so that an observer can put the steps
+            of one sequence into one map; keys that were selected begin anew.
     """
 
     prepared: Float[Tensor, "batch heads key d"]
@@ -57,7 +57,7 @@ class Keys:
     def select(self, rows: Int[Tensor, " rows"]) -> "Keys":
         """The keys of the given batch entries, repeats and omissions allowed."""
         mask = None if self.mask is None else self.mask.index_select(0, rows)
-        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask, self.origin)
+        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask)
 
     def _padding_mask(self) -> Tensor:
         if self.mask is None:

@@ -2,11 +2,13 @@
 
 Kinds: `char` (one Unicode character), `word` (words and punctuation marks), `bpe` (Sennrich et al. 2016,
 arXiv:1508.07909) and `unigram` (Kudo 2018, arXiv:1804.10959). In all but `char` a token that begins a word carries
-the mark of a blank before it, so that decoding gives raw text back, blanks where they were.
+the mark of a blank before it, so that decoding gives raw text back, blanks where they were (but for one at the very
+start of a text).
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +25,9 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 PADDING, UNKNOWN, START, END = range(4)
 _BLANK = "\u2581"
 """Stands for the blank before a word, as in SentencePiece."""
-_MARKS = r"[\p{P}$+<=>^`|~\u20ac\u00a3]"
-"""Punctuation: a mark is never part of a word's tokens."""
+_SIGNS = "$+<=>^`|~\u20ac\u00a3"
+_ALONE = rf"[\p{{P}}{_SIGNS}]|\s"
+"""Punctuation, and blanks other than the space: never part of a word's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class TextTokenizer:
                 vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
             )
         blanks = pre_tokenizers.Metaspace(replacement=_BLANK, prepend_scheme="always")
-        marks = pre_tokenizers.Split(Regex(_MARKS), behavior="isolated")
+        marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
         tokenizer.decoder = decoders.Metaspace(replacement=_BLANK, prepend_scheme="always")
         _normalize(tokenizer, config)
@@ -133,18 +136,36 @@ class TextTokenizer:
         return text if self.unit == "character" else text.removeprefix(_BLANK) or text
 
     def words(self, ids: Sequence[int]) -> list[range]:
-        """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone."""
-        if self.unit != "token":
+        """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone.
+
+        A blank before a mark goes with the mark, blanks at the end go with the last word.
+        """
+        if self.unit == "character":
             return [range(n, n + 1) for n in range(len(ids))]
-        starts = []
-        alone = False
+        starts: list[int] = []
+        only_blank = closed = False
         for n, i in enumerate(ids):
             text = self.token(i)
-            mark = i >= len(SPECIAL_TOKENS) and not any(c.isalnum() or c == _BLANK for c in text)
-            if n == 0 or mark or alone or i < len(SPECIAL_TOKENS) or text.startswith(_BLANK):
-                starts.append(n)
-            alone = mark or (i < len(SPECIAL_TOKENS))
-        return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)]
+            # A subword tokenizer's unknown token is a character within a word, a word tokenizer's is a word.
+            special = i < len(SPECIAL_TOKENS) and (i != UNKNOWN or self.unit == "word")
+            blank = not special and text.replace(_BLANK, " ").isspace()
+            if only_blank and special and len(starts) > 1:
+                starts.pop()
+            if not only_blank or special:
+                if not starts or closed or special or blank or text.startswith(_BLANK) or _is_mark(text):
+                    starts.append(n)
+                    only_blank = blank
+            else:
+                only_blank = blank
+            closed = special or _is_mark(text)
+        if only_blank and len(starts) > 1:
+            starts.pop()
+        return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
+
+    def word_label(self, ids: Sequence[int]) -> str:
+        """The text of one word's tokens for people, without the blank before it."""
+        text = "".join(map(self.token, ids))
+        return text if self.unit == "character" else text.strip(_BLANK) or text
 
     def unknown_in(self, text: str) -> list[str]:
         """The pieces of a text that training never saw, in order."""
@@ -183,6 +204,11 @@ class TextTokenizer:
             return cls(Tokenizer.from_file(str(path)))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
+
+
+def _is_mark(text: str) -> bool:
+    """Whether a token is one mark of punctuation (a vowel sign of an Indian script is none)."""
+    return len(text) == 1 and text != _BLANK and (text in _SIGNS or unicodedata.category(text).startswith("P"))
 
 
 def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:

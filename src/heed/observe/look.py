@@ -99,7 +99,9 @@ def _of_words(maps: Sequence[Map], task: Translation, batch: PairBatch) -> tuple
     for name, ids in (("source", batch.source[0].tolist()), ("target", batch.labels[0].tolist())):
         tokenizer = tokenizers[name]
         words = tokenizer.words(ids)
-        labels = tuple("".join(_label(tokenizer, ids[n]) for n in word) for word in words)
+        labels = tuple(
+            "end" if ids[word.start] == END else tokenizer.word_label(ids[word.start : word.stop]) for word in words
+        )
         sides[name] = Axis(name, "word" if tokenizer.unit == "token" else tokenizer.unit, labels), words
     merged = []
     for one in maps:
@@ -236,5 +238,5 @@ def word_links(
     instead = {}
     for position in (n for n, token in enumerate(ids) if token == UNKNOWN):
         word = source_words[int(per_word[position].argmax())]
-        instead[position] = source[spans[word.start][0] : spans[word.stop - 1][1]]
+        instead[position] = source[spans[word.start][0] : spans[word.stop - 1][1]].strip()
     return links, instead

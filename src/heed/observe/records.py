@@ -48,6 +48,7 @@ class AttentionRecord:
         dropout: Probability with which weights were dropped.
         pair_score: Scores from projected queries and prepared keys, with copied parameters.
         origin: The same object for calls over one growing or fixed set of keys.
+        row_order: The same object for calls in which row i is the same sequence.
     """
 
     name: str
@@ -65,6 +66,7 @@ class AttentionRecord:
     dropout: float
     pair_score: PairScore
     origin: object = field(repr=False)
+    row_order: object = field(repr=False)
 
     @classmethod
     def of(cls, name: str, mechanism: str, layer: int, call: AttentionCall, grad: bool) -> AttentionRecord:
@@ -87,6 +89,7 @@ class AttentionRecord:
             call.dropout,
             call.score.snapshot(keep_graph=grad),
             keys.origin,
+            rows,
         )
 
     def allowed(self, rows: Tensor) -> Tensor | None:
@@ -127,6 +130,7 @@ class AttentionRecord:
         """Whether these queries follow the earlier ones in the same sequences, looking at the same growing keys."""
         return (
             self.origin is earlier.origin
+            and self.row_order is earlier.row_order
             and len(self.projected) == len(earlier.projected)
             and torch.equal(self.offset, earlier.offset + earlier.projected.shape[2])
         )

@@ -97,6 +97,7 @@ class Trace:
         self._grad = grad
         self._recording = recording
         self._eager = contextlib.ExitStack()
+        self._outer: watch.Watcher | None = None
         self.attention_records: list[AttentionRecord] = []
         self.gate_records: list[GateRecord] = []
         self.tensor_records: list[TensorRecord] = []
@@ -104,8 +105,12 @@ class Trace:
             given.check(self._model)
 
     def __enter__(self) -> Trace:
-        if watch.slot is not None:
+        outer = watch.slot
+        if isinstance(outer, Trace) and not outer._recording:
+            self._edits = [*outer._edits, *self._edits]  # what is looked at inside an edit is the edited model
+        elif outer is not None:
             raise ObserveError("a trace is already open in this process; leave it before opening another")
+        self._outer = outer
         # Importing the compiler takes a second; where nobody has, nothing is compiled.
         if "torch._dynamo" in sys.modules:
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
@@ -115,7 +120,7 @@ class Trace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        watch.slot = None
+        watch.slot = self._outer
         self._eager.close()
 
     # What the modules call ------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +14,7 @@ import torch
 
 from heed.errors import ConfigError
 
-__all__ = ["autocast", "choose_device", "choose_precision", "probe_threads"]
+__all__ = ["autocast", "choose_device", "choose_precision", "peak_memory", "probe_threads"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -80,3 +82,9 @@ def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
             best = threads
     torch.set_num_threads(best)
     return best
+
+
+def peak_memory() -> int:
+    """Largest memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
