@@ -8,6 +8,7 @@
 | .jsonl, .json | one object a line, fields by name |
 
 Each may end in .gz or .xz as well. Text is UTF-8; a byte-order mark at the start is left out; lines end in LF or CRLF.
+A blank line is a pair with two blank sides.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import csv
 import gzip
 import json
 import lzma
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -64,6 +66,17 @@ def read_pairs(files: Sequence[str | Path], source: Column = None, target: Colum
         )
 
 
+_SIGNATURES = {
+    b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file; save it as CSV UTF-8 or as text",
+    b"\x1f\x8b": "compressed by gzip; name it .gz",
+    b"\xfd7zXZ": "compressed by xz; name it .xz",
+    b"\xff\xfe": "in UTF-16; convert it (iconv -f UTF-16 -t UTF-8)",
+    b"\xfe\xff": "in UTF-16; convert it (iconv -f UTF-16 -t UTF-8)",
+}
+"""How files begin that are often given instead of text, and what to do with them."""
+
+
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a text file, compressed or not, without their ends.
 
@@ -79,10 +92,11 @@ def lines_of(path: Path) -> Iterator[str]:
         raise DataError(f"no file '{path}'") from None
     except IsADirectoryError:
         raise DataError(f"'{path}' is a folder; expected a file") from None
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"'{path}' is cut off or damaged after line {number}: {error}") from None
     except OSError as error:
-        raise DataError(f"cannot read '{path}' after line {number}: {error.strerror or error}") from None
+        where = f" after line {number}" if number else ""
+        raise DataError(f"cannot read '{path}'{where}: {error.strerror or error}") from None
     if number == 0:
         raise DataError(f"'{path}' is empty; expected one text a line")
 
@@ -90,6 +104,9 @@ def lines_of(path: Path) -> Iterator[str]:
 def _decode(raw: bytes, path: Path, number: int) -> str:
     line = raw.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
+        for start, meaning in _SIGNATURES.items():
+            if line.startswith(start):
+                raise DataError(f"'{path}' is not UTF-8 text: it looks {'like ' * meaning.startswith('a')}{meaning}")
         line = line.removeprefix(b"\xef\xbb\xbf")
     try:
         return line.decode("utf-8")
@@ -120,20 +137,37 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _columns(path: Path, source: Column, target: Column) -> Iterator[Pair]:
-    lines = lines_of(path)
-    is_csv = _inner_suffix(path) == ".csv"
-    rows = csv.reader(lines) if is_csv else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     wanted: tuple[Column, Column] = (0 if source is None else source, 1 if target is None else target)
     header: list[str] | None = None
+    for number, row in (_quoted_rows if _inner_suffix(path) == ".csv" else _tabbed_rows)(path):
+        if header is None and any(isinstance(column, str) for column in wanted):
+            header = row
+        elif row in ([], [""]):  # a blank line
+            yield Pair("", "", origin=f"{path.name}:{number}")
+        else:
+            left, right = (_cell(row, column, header, path, number) for column in wanted)
+            yield Pair(left, right, origin=f"{path.name}:{number}")
+
+
+def _tabbed_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines_of(path), start=1):
+        yield number, line.split("\t")
+
+
+def _quoted_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line each begins at: a quoted text may hold line breaks."""
+    rows = csv.reader((line + "\n" for line in lines_of(path)), strict=True)
+    number = 1
     try:
         for row in rows:
-            if header is None and any(isinstance(column, str) for column in wanted):
-                header = row
-                continue
-            left, right = (_cell(row, column, header, path, rows.line_num) for column in wanted)
-            yield Pair(left, right, origin=f"{path.name}:{rows.line_num}")
+            yield number, row
+            number = rows.line_num + 1
     except csv.Error as error:
-        raise DataError(f"'{path}' line {rows.line_num}: {error}") from None
+        until = f" (read up to line {rows.line_num})" if rows.line_num > number else ""
+        raise DataError(
+            f"'{path}' line {number} is not CSV: {error}{until}; "
+            'a text that holds a comma, a quote or a line break stands in quotes, and a quote in it is doubled: ""'
+        ) from None
 
 
 def _cell(row: list[str], column: Column, header: list[str] | None, path: Path, number: int) -> str:
@@ -143,7 +177,7 @@ def _cell(row: list[str], column: Column, header: list[str] | None, path: Path, 
             raise DataError(f"'{path}' line 1 has no column '{column}'{suggest(column, header)}")
         column = header.index(column)
     assert column is not None
-    if column >= len(row):
+    if not 0 <= column < len(row):
         shown = row[0][:40] if row else ""
         raise DataError(
             f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({shown!r}), "
@@ -156,13 +190,21 @@ def _json_lines(path: Path, source: Column, target: Column) -> Iterator[Pair]:
     names = ("source" if source is None else str(source), "target" if target is None else str(target))
     for number, line in enumerate(lines_of(path), start=1):
         if not line.strip():
+            yield Pair("", "", origin=f"{path.name}:{number}")
             continue
         try:
             values = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"'{path}' line {number} is not JSON: {error}") from None
+        except (ValueError, RecursionError) as error:
+            what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise DataError(
+                f"'{path}' line {number} is not JSON: {what} ({line[:40]!r}); expected one object a line, as "
+                f'{{"{names[0]}": "...", "{names[1]}": "..."}}'
+            ) from None
         if not isinstance(values, dict):
-            raise DataError(f"'{path}' line {number} holds a {type(values).__name__}, expected an object")
+            raise DataError(
+                f"'{path}' line {number} holds a {type(values).__name__}, expected an object with the fields "
+                f"'{names[0]}' and '{names[1]}'"
+            )
         sides = []
         for name in names:
             if name not in values:
@@ -170,5 +212,10 @@ def _json_lines(path: Path, source: Column, target: Column) -> Iterator[Pair]:
             if not isinstance(values[name], str):
                 found = f"{type(values[name]).__name__} {values[name]!r:.40}"
                 raise DataError(f"'{path}' line {number}: field '{name}' is {found}, expected text")
+            if any("\ud800" <= c <= "\udfff" for c in values[name]):
+                raise DataError(
+                    f"'{path}' line {number}: field '{name}' holds half a surrogate pair ({values[name]!a:.40}), "
+                    "which is no character"
+                )
             sides.append(values[name])
         yield Pair(sides[0], sides[1], origin=f"{path.name}:{number}")

@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
-from heed.errors import RunError
+from heed.errors import ConfigError, RunError
 
 __all__ = ["END", "PADDING", "SPECIAL_TOKENS", "START", "UNKNOWN", "Encoded", "TextTokenizer"]
 
@@ -46,7 +46,11 @@ class TextTokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
-        """Train a tokenizer of the configured kind (not "auto") on texts."""
+        """Train a tokenizer of the configured kind (not "auto") on texts.
+
+        Raises:
+            ConfigError: The vocabulary cannot hold what it must.
+        """
         if config.kind == "char":
             return cls.train_characters(texts, config)
         special = list(SPECIAL_TOKENS)
@@ -59,7 +63,9 @@ class TextTokenizer:
             )
         elif config.kind == "bpe":
             tokenizer = Tokenizer(models.BPE(unk_token=unknown))
-            trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+            trainer = trainers.BpeTrainer(
+                vocab_size=size, limit_alphabet=size - len(special), special_tokens=special, show_progress=False
+            )
         else:
             tokenizer = Tokenizer(models.Unigram())
             trainer = trainers.UnigramTrainer(
@@ -70,7 +76,15 @@ class TextTokenizer:
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
         tokenizer.decoder = decoders.Metaspace(replacement=_BLANK, prepend_scheme="always")
         _normalize(tokenizer, config)
-        tokenizer.train_from_iterator(texts, trainer)
+        try:
+            tokenizer.train_from_iterator(texts, trainer)
+        except Exception as error:  # the library has no narrower one
+            if "not large enough" not in str(error):
+                raise
+            raise ConfigError(
+                f"tokenizer.vocab_size {size} is less than the number of different characters, and unigram needs each; "
+                "give more, or tokenizer.kind=bpe, which leaves rare characters out"
+            ) from None
         return cls(tokenizer)
 
     @classmethod

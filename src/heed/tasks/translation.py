@@ -86,7 +86,7 @@ class Translation:
         train = splits.pairs["train"]
         if not train:
             raise DataError("no training examples")
-        config = _with_tokenizer(config, len(train))
+        config = _with_tokenizer(config, train)
         if config.tokenizer.shared:
             both = [text for pair in train for text in (pair.source, pair.target)]
             source = target = TextTokenizer.train(both, config.tokenizer)
@@ -379,19 +379,24 @@ def auto_size(config: RunConfig, num_examples: int) -> str:
     return "small" if num_examples <= 2_000_000 or config.tokenizer.kind == "char" else "base"
 
 
-def _with_tokenizer(config: RunConfig, num_examples: int) -> RunConfig:
+def _with_tokenizer(config: RunConfig, pairs: Sequence[Pair]) -> RunConfig:
     """The configuration with the kind and size of the tokenizer decided.
 
     About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
-    to learn anything. A word vocabulary holds all words that occur often enough, up to 30,000.
+    to learn anything. At least two for each different character, which matters where a script has thousands. A word
+    vocabulary holds all words that occur often enough, up to 30,000.
     """
     tokenizer = config.tokenizer
     kind = tokenizer.kind
     if kind == "auto":
         kind = "unigram" if isinstance(config.data, FilesData) else "char"
     size = tokenizer.vocab_size
-    if size is None and kind != "char":
-        size = 30_000 if kind == "word" else min(8_000, max(1_000, num_examples // 4 // 500 * 500))
+    if size is None and kind == "word":
+        size = 30_000
+    elif size is None and kind != "char":
+        sides = [set().union(*(pair.source for pair in pairs)), set().union(*(pair.target for pair in pairs))]
+        characters = len(sides[0] | sides[1]) if tokenizer.shared else max(map(len, sides))
+        size = max(min(8_000, max(1_000, len(pairs) // 4 // 500 * 500)), 2 * characters)
     changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
     return config.model_copy(update={"tokenizer": changed})
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -30,6 +28,8 @@ from heed.training.checkpoint import (
     save_checkpoint,
 )
 from heed.training.device import autocast, choose_device, choose_precision, probe_threads
+from heed.training.interrupt import Interrupts
+from heed.training.optimizer import make_optimizer
 from heed.training.progress import Reporter, duration
 from heed.training.schedule import rate_factor
 
@@ -151,7 +151,7 @@ class Trainer:
         self.checkpoints = folder / "checkpoints"
         self.reporter = reporter
         self.on_validation = on_validation
-        self.optimizer = _make_optimizer(model, config, self.device)
+        self.optimizer = make_optimizer(model, config, self.device)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
         self._metrics = folder / "metrics.jsonl"
@@ -405,8 +405,8 @@ class Trainer:
             torch.set_rng_state(state)
         return torch.get_num_threads()
 
-    def _interruptible(self) -> _Interrupts:
-        return _Interrupts(self._stop, self.reporter)
+    def _interruptible(self) -> Interrupts:
+        return Interrupts(self._stop, self.reporter)
 
     def _log(self, event: str, **values: float) -> None:
         with self._metrics.open("a", encoding="utf-8") as file:
@@ -429,44 +429,6 @@ class Trainer:
         return TrainResult(
             self.checkpoints.parent, finished, reason, self.progress, self.validation, kept, rate, padding
         )
-
-
-class _Interrupts:
-    """The first Ctrl-C (or SIGTERM) asks the loop to stop after the update at hand; the second one ends the process."""
-
-    def __init__(self, stop: threading.Event, reporter: Reporter) -> None:
-        self._stop = stop
-        self._reporter = reporter
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._ask)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._stop.is_set():
-            raise KeyboardInterrupt
-        self._stop.set()
-        self._reporter.say("stopping after this update; once more to stop at once")
-
-
-def _make_optimizer(model: nn.Module, config: TrainingConfig, device: torch.device) -> torch.optim.Optimizer:
-    """Matrices decay, vectors (biases, norms) do not."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=config.learning_rate)
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    fused = device.type in ("cpu", "cuda")
-    return kind(groups, lr=config.learning_rate, betas=config.betas, fused=fused)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

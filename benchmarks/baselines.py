@@ -1,0 +1,50 @@
+"""Two translators that learn nothing, to hold a trained one against: copy the source; look up the nearest sentence.
+
+    python benchmarks/baselines.py train.en train.es test.en test.es
+
+The nearest training sentence shares the most words with the test sentence (Jaccard index of the sets of lower-cased
+words, the first of equal ones); its translation is the output.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from heed.data.readers import lines_of
+from heed.evaluation.text import text_scores
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text.lower()))
+
+
+def nearest(train: list[str], tests: list[str]) -> list[int]:
+    """Index of the nearest training sentence of each test sentence."""
+    sets = [words(text) for text in train]
+    holders: dict[str, list[int]] = defaultdict(list)
+    for index, bag in enumerate(sets):
+        for word in bag:
+            holders[word].append(index)
+    found = []
+    for text in tests:
+        bag = words(text)
+        shared = Counter(index for word in bag for index in holders.get(word, ()))
+        best = max(shared, key=lambda i: (shared[i] / len(bag | sets[i]), -i), default=0)
+        found.append(best)
+    return found
+
+
+def main() -> None:
+    train_source, train_target, test_source, test_target = (list(lines_of(Path(name))) for name in sys.argv[1:5])
+    looked_up = [train_target[i] for i in nearest(train_source, test_source)]
+    for name, outputs in (("copying the source", test_source), ("nearest training sentence", looked_up)):
+        scores = text_scores(outputs, test_target, ("bleu", "chrf"), 1000)
+        line = ", ".join(f"{k} {v['value']:.2f} [{v['low']:.2f}, {v['high']:.2f}]" for k, v in scores.items())
+        print(f"{name}: {line}")
+
+
+if __name__ == "__main__":
+    main()
