@@ -98,6 +98,8 @@ class FilesData(Section):
     """Where both sides stand in a file of columns."""
     max_length: int = Field(250, gt=0)
     """Training pairs with more tokens than this on a side are left out, and counted."""
+    in_memory: int = Field(500_000, ge=0)
+    """Splits with more pairs than this are kept in Arrow files under the cache folder (HEED_CACHE), not in memory."""
 
     @field_validator("train", "valid", "test", mode="before")
     @classmethod

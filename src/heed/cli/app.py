@@ -79,6 +79,9 @@ WordsArgument = Annotated[
     ),
 ]
 FilesOption = Annotated[list[str] | None, typer.Option(help="Two parallel files, a,b, or one with both sides.")]
+ValidOption = Annotated[
+    list[str] | None, typer.Option(help="Two parallel files, a,b, or one with both sides; or how many to hold out.")
+]
 
 
 @app.command()
@@ -88,7 +91,7 @@ def train(
     size: Annotated[str | None, typer.Option(help="auto, tiny, small or base (the paper's).")] = None,
     minutes: Annotated[float | None, typer.Option(help="Time budget, scoring included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
-    valid: FilesOption = None,
+    valid: ValidOption = None,
     test: FilesOption = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
@@ -116,7 +119,7 @@ def train(
 @app.command()
 def check(
     words: WordsArgument,
-    valid: FilesOption = None,
+    valid: ValidOption = None,
     test: FilesOption = None,
 ) -> None:
     """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing."""
@@ -128,7 +131,9 @@ def check(
 
 def _split_files(files: list[str] | None) -> list[str] | None:
     """`--valid a --valid b` and `--valid a,b` are the same."""
-    return None if files is None else [name for given in files for name in given.split(",")]
+    if files is None:
+        return None
+    return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
 
 
 @app.command()
@@ -225,8 +230,11 @@ def read_lines(path: Path | None) -> list[str]:
         data = sys.stdin.buffer.read() if path is None else path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
+    if not data:
+        return []
     lines = []
-    for number, line in enumerate(data.splitlines(), start=1):
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), start=1):
+        line = raw.removesuffix(b"\r")
         try:
             lines.append(line.decode("utf-8"))
         except UnicodeDecodeError as error:

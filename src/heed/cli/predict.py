@@ -47,12 +47,13 @@ class PredictOptions:
             ConfigError: An option of sampling was given without --sample, or with a value that cannot be.
         """
         if self.sample:
+            if self.beam is not None:
+                raise ConfigError(f"--beam {self.beam} searches and --sample draws; give one of them")
             return SamplingOptions(self.temperature, self.top_k, self.top_p, self.seed)
-        for name, value, default in (("temperature", self.temperature, 1.0), ("top-k", self.top_k, None)):
+        given = {"temperature": (self.temperature, 1.0), "top-k": (self.top_k, None), "top-p": (self.top_p, None)}
+        for name, (value, default) in {**given, "seed": (self.seed, 1)}.items():
             if value != default:
-                raise ConfigError(f"--{name} {value} draws outputs, so it needs --sample")
-        if self.top_p is not None:
-            raise ConfigError(f"--top-p {self.top_p} draws outputs, so it needs --sample")
+                raise ConfigError(f"--{name} {value} is about drawing outputs, so it needs --sample")
         return None
 
 
@@ -71,12 +72,22 @@ def run_predict(name: str, texts: list[str], given: Path | None, out: Path | Non
     if given is not None and given.is_dir():
         _folder(run, given, out, options, unknown)
     else:
-        with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8") as file:
-            _write(run, texts or read_lines(given), options, file, unknown)
+        lines = texts or read_lines(given)
+        if out is not None and given is not None and out.exists() and out.samefile(given):
+            raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
+        with nullcontext(sys.stdout) if out is None else _open(out) as file:
+            _write(run, lines, options, file, unknown)
     if unknown:
         listing = ", ".join(f"{piece!r} ({count})" for piece, count in unknown.most_common(10))
         what = {"character": "characters", "word": "words"}.get(run.task.source_tokenizer.unit, "pieces")
         print(f"heed: {unknown.total()} {what} were never seen in training: {listing}", file=sys.stderr)
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
 
 
 def ask(run: Run) -> None:
@@ -100,15 +111,22 @@ def _folder(run: Run, given: Path, out: Path | None, options: PredictOptions, un
     """Each file of a folder to a file of the same name in another folder."""
     if out is None:
         raise ConfigError(f"'{given}' is a folder; name the folder for the outputs with --out")
-    files = sorted(path for path in given.iterdir() if path.is_file())
+    entries = sorted(given.iterdir())
+    files = [path for path in entries if path.is_file() and not path.name.startswith(".")]
     if not files:
         raise ConfigError(f"no file in folder '{given}'")
+    if left := [path.name for path in entries if path not in files]:
+        print(f"heed: left out, hidden or no file: {', '.join(left)}", file=sys.stderr)
     if out.resolve() == given.resolve():
         raise ConfigError(f"--out '{out}' is the folder of the input; its files would be overwritten")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make folder '{out}': {error.strerror}") from None
     for path in files:
-        with (out / path.name).open("w", encoding="utf-8") as file:
-            _write(run, read_lines(path), options, file, unknown)
+        lines = read_lines(path)
+        with _open(out / path.name) as file:
+            _write(run, lines, options, file, unknown)
         print(f"wrote {out / path.name}", file=sys.stderr)
 
 
@@ -135,12 +153,17 @@ def _shown(run: Run, source: str, candidates: list[Prediction], options: Predict
         if options.as_json:
             yield _json(source, candidate, links)
             continue
-        columns = [candidate.text]
+        columns = [_one_line(candidate.text)]
         if options.nbest > 1:
             columns.insert(0, f"{candidate.score:.4f}")
         if links is not None:
             columns.append(" ".join(f"{i}-{j}" for i, j in links))
         yield "\t".join(columns)
+
+
+def _one_line(text: str) -> str:
+    """A text without the line breaks and tabs that a model may have learned: a line in is a line out."""
+    return text.translate({ord(c): " " for c in "\n\r\t"})
 
 
 def _json(source: str, candidate: Prediction, links: list[tuple[int, int]] | None) -> str:

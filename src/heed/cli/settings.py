@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from heed.config import RunConfig, apply_overrides, check_section, read_config
 from heed.errors import ConfigError, suggest
 
@@ -36,14 +38,21 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
     elif first in TASKS:
         values, where = {"task": first}, "command line"
+        if len(files) > 2:
+            raise ConfigError(
+                f"{len(files)} training files were given ({', '.join(files)}); expected two parallel files, source "
+                "first, or one with both sides; --valid and --test name the others"
+            )
         if files:
             overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
         elif not any(word.startswith("data.") for word in overrides):
             raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} my.en my.yo")
     else:
         hint = suggest(first, TASKS)
+        if Path(first).exists():
+            hint = f"; name the task first, as: heed train {TASKS[0]} {' '.join(words)}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
-    values = apply_overrides(values, [*overrides, *map(_absolute, fields)])
+    values = apply_overrides(values, [_absolute(field) for field in (*overrides, *fields)])
     return check_section(RunConfig, values, where)
 
 
@@ -53,8 +62,17 @@ def _is_field(word: str) -> bool:
 
 
 def _absolute(field: str) -> str:
-    """Files on the command line are relative to where the user stands."""
+    """Files on the command line are relative to where the user stands; a number of validation pairs is none."""
     name, _, text = field.partition("=")
-    if name not in ("data.valid", "data.test"):
+    if name not in ("data.train", "data.valid", "data.test"):
         return field
-    return f"{name}={json.dumps([str(Path(f).absolute()) for f in json.loads(text)])}"
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return field  # refused where fields are applied
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        return field
+    if name == "data.valid" and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists():
+        return f"{name}={names[0]}"
+    return f"{name}={json.dumps([str(Path(one).absolute()) for one in names])}"

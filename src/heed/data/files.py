@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from heed.config import FilesData
 from heed.data.examples import Pair
 from heed.data.readers import read_pairs
+from heed.data.store import keep_pairs, select
 from heed.errors import DataError
 
 __all__ = ["Counts", "hold_out", "open_files"]
@@ -34,7 +35,7 @@ class Counts:
         return f"{self.kept:,} of {self.read:,} pairs kept{gone}"
 
 
-def open_files(data: FilesData) -> tuple[dict[str, list[Pair]], dict[str, Counts], list[str]]:
+def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Counts], list[str]]:
     """Read every split.
 
     Returns:
@@ -45,11 +46,12 @@ def open_files(data: FilesData) -> tuple[dict[str, list[Pair]], dict[str, Counts
     """
     columns = (data.columns.source, data.columns.target)
     remarks: list[str] = []
-    pairs: dict[str, list[Pair]] = {}
+    pairs: dict[str, Sequence[Pair]] = {}
     counts: dict[str, Counts] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
-        pairs[split], counts[split] = _without_blanks(read_pairs(files, *columns))
+        counts[split] = Counts()
+        pairs[split] = keep_pairs(_without_blanks(read_pairs(files, *columns), counts[split]), data.in_memory)
 
     read("train", data.train)
     if isinstance(data.valid, list):
@@ -82,22 +84,20 @@ def _default_held_out(count: int) -> int:
     return min(max(200, min(1000, count // 20)), max(1, count // 5))
 
 
-def _without_blanks(pairs: Iterable[Pair]) -> tuple[list[Pair], Counts]:
-    counts = Counts()
-    rules: Counter[str] = Counter()
-    kept = []
+def _without_blanks(pairs: Iterable[Pair], counts: Counts) -> Iterator[Pair]:
+    """The pairs with text on both sides; the others are counted by rule."""
     for pair in pairs:
         counts.read += 1
         blank = [side for side in ("source", "target") if not getattr(pair, side).strip()]
         if blank:
-            rules["both sides blank" if len(blank) == 2 else f"{blank[0]} blank"] += 1
+            rule = "both sides blank" if len(blank) == 2 else f"{blank[0]} blank"
+            counts.filtered[rule] = counts.filtered.get(rule, 0) + 1
         else:
-            kept.append(pair)
-    counts.filtered, counts.kept = dict(rules), len(kept)
-    return kept, counts
+            counts.kept += 1
+            yield pair
 
 
-def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[list[Pair], list[Pair]]:
+def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[Sequence[Pair], Sequence[Pair]]:
     """Split off about `wanted` pairs by a hash of the source.
 
     Pairs with the same source stay together, and a pair's fate does not depend on the order of the file.
@@ -105,12 +105,13 @@ def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[list[Pair], list[Pair]
     Returns:
         The pairs that stay and those held out, each in the order of the file.
     """
-    sizes = Counter(pair.source for pair in pairs)
-    out: set[str] = set()
+    marks = [hashlib.blake2b(pair.source.encode(), digest_size=8).digest() for pair in pairs]
+    out: set[bytes] = set()
     taken = 0
-    for source in sorted(sizes, key=lambda s: hashlib.blake2b(s.encode(), digest_size=8).digest()):
+    for mark, size in sorted(Counter(marks).items()):
         if taken >= wanted:
             break
-        out.add(source)
-        taken += sizes[source]
-    return [p for p in pairs if p.source not in out], [p for p in pairs if p.source in out]
+        out.add(mark)
+        taken += size
+    inside = [i for i, mark in enumerate(marks) if mark not in out]
+    return select(pairs, inside), select(pairs, [i for i, mark in enumerate(marks) if mark in out])

@@ -69,10 +69,10 @@ def read_pairs(files: Sequence[str | Path], source: Column = None, target: Colum
 _SIGNATURES = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
     b"\xd0\xcf\x11\xe0": "an old Excel or Word file; save it as CSV UTF-8 or as text",
-    b"\x1f\x8b": "compressed by gzip; name it .gz",
-    b"\xfd7zXZ": "compressed by xz; name it .xz",
-    b"\xff\xfe": "in UTF-16; convert it (iconv -f UTF-16 -t UTF-8)",
-    b"\xfe\xff": "in UTF-16; convert it (iconv -f UTF-16 -t UTF-8)",
+    b"\x1f\x8b": "gzip; name it .gz",
+    b"\xfd7zXZ": "xz; name it .xz",
+    b"\xff\xfe": "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)",
+    b"\xfe\xff": "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)",
 }
 """How files begin that are often given instead of text, and what to do with them."""
 
@@ -104,9 +104,9 @@ def lines_of(path: Path) -> Iterator[str]:
 def _decode(raw: bytes, path: Path, number: int) -> str:
     line = raw.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
-        for start, meaning in _SIGNATURES.items():
-            if line.startswith(start):
-                raise DataError(f"'{path}' is not UTF-8 text: it looks {'like ' * meaning.startswith('a')}{meaning}")
+        for signature, meaning in _SIGNATURES.items():
+            if line.startswith(signature):
+                raise DataError(f"'{path}' is not UTF-8 text: it looks like {meaning}")
         line = line.removeprefix(b"\xef\xbb\xbf")
     try:
         return line.decode("utf-8")

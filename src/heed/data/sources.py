@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heed.config import DatesData, DigitsData, FilesData
@@ -24,7 +25,7 @@ class Splits:
         remarks: What a user should know (overlaps, how the validation set was made).
     """
 
-    pairs: dict[str, list[Pair]]
+    pairs: dict[str, Sequence[Pair]]
     notes: str
     counts: dict[str, Counts] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
@@ -43,12 +44,8 @@ def open_pairs(data: DatesData | DigitsData | FilesData) -> Splits:
     sizes = {"train": data.train, "valid": data.valid, "test": data.test}
     if isinstance(data, DigitsData):
         digits = DigitSource(kind=data.name, length=data.length, seed=data.seed)
-        pairs = {
-            "train": digits.sample("train", data.train),
-            "valid": digits.sample("valid", data.valid),
-            "test": digits.sample("test", data.test),
-        }
-        return Splits(pairs, f"{data.name} digits: {_listing(sizes)}")
+        drawn = {split: digits.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
+        return Splits(dict(drawn), f"{data.name} digits: {_listing(sizes)}")
     dates = DateSource(
         languages=LANGUAGES if data.languages is None else data.languages,
         unseen=data.unseen,
@@ -57,15 +54,10 @@ def open_pairs(data: DatesData | DigitsData | FilesData) -> Splits:
         years=data.years,
         seed=data.seed,
     )
-    pairs = {
-        "train": dates.sample("train", data.train),
-        "valid": dates.sample("valid", data.valid),
-        "test": dates.sample("test", data.test),
-    }
     if dates.unseen:
         sizes["unseen"] = data.test
-        pairs["unseen"] = dates.sample("unseen", data.test)
-    return Splits(pairs, f"dates: {_listing(sizes)}\n{dates.counts}")
+    drawn = {split: dates.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
+    return Splits(dict(drawn), f"dates: {_listing(sizes)}\n{dates.counts}")
 
 
 def _listing(sizes: dict[str, int]) -> str:

@@ -35,6 +35,7 @@ def text_scores(
     result: dict[str, Any] = {}
     for name in metrics:
         metric = kinds[name]()
+        _in_python_floats(metric)
         score = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=max(1, resamples))
         entry: dict[str, Any] = {"value": float(score.score)}
         if resamples > 1 and len(outputs) > 1:
@@ -42,3 +43,13 @@ def text_scores(
         entry["signature"] = str(metric.get_signature())
         result[name] = entry
     return result
+
+
+def _in_python_floats(metric: Any) -> None:
+    """Give a metric its statistics as Python's numbers.
+
+    A resample's are NumPy's float32, and a score of them is one too, except where nothing matches (an untrained
+    model): then it is Python's 0.0, and sacrebleu's mean of both kinds raises a TypeError.
+    """
+    compute = metric._compute_score_from_stats
+    metric._compute_score_from_stats = lambda stats: compute([float(value) for value in stats])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -24,16 +25,17 @@ class SamplingOptions:
         top_k: Draw from this many most probable tokens only (Fan et al. 2018, arXiv:1805.04833).
         top_p: Draw from the smallest set of most probable tokens that holds this probability (Holtzman et al. 2020,
             arXiv:1904.09751).
-        seed: The same seed and inputs give the same outputs.
+        seed: The same seed and source give the same outputs, in whatever batch; one number for all sources, or one
+            per source.
     """
 
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
-    seed: int = 1
+    seed: int | tuple[int, ...] = 1
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
+        if not 0 < self.temperature < math.inf:
             raise ConfigError(f"temperature is {self.temperature}, expected more than 0 (greedy search is the limit)")
         if self.top_k is not None and self.top_k < 1:
             raise ConfigError(f"top_k is {self.top_k}, expected at least 1")
@@ -64,7 +66,9 @@ def sample(
     """
     num_sources, times = len(prompt), options.num_best
     limits = [limit for limit in options.limits(num_sources) for _ in range(times)]
-    generator = torch.Generator().manual_seed(sampling.seed)
+    seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
+    generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
+    assert len(generators) == num_sources
     rows = Rows.repeat(num_sources, times, device=prompt.device)
     tokens: list[list[int]] = [[] for _ in limits]
     log_probs: list[list[float]] = [[] for _ in limits]
@@ -77,8 +81,10 @@ def sample(
     for written in range(max(limits, default=0)):
         hidden, state = model.step(step, state, lengths)
         now = next_log_probs(model, hidden, lengths, options, written)
-        # Drawn on the CPU for every row there ever was, so that a draw does not depend on which rows have ended.
-        uniform = torch.rand(len(limits), generator=generator)[active].to(now.device)
+        # Each source has its own numbers, drawn for every row it ever had: what is drawn for one depends neither on
+        # its neighbours nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
+        numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in active})}
+        uniform = torch.stack([numbers[row // times][row % times] for row in active]).to(now.device)
         token = _draw(now, uniform, sampling)
         drawn = now.gather(1, token.unsqueeze(1)).squeeze(1)
         stay = []
@@ -108,8 +114,8 @@ def sample(
 
 def _draw(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Tensor:
     """One token per row by the inverse of the cumulative distribution over tokens sorted by probability."""
-    ordered, index = (log_probs / sampling.temperature).sort(dim=-1, descending=True)
-    probabilities = torch.softmax(ordered.double(), dim=-1)
+    ordered, index = log_probs.double().sort(dim=-1, descending=True)
+    probabilities = torch.softmax((ordered - ordered[:, :1]) / sampling.temperature, dim=-1)
     if sampling.top_k is not None:
         probabilities[:, sampling.top_k :] = 0.0
     if sampling.top_p is not None:

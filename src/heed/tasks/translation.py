@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from heed.config import FilesData, RunConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.sources import Splits, open_pairs
+from heed.data.store import keep_tokens, select
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
@@ -66,7 +68,8 @@ class Translation:
         self.source_tokenizer = source
         self.target_tokenizer = target
         self._splits = splits
-        self._encoded: dict[str, list[TokenPair]] = {}
+        self._encoded: dict[str, Sequence[TokenPair]] = {}
+        self._costs: list[tuple[int, int]] | None = None
         self._samplers: tuple[TextTokenizer, TextTokenizer] | None = None
         if config.tokenizer.sampling > 0:
             amount = config.tokenizer.sampling
@@ -88,7 +91,7 @@ class Translation:
             raise DataError("no training examples")
         config = _with_tokenizer(config, train)
         if config.tokenizer.shared:
-            both = [text for pair in train for text in (pair.source, pair.target)]
+            both = (text for pair in train for text in (pair.source, pair.target))
             source = target = TextTokenizer.train(both, config.tokenizer)
         else:
             source = TextTokenizer.train((pair.source for pair in train), config.tokenizer)
@@ -123,8 +126,7 @@ class Translation:
             counts.kept = len(short)
         if not short:
             raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
-        splits.pairs["train"] = [pairs[i] for i in short]
-        self._encoded["train"] = [encoded[i] for i in short]
+        splits.pairs["train"], self._encoded["train"] = select(pairs, short), select(encoded, short)
 
     def _settled(self) -> RunConfig:
         """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
@@ -167,10 +169,10 @@ class Translation:
             self._splits = open_pairs(self.config.data)
         return self._splits
 
-    def encoded(self, split: str) -> list[TokenPair]:
+    def encoded(self, split: str) -> Sequence[TokenPair]:
         """The examples of a split as tokens."""
         if split not in self._encoded:
-            self._encoded[split] = self.encode_pairs(self.splits.pairs[split])
+            self._encoded[split] = keep_tokens(self.splits.pairs[split], self.encode_pairs)
         return self._encoded[split]
 
     def encode_pairs(self, pairs: Sequence[Pair]) -> list[TokenPair]:
@@ -184,8 +186,9 @@ class Translation:
     def train_batches(self, epoch: int) -> list[list[int]]:
         """The batches of one pass over the training set."""
         training = self.config.training
-        costs = [pair.cost for pair in self.encoded("train")]
-        return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+        if self._costs is None:  # the same in every epoch
+            self._costs = [pair.cost for pair in self.encoded("train")]
+        return plan_batches(self._costs, training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of the training set, its texts cut anew where subword sampling is on."""
@@ -293,7 +296,12 @@ class Translation:
 
         Returns:
             Per text its candidates, best first; for a blank text one blank output.
+
+        Raises:
+            ConfigError: The prefix holds what training never saw, so that it could not be written.
         """
+        if unknown := self.target_tokenizer.unknown_in(prefix):
+            raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
         given = self.config.generation
         options = SearchOptions(
             end_token=END,
@@ -315,7 +323,8 @@ class Translation:
             with torch.no_grad():
                 memory = model.encode(batch.source, batch.source_mask)
             prompt = batch.source.new_tensor([[START, *forced]]).expand(len(chosen), -1)
-            generated = generate(model, memory, prompt, options, sampling=sampling)
+            drawing = sampling and replace(sampling, seed=_seeds(sampling.seed, [encoded[i].source for i in chosen]))
+            generated = generate(model, memory, prompt, options, sampling=drawing)
             for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
                 results[written[i]] = [self._prediction(h, forced) for h in hypotheses]
         return results
@@ -399,6 +408,12 @@ def _with_tokenizer(config: RunConfig, pairs: Sequence[Pair]) -> RunConfig:
         size = max(min(8_000, max(1_000, len(pairs) // 4 // 500 * 500)), 2 * characters)
     changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
     return config.model_copy(update={"tokenizer": changed})
+
+
+def _seeds(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[int, ...]:
+    """A seed for each source, from its own tokens: a text is drawn the same wherever it stands."""
+    digests = [hashlib.blake2b(repr((seed, ids)).encode(), digest_size=8).digest() for ids in sources]
+    return tuple(int.from_bytes(digest, "big") for digest in digests)
 
 
 _BLANK = Prediction("", 0.0, 0.0, (), (), True, ())
