@@ -93,7 +93,8 @@ def lines_of(path: Path) -> Iterator[str]:
     except IsADirectoryError:
         raise DataError(f"'{path}' is a folder; expected a file") from None
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"'{path}' is cut off or damaged after line {number}: {error}") from None
+        where = f"after line {number}" if number else "at its start"
+        raise DataError(f"'{path}' is cut off or damaged {where}: {error}") from None
     except OSError as error:
         where = f" after line {number}" if number else ""
         raise DataError(f"cannot read '{path}'{where}: {error.strerror or error}") from None
@@ -179,9 +180,11 @@ def _cell(row: list[str], column: Column, header: list[str] | None, path: Path, 
     assert column is not None
     if not 0 <= column < len(row):
         shown = row[0][:40] if row else ""
+        by = "commas" if _inner_suffix(path) == ".csv" else "tabs"
+        hint = f"; {by} separate columns; or give two parallel files" if len(row) < 2 else ""
         raise DataError(
             f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({shown!r}), "
-            f"expected column {column} (counted from 0)"
+            f"expected column {column} (counted from 0){hint}"
         )
     return row[column]
 

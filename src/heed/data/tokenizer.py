@@ -160,18 +160,19 @@ class TextTokenizer:
         only_blank = closed = False
         for n, i in enumerate(ids):
             text = self.token(i)
-            # A subword tokenizer's unknown token is a character within a word, a word tokenizer's is a word.
-            special = i < len(SPECIAL_TOKENS) and (i != UNKNOWN or self.unit == "word")
+            special = i < len(SPECIAL_TOKENS) and i != UNKNOWN
             blank = not special and text.replace(_BLANK, " ").isspace()
+            # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
+            alone = special or _is_mark(text) or (i == UNKNOWN and self.unit == "word")
             if only_blank and special and len(starts) > 1:
                 starts.pop()
             if not only_blank or special:
-                if not starts or closed or special or blank or text.startswith(_BLANK) or _is_mark(text):
+                if not starts or closed or alone or blank or text.startswith(_BLANK):
                     starts.append(n)
                     only_blank = blank
             else:
                 only_blank = blank
-            closed = special or _is_mark(text)
+            closed = alone
         if only_blank and len(starts) > 1:
             starts.pop()
         return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]

@@ -1,0 +1,40 @@
+"""Splits a Tatoeba file (English, other language, perhaps more columns; tab separated) as the recipes want it.
+
+    python examples/tatoeba_split.py data/tatoeba/spa.txt.gz spa 1000 20000
+
+draws a test set of 1,000 pairs with different English sides, and 20,000 training pairs with no English sentence of the
+test set, and writes data/tatoeba/spa.{train,test}.{en,spa} beside the file. Without the last number all others train.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from heed.data.examples import Pair
+from heed.data.readers import read_pairs
+
+
+def main() -> None:
+    path, name, test_size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    pairs = list(read_pairs([path]))
+    random.Random(1).shuffle(pairs)
+    test: list[Pair] = []
+    taken: set[str] = set()
+    for pair in pairs:
+        if len(test) < test_size and pair.source not in taken:
+            test.append(pair)
+            taken.add(pair.source)
+    train = [pair for pair in pairs if pair.source not in taken]
+    if len(sys.argv) > 4:
+        train = train[: int(sys.argv[4])]
+    for split, chosen in (("train", train), ("test", test)):
+        for side, language in (("source", "en"), ("target", name)):
+            text = "".join(getattr(pair, side) + "\n" for pair in chosen)
+            (path.parent / f"{name}.{split}.{language}").write_text(text, encoding="utf-8")
+    print(f"{len(train)} training pairs, {len(test)} test pairs")
+
+
+if __name__ == "__main__":
+    main()

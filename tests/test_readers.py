@@ -1,0 +1,324 @@
+"""Readers of people's own files: what is written is what is read, and what is wrong is named once, with its place."""
+
+import csv
+import gzip
+import io
+import json
+import lzma
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heed.data.examples import Pair
+from heed.data.readers import lines_of, read_pairs
+from heed.errors import DataError
+
+PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]
+PACK = {"": lambda data: data, ".gz": gzip.compress, ".xz": lzma.compress}
+relaxed = settings(deadline=None, max_examples=60)
+one_line = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n\r"))
+no_tab = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n\r\t"))
+any_text = st.text(st.characters(exclude_categories=("Cs",)))
+
+
+def lines(texts, end="\n"):
+    return "".join(text + end for text in texts).encode()
+
+
+def as_csv(rows):
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows(rows)
+    return file.getvalue().encode()
+
+
+def as_json(pairs, names=("source", "target")):
+    return lines(json.dumps(dict(zip(names, pair, strict=True)), ensure_ascii=False) for pair in pairs)
+
+
+def write(folder, **files):
+    """Files by name, with '__' for the dot; their paths in the order given."""
+    paths = [folder / name.replace("__", ".") for name in files]
+    for path, data in zip(paths, files.values(), strict=True):
+        path.write_bytes(data)
+    return paths
+
+
+def texts_of(paths, *columns):
+    return [(pair.source, pair.target) for pair in read_pairs(paths, *columns)]
+
+
+def problem(paths, *columns):
+    with pytest.raises(DataError) as raised:
+        list(read_pairs(paths, *columns))
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+# --- what is written is what is read
+
+
+@pytest.mark.parametrize("packed", PACK)
+def test_every_format_packed_or_not(tmp_path, packed):
+    pack = PACK[packed]
+    files = {
+        "a.en": lines(source for source, _ in PAIRS),
+        "a.yo": lines(target for _, target in PAIRS),
+        "a.tsv": lines("\t".join(pair) for pair in PAIRS),
+        "a": lines("\t".join(pair) for pair in PAIRS),
+        "a.csv": as_csv(PAIRS),
+        "a.jsonl": as_json(PAIRS),
+        "a.json": as_json(PAIRS),
+    }
+    for name, data in files.items():
+        (tmp_path / (name + packed)).write_bytes(pack(data))
+    assert texts_of([tmp_path / f"a.en{packed}", tmp_path / f"a.yo{packed}"]) == PAIRS
+    for name in list(files)[2:]:
+        pairs = list(read_pairs([str(tmp_path / (name + packed))]))
+        assert [(pair.source, pair.target) for pair in pairs] == PAIRS
+        assert [pair.origin for pair in pairs] == [f"{name}{packed}:{n}" for n in range(1, 5)]
+
+
+def test_origins_name_the_source_file_and_its_line(tmp_path):
+    paths = write(tmp_path, a__en=b"x\n\ny\n", a__yo=b"1\n2\n3")
+    assert [pair.origin for pair in read_pairs(paths)] == ["a.en:1", "a.en:2", "a.en:3"]
+    assert texts_of(paths) == [("x", "1"), ("", "2"), ("y", "3")]
+
+
+def test_columns_by_number(tmp_path):
+    tsv, table = write(tmp_path, a__tsv=b"7\tein\tone\n8\tzwei\ttwo\n", a__csv=b'7,"ein",one\n8,zwei,"t,wo"\n')
+    assert texts_of([tsv], 1, 2) == [("ein", "one"), ("zwei", "two")]
+    assert texts_of([tsv], 2, 0) == [("one", "7"), ("two", "8")]
+    assert texts_of([tsv], 1) == [("ein", "ein"), ("zwei", "zwei")]  # the target is column 1 unless it is said
+    assert texts_of([table], 1, 2) == [("ein", "one"), ("zwei", "t,wo")]
+
+
+def test_columns_by_name_stand_in_the_first_line(tmp_path):
+    tsv, table, objects = write(
+        tmp_path,
+        a__tsv=b"id\tde\ten\n7\tein\tone\n",
+        a__csv=b'\xef\xbb\xbf"de",id,en\nein,7,one\n',
+        a__jsonl=b'{"de": "ein", "id": 7, "en": "one"}\n',
+    )
+    for path in (tsv, table, objects):
+        assert texts_of([path], "de", "en") == [("ein", "one")]
+    assert next(read_pairs([tsv], "de", "en")).origin == "a.tsv:2"
+
+
+def test_a_quoted_text_may_hold_commas_quotes_and_line_breaks(tmp_path):
+    (path,) = write(tmp_path, a__csv=b'"a ""b"", c","one\ntwo\n\nfour"\r\nd,e\n')
+    pairs = list(read_pairs([path]))
+    assert pairs == [Pair('a "b", c', "one\ntwo\n\nfour"), Pair("d", "e")]
+    assert [pair.origin for pair in pairs] == ["a.csv:1", "a.csv:5"]  # where each begins
+
+
+def test_quotes_mean_nothing_outside_csv(tmp_path):
+    (path,) = write(tmp_path, a__tsv=b'"\ta "b"\n""\t\'\n')
+    assert texts_of([path]) == [('"', 'a "b"'), ('""', "'")]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_and_a_byte_order_mark_are_no_text(tmp_path, end, mark):
+    a, b, tsv, table, objects = write(
+        tmp_path,
+        a__en=mark + lines(["x", "y"], end),
+        a__yo=mark + lines(["1", "2"], end),
+        a__tsv=mark + lines(["x\t1", "y\t2"], end),
+        a__csv=mark + lines(['"x",1', "y,2"], end),
+        a__jsonl=mark + lines(['{"source": "x", "target": "1"}', '{"source": "y", "target": "2"}'], end),
+    )
+    for paths in ([a, b], [tsv], [table], [objects]):
+        assert texts_of(paths) == [("x", "1"), ("y", "2")]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
+def test_a_blank_line_is_a_pair_of_blanks_not_nothing(tmp_path, name):
+    row = {"a.tsv": "x\ty", "a.csv": "x,y", "a.jsonl": '{"source": "x", "target": "y"}'}[name]
+    (tmp_path / name).write_text(f"{row}\n\n{row}\n")
+    assert texts_of([tmp_path / name]) == [("x", "y"), ("", ""), ("x", "y")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("written")
+
+
+@relaxed
+@given(st.lists(one_line, min_size=1), st.sampled_from(["", ".gz", ".xz"]))
+def test_lines_come_back(folder, texts, packed):
+    path = folder / f"a{packed}"
+    path.write_bytes(PACK[packed](lines(texts)))
+    expected = [texts[0].removeprefix("\ufeff"), *texts[1:]]
+    assert list(lines_of(path)) == expected
+    assert texts_of([path, path]) == list(zip(expected, expected, strict=True))
+
+
+@relaxed
+@given(st.lists(st.tuples(no_tab, no_tab), min_size=1))
+def test_tab_separated_pairs_come_back(folder, pairs):
+    (path,) = write(folder, b__tsv=b"a\tb\n" + lines("\t".join(pair) for pair in pairs))
+    assert texts_of([path], "a", "b") == texts_of([path])[1:] == pairs
+
+
+@relaxed
+@given(st.lists(st.tuples(any_text, any_text), min_size=1))
+def test_quoted_pairs_come_back(folder, pairs):
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([("a", "b"), *pairs])
+    (path,) = write(folder, c__csv=file.getvalue().encode())
+    # CRLF within a text is a line break as any other.
+    expected = [tuple(side.replace("\r\n", "\n") for side in pair) for pair in pairs]
+    assert texts_of([path], "a", "b") == texts_of([path])[1:] == expected
+
+
+@relaxed
+@given(st.lists(st.tuples(any_text, any_text), min_size=1), st.booleans())
+def test_json_pairs_come_back(folder, pairs, escaped):
+    objects = [json.dumps({"b": right, "a": left}, ensure_ascii=escaped) for left, right in pairs]
+    (path,) = write(folder, d__jsonl=lines(objects))
+    assert texts_of([path], "a", "b") == pairs
+
+
+# --- what is wrong
+
+
+def test_different_numbers_of_lines(tmp_path):
+    paths = write(tmp_path, a__en=b"1\n2\n3\n", a__yo=b"1\n2\n")
+    for order in (paths, paths[::-1]):
+        message = problem(order)
+        assert f"'{paths[1]}' has 2 lines but '{paths[0]}' has 3" in message
+
+
+def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path):
+    bad, good = write(tmp_path, a__en="x\ncafé noir\n".encode("windows-1252"), a__yo=b"1\n2\n")
+    for paths in ([bad, good], [good, bad]):
+        message = problem(paths)
+        assert f"'{bad}' line 2: byte 0xe9 at position 4 (after 'caf') is not UTF-8" in message
+        assert "iconv -f WINDOWS-1252 -t UTF-8" in message
+    (packed,) = write(tmp_path, b__tsv__gz=gzip.compress(b"\xef\xbb\xbf\xff\tx\n"))
+    assert f"'{packed}' line 1: byte 0xff at position 1" in problem([packed])
+
+
+@relaxed
+@given(
+    st.lists(one_line, max_size=3), one_line, st.sampled_from([b"\xff", b"\xc3(", b"\xed\xa0\x80", b"\x80"]), one_line
+)
+def test_the_place_of_a_bad_byte_is_right(folder, before, left, bad, right):
+    (path,) = write(folder, e=lines(["x", *before]) + left.encode() + bad + right.encode())
+    with pytest.raises(DataError, match=f"line {len(before) + 2}: byte 0x{bad[0]:02x} at position") as raised:
+        list(lines_of(path))
+    assert f"position {len(left.encode()) + 1} " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("Hallo\n".encode("utf-16"), "looks like UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"),
+        (gzip.compress(b"x\n"), "looks like gzip; name it .gz"),
+        (lzma.compress(b"x\n"), "looks like xz; name it .xz"),
+        (b"PK\x03\x04\x14\x00", "looks like a zip archive or an Excel file"),
+    ],
+    ids=["utf-16", "gzip", "xz", "zip"],
+)
+def test_files_that_are_no_text_are_recognised(tmp_path, data, message):
+    (path,) = write(tmp_path, a__txt=data)
+    assert problem([path]).startswith(f"'{path}' is not UTF-8 text: it {message}")
+
+
+@pytest.mark.parametrize("packed", PACK)
+def test_an_empty_file(tmp_path, packed):
+    empty, full = tmp_path / f"a{packed}", tmp_path / "b"
+    empty.write_bytes(PACK[packed](b""))
+    full.write_bytes(b"x\n")
+    for paths in ([empty], [empty, full], [full, empty]):
+        assert problem(paths) == f"'{empty}' is empty; expected one text a line"
+
+
+def test_a_missing_file_and_a_folder(tmp_path):
+    (full,) = write(tmp_path, b=b"x\n")
+    for name in ("no.en", "no.tsv", "no.csv", "no.jsonl", "no.gz", "no.xz"):
+        assert problem([tmp_path / name]) == f"no file '{tmp_path / name}'"
+    assert problem([full, tmp_path / "no"]) == f"no file '{tmp_path / 'no'}'"
+    assert problem([full, tmp_path]) == f"'{tmp_path}' is a folder; expected a file"
+
+
+def test_a_file_that_must_not_be_read(tmp_path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(tmp_path), "open", refused)  # root may read everything
+    assert problem([tmp_path / "a"]) == f"cannot read '{tmp_path / 'a'}': Permission denied"
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_a_line_without_the_column(tmp_path, name):
+    mark = "\t" if name == "a.tsv" else ","
+    path = tmp_path / name
+    path.write_text(f"x{mark}y\nonly one\n")
+    message = problem([path])
+    assert f"'{path}' line 2 has 1 column ('only one'), expected column 1 (counted from 0)" in message
+    assert ("tabs" if name == "a.tsv" else "commas") in message and "two parallel files" in message
+    assert f"'{path}' line 1 has 2 columns ('x'), expected column 2" in problem([path], 0, 2)
+    assert f"'{path}' line 1 has 2 columns ('x'), expected column -1" in problem([path], -1)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_a_name_that_no_column_has(tmp_path, name):
+    mark = "\t" if name == "a.tsv" else ","
+    path = tmp_path / name
+    path.write_text(mark.join(("english", "yoruba")) + "\n" + mark.join("xy") + "\n")
+    assert problem([path], "english", "yorba") == f"'{path}' line 1 has no column 'yorba'; did you mean 'yoruba'?"
+    assert problem([path], "q", 1) == f"'{path}' line 1 has no column 'q'; valid: english, yoruba"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"source": "x"}', "line 2 has no field 'target'; valid: source"),
+        ('{"source": "x", "targt": "y"}', "line 2 has no field 'target'; did you mean 'targt'?"),
+        ('{"source": "x", "target": 7}', "line 2: field 'target' is int 7, expected text"),
+        ('{"source": null, "target": "y"}', "line 2: field 'source' is NoneType None, expected text"),
+        ('["x", "y"]', "line 2 holds a list, expected an object with the fields 'source' and 'target'"),
+        ('{"source": "x", "target"', "line 2 is not JSON: Expecting ':' delimiter at position 25"),
+        ("x\ty", "line 2 is not JSON: Expecting value at position 1 ('x\\ty'); expected one object a line"),
+        ("[" * 100_000, "line 2 is not JSON"),
+        (r'{"source": "\ud800", "target": "y"}', "line 2: field 'source' holds half a surrogate pair"),
+    ],
+)
+def test_json_that_is_not_a_pair(tmp_path, line, message):
+    (path,) = write(tmp_path, a__jsonl=('{"source": "x", "target": "y"}\n' + line + "\n").encode())
+    assert f"'{path}' {message}" in problem([path])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,b\n"c,d\ne,f\n', "line 2 is not CSV: unexpected end of data (read up to line 3)"),
+        ('a,b\n"c"d,e\n', "line 2 is not CSV: ',' expected after '\"'"),
+        ('a,b\nc,"' + "d" * 140_000 + '"\n', "line 2 is not CSV: field larger than field limit"),
+    ],
+)
+def test_csv_that_is_quoted_wrongly_is_named_where_it_begins(tmp_path, text, message):
+    (path,) = write(tmp_path, a__csv=text.encode())
+    assert f"'{path}' {message}" in problem([path])
+
+
+@pytest.mark.parametrize("packed", [".gz", ".xz"])
+def test_a_packed_file_that_is_cut_off_or_damaged(tmp_path, packed):
+    path = tmp_path / f"a.tsv{packed}"
+    data = PACK[packed](lines(f"{n * n}\t{n**3}" for n in range(5_000)))
+    for damaged in (data[: len(data) // 2], data[:10], data[:300] + b"\xff" * 40 + data[340:], b"plain\ttext\n"):
+        path.write_bytes(damaged)
+        message = problem([path])
+        assert message.startswith(f"'{path}' is cut off or damaged "), message
+    path.write_bytes(data[: len(data) // 2])
+    assert "after line " in problem([path])
+
+
+def test_neither_one_file_nor_two(tmp_path):
+    assert problem(["a", "b", "c"]) == (
+        "3 files were given (a, b, c); expected two parallel files, or one with both sides"
+    )
+    assert problem([]).startswith("0 files were given")
