@@ -178,9 +178,9 @@ class TextTokenizer:
         return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
 
     def word_label(self, ids: Sequence[int]) -> str:
-        """The text of one word's tokens for people, without the blank before it."""
+        """The text of one word's tokens for people, without the blanks around it."""
         text = "".join(map(self.token, ids))
-        return text if self.unit == "character" else text.strip(_BLANK) or text
+        return text if self.unit == "character" else text.replace(_BLANK, " ").strip() or text
 
     def unknown_in(self, text: str) -> list[str]:
         """The pieces of a text that training never saw, in order."""

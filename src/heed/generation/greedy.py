@@ -1,12 +1,11 @@
-"""Greedy search: always the most probable next token. Finished rows leave the batch."""
+"""Greedy search: always the most probable next token."""
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from heed.attention import Rows
-from heed.generation.options import Generated, Hypothesis, SearchOptions, next_log_probs
+from heed.generation.options import Generated, SearchOptions
+from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
 
 __all__ = ["greedy_search"]
@@ -31,38 +30,9 @@ def greedy_search(
     Returns:
         One hypothesis per source.
     """
-    num_sources = len(prompt)
-    limits = options.limits(num_sources)
-    tokens: list[list[int]] = [[] for _ in range(num_sources)]
-    log_probs: list[list[float]] = [[] for _ in range(num_sources)]
-    finished = [False] * num_sources
 
-    active = list(range(num_sources))
-    state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
-    step, lengths = prompt, prompt_lengths
-    for written in range(max(limits, default=0)):
-        hidden, state = model.step(step, state, lengths)
-        best, token = next_log_probs(model, hidden, lengths, options, written).max(dim=-1)
-        stay = []
-        for row, (source, t, p) in enumerate(zip(active, token.tolist(), best.tolist(), strict=True)):
-            log_probs[source].append(p)
-            if t == options.end_token:
-                finished[source] = True
-            else:
-                tokens[source].append(t)
-                if written + 1 < limits[source]:
-                    stay.append(row)
-        if not stay:
-            break
-        if len(stay) < len(active):
-            rows = torch.tensor(stay, device=prompt.device)
-            state, token = state.select(rows), token[rows]
-            active = [active[row] for row in stay]
-        step, lengths = token.unsqueeze(1), None
+    def most_probable(log_probs: Tensor, rows: list[int]) -> Tensor:
+        return log_probs.argmax(dim=-1)
 
-    def hypothesis(source: int) -> Hypothesis:
-        p = log_probs[source]
-        score = sum(p) / max(1, len(p)) ** options.length_penalty
-        return Hypothesis(tuple(tokens[source]), tuple(p), score, finished[source])
-
-    return Generated([[hypothesis(source)] for source in range(num_sources)])
+    rows = write_rows(model, memory, prompt, options, most_probable, prompt_lengths=prompt_lengths)
+    return Generated([[hypothesis] for hypothesis in rows])

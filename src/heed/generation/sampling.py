@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heed.attention import Rows
 from heed.errors import ConfigError
-from heed.generation.options import Generated, Hypothesis, SearchOptions, next_log_probs
+from heed.generation.options import Generated, SearchOptions
+from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
 
 __all__ = ["SamplingOptions", "sample"]
@@ -65,49 +65,18 @@ def sample(
         `num_best` hypotheses per source, by descending log-probability under the model (before temperature and cuts).
     """
     num_sources, times = len(prompt), options.num_best
-    limits = [limit for limit in options.limits(num_sources) for _ in range(times)]
     seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
     generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
     assert len(generators) == num_sources
-    rows = Rows.repeat(num_sources, times, device=prompt.device)
-    tokens: list[list[int]] = [[] for _ in limits]
-    log_probs: list[list[float]] = [[] for _ in limits]
-    finished = [False] * len(limits)
 
-    active = list(range(len(limits)))
-    state = model.start(memory, rows)
-    step = prompt.repeat_interleave(times, dim=0)
-    lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
-    for written in range(max(limits, default=0)):
-        hidden, state = model.step(step, state, lengths)
-        now = next_log_probs(model, hidden, lengths, options, written)
+    def draw(log_probs: Tensor, rows: list[int]) -> Tensor:
         # Each source has its own numbers, drawn for every row it ever had: what is drawn for one depends neither on
         # its neighbours nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
-        numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in active})}
-        uniform = torch.stack([numbers[row // times][row % times] for row in active]).to(now.device)
-        token = _draw(now, uniform, sampling)
-        drawn = now.gather(1, token.unsqueeze(1)).squeeze(1)
-        stay = []
-        for row, (output, t, p) in enumerate(zip(active, token.tolist(), drawn.tolist(), strict=True)):
-            log_probs[output].append(p)
-            if t == options.end_token:
-                finished[output] = True
-            else:
-                tokens[output].append(t)
-                if written + 1 < limits[output]:
-                    stay.append(row)
-        if not stay:
-            break
-        kept = torch.tensor(stay, device=prompt.device)
-        if len(stay) < len(active):
-            state, token = state.select(kept), token[kept]
-            active = [active[row] for row in stay]
-        step, lengths = token.unsqueeze(1), None
+        numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
+        uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(log_probs.device)
+        return _draw(log_probs, uniform, sampling)
 
-    outputs = [
-        Hypothesis(tuple(t), tuple(p), sum(p) / max(1, len(p)) ** options.length_penalty, done)
-        for t, p, done in zip(tokens, log_probs, finished, strict=True)
-    ]
+    outputs = write_rows(model, memory, prompt, options, draw, times, prompt_lengths)
     per_source = [outputs[i : i + times] for i in range(0, len(outputs), times)]
     return Generated([sorted(group, key=lambda h: -h.log_prob) for group in per_source])
 

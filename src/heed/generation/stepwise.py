@@ -1,0 +1,77 @@
+"""Writing row by row, one token a step, however the token is chosen. Finished rows leave the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from heed.attention import Rows
+from heed.generation.options import Hypothesis, SearchOptions, next_log_probs
+from heed.models.base import DecoderBody, Memory
+
+__all__ = ["Choose", "write_rows"]
+
+Choose = Callable[[Tensor, list[int]], Tensor]
+"""From log-probabilities `(open rows, vocab_size)` and the numbers of these rows to one token each, `(open rows,)`."""
+
+
+def write_rows(
+    model: DecoderBody,
+    memory: Memory | None,
+    prompt: Tensor,
+    options: SearchOptions,
+    choose: Choose,
+    times: int = 1,
+    prompt_lengths: Tensor | None = None,
+) -> list[Hypothesis]:
+    """Write `times` rows for each source, those of one source beside each other.
+
+    Args:
+        model: Any decoder.
+        memory: The encoded sources, or None for a language model.
+        prompt: `(sources, n)`, tokens to continue.
+        options: Limits and forbidden tokens.
+        choose: Picks each row's next token.
+        times: Rows per source.
+        prompt_lengths: `(sources,)` where prompts are padded on the right.
+
+    Returns:
+        One hypothesis per row.
+    """
+    num_sources = len(prompt)
+    limits = [limit for limit in options.limits(num_sources) for _ in range(times)]
+    tokens: list[list[int]] = [[] for _ in limits]
+    log_probs: list[list[float]] = [[] for _ in limits]
+    finished = [False] * len(limits)
+
+    active = list(range(len(limits)))
+    state = model.start(memory, Rows.repeat(num_sources, times, device=prompt.device))
+    step = prompt.repeat_interleave(times, dim=0)
+    lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
+    for written in range(max(limits, default=0)):
+        hidden, state = model.step(step, state, lengths)
+        now = next_log_probs(model, hidden, lengths, options, written)
+        token = choose(now, active)
+        chosen = now.gather(1, token.unsqueeze(1)).squeeze(1)
+        stay = []
+        for row, (output, t, p) in enumerate(zip(active, token.tolist(), chosen.tolist(), strict=True)):
+            log_probs[output].append(p)
+            if t == options.end_token:
+                finished[output] = True
+            else:
+                tokens[output].append(t)
+                if written + 1 < limits[output]:
+                    stay.append(row)
+        if not stay:
+            break
+        if len(stay) < len(active):
+            kept = torch.tensor(stay, device=prompt.device)
+            state, token = state.select(kept), token[kept]
+            active = [active[row] for row in stay]
+        step, lengths = token.unsqueeze(1), None
+    return [
+        Hypothesis(tuple(t), tuple(p), sum(p) / max(1, len(p)) ** options.length_penalty, done)
+        for t, p, done in zip(tokens, log_probs, finished, strict=True)
+    ]
