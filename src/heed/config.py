@@ -108,8 +108,10 @@ class FilesData(Section):
 
     @property
     def name(self) -> str:
-        """What to call the data: the first training file without its endings."""
-        return Path(self.train[0]).name.split(".")[0] or "data"
+        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
+        path = Path(self.train[0])
+        stem = path.name.split(".")[0]
+        return (path.absolute().parent.name if stem in ("", "train") else stem) or "data"
 
 
 class TokenizerConfig(Section):

@@ -115,14 +115,14 @@ def _folder(run: Run, given: Path, out: Path | None, options: PredictOptions, un
     files = [path for path in entries if path.is_file() and not path.name.startswith(".")]
     if not files:
         raise ConfigError(f"no file in folder '{given}'")
-    if left := [path.name for path in entries if path not in files]:
-        print(f"heed: left out, hidden or no file: {', '.join(left)}", file=sys.stderr)
     if out.resolve() == given.resolve():
         raise ConfigError(f"--out '{out}' is the folder of the input; its files would be overwritten")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make folder '{out}': {error.strerror}") from None
+    if left := [path.name for path in entries if path not in files]:
+        print(f"heed: left out, hidden or no file: {', '.join(left)}", file=sys.stderr)
     for path in files:
         lines = read_lines(path)
         with _open(out / path.name) as file:

@@ -36,7 +36,9 @@ class SamplingOptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
-            raise ConfigError(f"temperature is {self.temperature}, expected more than 0 (greedy search is the limit)")
+            raise ConfigError(
+                f"temperature is {self.temperature}, expected a finite number above 0 (the limit 0 is greedy search)"
+            )
         if self.top_k is not None and self.top_k < 1:
             raise ConfigError(f"top_k is {self.top_k}, expected at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -107,7 +108,7 @@ def _of_words(maps: Sequence[Map], task: Translation, batch: PairBatch) -> tuple
     for one in maps:
         query, key = sides[one.query.name], sides[one.key.name]
         if all(len(axis) == len(whole) for axis, whole in ((query[0], one.query), (key[0], one.key))):
-            merged.append(one)
+            merged.append(replace(one, query=query[0], key=key[0]))  # every word is one token: scores stay
         else:
             merged.append(merge_words(one, *query, *key))
     return tuple(merged)

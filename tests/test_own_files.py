@@ -1,0 +1,389 @@
+"""From two files to a translator, as a new user types it: every command, every output, every refusal."""
+
+import io
+import json
+import lzma
+import random
+import re
+import sys
+import unicodedata
+
+import pytest
+import yaml
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+import heed
+from heed.cli import main
+from heed.observe.edits import Uniform
+from heed.observe.words import MERGED
+
+WORDS = {
+    "the cat": "ologbo náà",
+    "a dog": "aja kan",
+    "my friend": "ọ̀rẹ́ mi",
+    "the teacher": "olùkọ́ náà",
+    "sees": "rí",
+    "likes": "fẹ́ràn",
+    "buys": "ra",
+    "a book": "ìwé kan",
+    "the house": "ilé náà",
+    "two apples": "ápù méjì",
+}
+SMALL = [
+    "model.d_hidden=12",
+    "model.d_embedding=12",
+    "model.d_attention=12",
+    "model.d_readout=12",
+    "training.threads=1",
+]
+SMALL += ["training.device=cpu", "evaluation.bootstrap=30", "tokenizer.kind=bpe", "tokenizer.vocab_size=70"]
+
+
+def corpus(count, seed):
+    rng, names = random.Random(seed), list(WORDS)
+    for _ in range(count):
+        parts = [rng.choice(names[:4]), rng.choice(names[4:7]), rng.choice(names[7:])]
+        number = rng.randrange(1000)
+        yield " ".join(parts) + f", {number}.", " ".join(WORDS[part] for part in parts) + f", {number}."
+
+
+def write(folder, name, pairs):
+    for side, ending in enumerate(("en", "yo")):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (folder / f"{name}.{ending}").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for name, count, seed in (("my", 300, 1), ("dev", 30, 2), ("test", 25, 3)):
+        write(folder, name, list(corpus(count, seed)))
+    return folder
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, data):
+    """Run a command beside the data; gives its exit code, stdout and stderr."""
+    monkeypatch.chdir(data)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_command(*words, stdin=None):
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run_command
+
+
+@pytest.fixture(scope="module")
+def run(data):
+    """A run of 30 updates with a test set; most tests only read it."""
+    pytest.MonkeyPatch().setenv("COLUMNS", "100")
+    words = [
+        "train",
+        "translation",
+        data / "my.en",
+        data / "my.yo",
+        "--out",
+        data / "run",
+        "--seed",
+        2,
+        "--size",
+        "tiny",
+    ]
+    words += ["--valid", f"{data / 'dev.en'},{data / 'dev.yo'}", "--test", data / "test.en", "--test", data / "test.yo"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words), *SMALL, "training.steps=30", "training.learning_rate=0.01"])
+    assert not ended.value.code
+    return heed.load(data / "run")
+
+
+def texts(data, name):
+    return (data / name).read_text(encoding="utf-8").splitlines()
+
+
+# --- train, check
+
+
+def test_the_run_knows_its_data(run, data):
+    counts = run.report["data"]
+    assert [counts[split]["examples"] for split in ("train", "valid", "test")] == [300, 30, 25]
+    assert counts["train"]["filtered"] == {} and counts["train"]["read"] == 300
+    assert counts["train"]["source_tokens"] == sum(map(len, run.task.source_tokenizer.encode_all(texts(data, "my.en"))))
+    assert run.config.data.train == [str(data / "my.en"), str(data / "my.yo")]
+    assert (run.config.evaluation.select_by, run.config.model.size, run.config.training.seed) == ("chrf", "tiny", 2)
+    assert (run.folder / "README.md").read_text(encoding="utf-8").count("chrF")
+
+
+def test_training_on_two_files_alone_holds_out_by_itself(call, data):
+    (data / "blanks.en").write_text("\n".join(["", *texts(data, "my.en")[:60], "x"]) + "\n", encoding="utf-8")
+    (data / "blanks.yo").write_text("\n".join(["y", *texts(data, "my.yo")[:60], " "]) + "\n", encoding="utf-8")
+    code, out, err = call("train", "translation", "blanks.en", "blanks.yo", *SMALL, "training.steps=2")
+    assert code == 0
+    assert "12 pairs held out for validation by a hash of the source" in err
+    assert "48 of 62 pairs kept, 1 left out: source blank, 1 left out: target blank" in err
+    assert "valid:" in out and "selected" in out
+    report = json.loads((data / "runs" / "blanks-bahdanau-1" / "report.json").read_text())
+    assert report["data"]["train"]["filtered"] == {
+        "source blank": 1,
+        "target blank": 1,
+        "held out for validation": report["data"]["valid"]["examples"],
+    }
+    assert call("predict", "last", "the cat")[0] == 0  # the newest under runs/
+    assert heed.load().folder.name == "blanks-bahdanau-1"
+
+
+def test_one_file_of_columns_and_a_number_to_hold_out(call, data):
+    rows = ["id\tyo\ten", *(f"{n}\t{yo}\t{en}" for n, (en, yo) in enumerate(corpus(40, 5)))]
+    (data / "table.tsv.xz").write_bytes(lzma.compress("\n".join(rows).encode()))
+    named = ["data.columns.source=en", "data.columns.target=yo"]
+    words = ["translation", "table.tsv.xz", *named, "--valid", 7, *SMALL]
+    code, out, err = call("train", *words, "training.steps=1", "--out", "table")
+    assert code == 0, err
+    assert "33 of 40 pairs kept, 7 left out: held out for validation" in err
+    code, out, _ = call("evaluate", "table", "table.tsv.xz", "--json")
+    assert code == 0 and json.loads(out)["table.tsv.xz"]["examples"] == 40
+
+
+def test_a_configuration_names_files_beside_itself(call, data, tmp_path, monkeypatch):
+    recipe = tmp_path / "recipe"
+    (recipe / "corpus").mkdir(parents=True)
+    write(recipe / "corpus", "a", list(corpus(30, 7)))
+    values = {"data": {"train": ["corpus/a.en", "corpus/a.yo"], "valid": 5, "test": ["corpus/a.en", "corpus/a.yo"]}}
+    (recipe / "r.yaml").write_text(yaml.safe_dump(values))
+    monkeypatch.chdir(tmp_path)
+    assert call("train", recipe / "r.yaml", *SMALL, "training.steps=1", "--out", tmp_path / "made")[0] == 0
+    again = heed.load(tmp_path / "made")
+    assert again.config.data.train == [str(recipe / "corpus" / name) for name in ("a.en", "a.yo")]
+    monkeypatch.chdir("/")
+    assert again.evaluate("test")["examples"] == 30  # found from anywhere
+
+
+def test_fields_on_the_command_line_name_files_where_the_user_stands(call, data, tmp_path):
+    words = ["translation", "data.train=[my.en, my.yo]", "data.valid=[dev.en, dev.yo]", *SMALL, "training.steps=1"]
+    assert call("train", *words, "--out", tmp_path / "made")[0] == 0
+    assert heed.load(tmp_path / "made").config.data.valid == [str(data / "dev.en"), str(data / "dev.yo")]
+
+
+def test_check_counts_everything_and_shows_what_the_model_sees(call, run):
+    code, out, err = call("check", "translation", "my.en", "my.yo", "--test", "test.en,test.yo", "--valid", 20, *SMALL)
+    assert (code, err) == (0, "")
+    valid = re.search(r"^valid: (\d+) of \1 pairs kept$", out, re.MULTILINE)[1]
+    assert f"train: {300 - int(valid)} of 300 pairs kept, {valid} left out: held out for validation" in out
+    assert "test: 25 of 25 pairs kept" in out and "tokenizer bpe: " in out
+    for split in ("train", "valid", "test"):
+        for side in ("source", "target"):
+            assert re.search(rf"^{split}\s+{side}\s+[\d,]+\s+\d+\s+\d+\s+\d+\s+\d+\.\d\d%$", out, re.MULTILINE)
+    assert re.search(r"^  my.en:\d+\n    source  \u2581the \u2581|^  my.en:\d+\n    source  \u2581", out, re.MULTILINE)
+
+
+def test_a_dry_run_writes_nothing_and_predicts(call, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = [data / "my.en", data / "my.yo"]
+    code, out, err = call("train", "translation", *files, *SMALL, "training.steps=50", "--dry-run")
+    assert (code, err) == (0, "")
+    assert list(tmp_path.iterdir()) == []
+    assert re.search(r"^predicted: 50 updates \(\d+\.\d passes over the data\), .+, [\d,]+ MiB$", out, re.MULTILINE)
+    assert "parameters" in out and "240 of 300 pairs kept" in out
+    settled = yaml.safe_load(out[: out.index("train: 2")])
+    assert settled["tokenizer"]["kind"] == "bpe" and settled["model"]["size"] == "small"
+
+
+# --- predict
+
+
+def test_every_line_in_is_a_line_out(call, run, data):
+    lines = ["the cat sees a book, 5.", "", "a dog", "   ", "", "my friend likes the house, 77."]
+    expected = [prediction.text for prediction in run.predict(lines)]
+    assert expected[1] == expected[3] == expected[4] == ""
+    given = "\r\n".join(lines) + "\n"
+    (data / "in.txt").write_bytes(b"\xef\xbb\xbf" + given.encode())
+    for words, stdin in (([], given), (["--input", "in.txt"], None)):
+        code, out, err = call("predict", "run", *words, stdin=stdin)
+        assert (code, err) == (0, "")
+        assert out == "".join(text + "\n" for text in expected)
+
+
+def test_a_folder_in_is_a_folder_out(call, run, data):
+    (data / "texts").mkdir()
+    for name, text in {"a.txt": "the cat\n\na dog\n", "b.txt": "my friend", ".hidden": "\xff"}.items():
+        (data / "texts" / name).write_text(text, encoding="latin-1")
+    code, out, err = call("predict", "run", "--input", "texts", "--out", "out")
+    assert (code, out) == (0, "")
+    assert ".hidden" in err and "wrote out/a.txt" in err
+    assert sorted(path.name for path in (data / "out").iterdir()) == ["a.txt", "b.txt"]
+    assert (data / "out" / "a.txt").read_text(encoding="utf-8").split("\n") == [
+        *(p.text for p in run.predict(["the cat", "", "a dog"])),
+        "",
+    ]
+    assert call("predict", "run", "--input", "test.en", "--out", "one.yo")[0] == 0
+    assert len((data / "one.yo").read_text(encoding="utf-8").split("\n")) == 26
+
+
+def test_nbest_sample_prefix_and_json(call, run):
+    text = "the cat sees a book, 5."
+    rows = [line.split("\t") for line in call("predict", "run", text, "--nbest", 4)[1].splitlines()]
+    assert [float(score) for score, _ in rows] == sorted((float(score) for score, _ in rows), reverse=True)
+    assert len(rows) == len({written for _, written in rows}) == 4
+    sampled = ["predict", "run", text, "a dog", "--sample", "--temperature", 2]
+    one, again, other = (call(*sampled, "--seed", seed)[1] for seed in (3, 3, 4))
+    assert one == again != other and one.count("\n") == 2
+    alone = call("predict", "run", "a dog", "--sample", "--temperature", 2, "--seed", 3)[1]
+    assert alone == one.splitlines(keepends=True)[1]  # whatever stands beside it
+    greedy = call("predict", "run", text)[1]
+    assert call("predict", "run", text, "--sample", "--top-k", 1)[1] == greedy
+    begun = call("predict", "run", text, "a dog", "--prefix", "aja kan")[1].splitlines()
+    assert len(begun) == 2 and all(line.startswith("aja kan") for line in begun)
+    (values,) = map(json.loads, call("predict", "run", text, "--json", "--align")[1].splitlines())
+    assert values["source"] == text and values["text"] == greedy.rstrip("\n")
+    assert len(values["tokens"]) == len(values["token_probs"])
+    assert all(0 <= p <= 1 for p in values["token_probs"])
+    assert all(len(link) == 2 for link in values["alignment"])
+
+
+def test_links_are_in_pharaoh_format(call, run):
+    with heed.edit(run.model, Uniform("cross")):
+        prediction = run.predict("the cat sees a book, 5.")
+        links = run.align("the cat sees a book, 5.", prediction)
+    assert [t for _, t in links] == list(range(len(links)))
+    code, out, _ = call("predict", "run", "the cat", "", "--align")
+    assert code == 0
+    rows = out.split("\n")
+    assert len(rows) == 3
+    text, written = rows[0].split("\t")
+    assert text == run.predict("the cat").text
+    for n, link in enumerate(written.split(" ")):
+        source, target = re.fullmatch(r"(\d+)-(\d+)", link).groups()
+        assert 0 <= int(source) < 2 and int(target) == n
+    assert rows[1] == "\t"  # a blank line has no links
+
+
+def test_what_was_never_seen_is_counted_and_said(call, run):
+    code, out, err = call("predict", "run", "the \u732b sees \u72ac\u72ac", "a dog")
+    assert code == 0 and out.count("\n") == 2
+    count, listing = re.fullmatch(r"heed: (\d+) \w+ were never seen in training: (.*)\n", err).groups()
+    assert int(count) == 3 and "\u732b" in listing and "\u72ac" in listing
+    code, out, err = call("predict", "run", "\u732b\u72ac")
+    assert code == 0 and out.count("\n") == 1
+
+
+def test_predict_refuses_in_one_line(call, run, data):
+    for words, message in [
+        (["x", "--temperature", 2], "--temperature 2.0 is about drawing outputs, so it needs --sample"),
+        (["x", "--top-k", 2], "--top-k 2 is about drawing"),
+        (["x", "--top-p", 0.5], "--top-p 0.5 is about drawing"),
+        (["x", "--seed", 2], "--seed 2 is about drawing"),
+        (["x", "--sample", "--beam", 3], "--beam 3 searches and --sample draws"),
+        (["x", "--sample", "--temperature", 0], r"temperature is 0.0, expected"),
+        (["x", "--sample", "--top-p", 2], r"top_p is 2.0, expected"),
+        (["x", "--prefix", "\u732b"], "prefix '\u732b' holds '\u732b', which was never seen in training"),
+        (["--input", "test.en", "--out", "test.en"], "--out 'test.en' is the input; it would be overwritten"),
+        (["--input", "test.en", "--out", "none/a"], "cannot write 'none/a': No such file"),
+        (["--input", "."], r"'.' is a folder; name the folder for the outputs with --out"),
+        (["--input", ".", "--out", "."], "its files would be overwritten"),
+    ]:
+        code, out, err = call("predict", "run", *words)
+        assert (code, out) == (2, ""), words
+        assert re.match("heed: .*" + message, err) and err.count("\n") == 1, err
+    assert len(texts(data, "test.en")) == 25
+
+
+# --- evaluate, look
+
+
+def test_scores_are_sacrebleus(call, run, data):
+    code, out, err = call("evaluate", "run", "test.en", "test.yo", "--json")
+    assert (code, err) == (0, "")
+    (report,) = json.loads(out).values()
+    outputs = [prediction.text for prediction in run.predict(texts(data, "test.en"))]
+    references = [unicodedata.normalize("NFC", text) for text in texts(data, "test.yo")]
+    for name, metric in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
+        assert report[name]["value"] == pytest.approx(metric.corpus_score(outputs, [references]).score, abs=1e-9)
+        # With its own bootstrap, on outputs that all say something: it fails where some score is 0.
+        expected = metric.corpus_score([text or "-" for text in references[::-1]], [references], n_bootstrap=30)
+        signature = str(metric.get_signature())
+        assert report[name]["signature"] == signature and "bs:30" in signature
+        assert report[name]["low"] <= report[name]["high"]
+        again = heed.evaluation.text.text_scores(references[::-1], references, (name,), 30)[name]
+        assert again["low"] == pytest.approx(float(expected._mean - expected._ci), abs=1e-3)
+        assert again["high"] == pytest.approx(float(expected._mean + expected._ci), abs=1e-3)
+    assert sum(bucket["examples"] for bucket in report["by_source_length"]) == 25
+    assert (
+        report
+        == json.loads(call("evaluate", "run", "--json")[1])["test"]
+        == json.loads(json.dumps(run.report["scores"]["test"]))
+    )
+
+
+def test_intervals_where_nothing_matches():
+    from heed.evaluation.text import text_scores
+
+    scores = text_scores(["", "a b c d"], ["the cat sat", "a b c d"], resamples=40)
+    assert all(score["low"] <= score["value"] <= score["high"] for score in scores.values())
+
+
+def test_the_validation_set_is_marked(call, run):
+    code, out, _ = call("evaluate", "run", "--split", "valid")
+    assert code == 0 and "valid: 30 examples" in out and "selected on" in out
+    out = call("evaluate", "run")[1]
+    for part in ("test: 25 examples", "BLEU", "chrF", "TER", "chrF by source tokens", "nrefs:1|bs:30"):
+        assert part in out
+
+
+def test_evaluating_files_with_blank_lines(call, run, data):
+    (data / "some.tsv").write_text("the cat\tologbo náà\n\n \tx\na dog\t\n", encoding="utf-8")
+    code, out, err = call("evaluate", "run", "some.tsv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["some.tsv"]["examples"] == 4
+
+
+def test_a_look_shows_words_and_says_how_they_came_about(call, run):
+    target = "aja kan rí ìwé kan, 5."
+    look = json.loads(call("look", "run", "a dog sees a book, 5.", "--target", target, "--as", "json")[1])
+    (shown,) = look["maps"]
+    assert shown["key"]["labels"] == ["a", "dog", "sees", "a", "book", ",", "5", "."]
+    assert shown["query"]["labels"] == [*unicodedata.normalize("NFC", target[:-4]).split(), ",", "5", ".", "end"]
+    assert shown["query"]["kind"] == shown["key"]["kind"] == "word"
+    assert MERGED in shown["caption"]
+    assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in shown["weights"])
+    for form in ("text", "html"):
+        assert MERGED.split(":")[0] in call("look", "run", "a dog", "--as", form)[1]
+    assert "rows: target words, columns: source words" in call("look", "run", "a dog")[1]
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["translation", "my.en", "no.yo"], r"no file '.*/no.yo'$"),
+        (["translation", "my.en", "test.yo"], r"'.*/test.yo' has 25 lines but '.*/my.en' has 300; line N of one"),
+        (["translation", "my.en", "latin.yo"], r"'.*/latin.yo' line 2: byte 0xe9 at position 4 \(after 'caf'\) is not"),
+        (["translation", "empty.en", "my.yo"], r"'.*/empty.en' is empty; expected one text a line$"),
+        (["translation", "my.en"], r"'.*/my.en' line 1 has 1 column .*or give two parallel files$"),
+        (["translation", "my.en", "."], r"is a folder; expected a file$"),
+        (["translation", "my.en", "my.yo", "dev.en"], r"3 training files were given \(my.en, my.yo, dev.en\)"),
+        (["translation", "my.en", "my.yo", "--valid", "no.en,no.yo"], r"no file '.*/no.en'$"),
+        (["translatoin", "my.en", "my.yo"], r"'translatoin' is neither .*; did you mean 'translation'\?$"),
+        (["my.en", "my.yo"], r"name the task first, as: heed train translation my.en my.yo$"),
+        (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
+        (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
+        (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("command", ["train", "check"])
+def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, message):
+    (data / "latin.yo").write_bytes("x\ncafé\n".encode("latin-1") * 150)
+    (data / "empty.en").write_bytes(b"")
+    before = sorted(data.rglob("*"))
+    code, out, err = call(command, *words)
+    assert (code, out) == (2, "") and "Traceback" not in err
+    assert err.splitlines()[-1].startswith("heed: ") and re.search(message, err.splitlines()[-1]), err
+    assert command == "train" or err.count("\n") == 1
+    assert sorted(data.rglob("*")) == before, "nothing is made"

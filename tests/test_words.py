@@ -1,0 +1,154 @@
+"""Words: maps of subwords as maps of words, links between words, and unknown words replaced by what was looked at."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from heed.config import FilesData, ModelSection, RunConfig, TokenizerConfig, TrainingConfig
+from heed.data.tokenizer import UNKNOWN
+from heed.observe.edits import Force, Uniform
+from heed.observe.look import look_at, word_links
+from heed.observe.maps import Axis, Map
+from heed.observe.trace import edit
+from heed.observe.words import MERGED, merge_words
+from heed.run import Run
+from heed.tasks.translation import Translation
+
+SOURCE = "the cats sat, (here)"
+TARGET = "los gatos grises"
+
+
+def axes(name, *labels):
+    return Axis(name, "word", labels)
+
+
+def test_merging_by_hand():
+    """Parts of a source word are summed, parts of a written word averaged."""
+    weights = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.3, 0.3, 0.2, 0.2]])
+    mask = torch.tensor([[True, False, False, True], [False, False, False, True], [False, True, True, False]])
+    whole = Map("cross", 1, 2, axes("t", *"abc"), axes("s", *"wxyz"), weights, weights.log(), mask, "Before.")
+    query, key = axes("target", "ab", "c"), axes("source", "w", "xyz")
+    merged = merge_words(whole, query, [range(0, 2), range(2, 3)], key, [range(0, 1), range(1, 4)])
+    # (0.1 + 0.5) / 2 = 0.3 and (0.2 + 0.3 + 0.4 + 0.1 + 0.1 + 0.3) / 2 = 0.7
+    assert torch.allclose(merged.weights, torch.tensor([[0.3, 0.7], [0.3, 0.7]]))
+    assert merged.mask.tolist() == [[True, True], [False, True]]
+    assert merged.scores is None
+    assert (merged.mechanism, merged.layer, merged.head) == ("cross", 1, 2)
+    assert (merged.query, merged.key) == (query, key)
+    assert merged.caption == f"Before. {MERGED}"
+
+
+def test_rows_still_sum_to_one():
+    torch.manual_seed(1)
+    weights = torch.softmax(torch.randn(7, 9), -1)
+    whole = Map("cross", 0, None, axes("t", *"1234567"), axes("s", *"123456789"), weights)
+    rows, columns = [range(0, 3), range(3, 4), range(4, 7)], [range(0, 1), range(1, 6), range(6, 8), range(8, 9)]
+    merged = merge_words(whole, axes("t", *"abc"), rows, axes("s", *"wxyz"), columns)
+    assert torch.allclose(merged.weights.sum(1), torch.ones(3))
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            expected = weights[row.start : row.stop, column.start : column.stop].sum(1).mean()
+            assert float(merged.weights[i, j]) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_words_of_one_token_change_nothing():
+    weights = torch.softmax(torch.randn(3, 4), -1)
+    whole = Map("cross", 0, None, axes("t", *"abc"), axes("s", *"wxyz"), weights)
+    one_each = [[range(n, n + 1) for n in range(size)] for size in (3, 4)]
+    assert torch.allclose(merge_words(whole, whole.query, one_each[0], whole.key, one_each[1]).weights, weights)
+
+
+# --- an untrained model, made to look where we say
+
+
+def made(folder, kind, **tokenizer):
+    path = folder / f"{kind}.tsv"
+    words = ["the", "cats", "sat", "here", "dog", "runs"], ["los", "gatos", "grises", "el", "perro", "corre"]
+    rows = [
+        f"{SOURCE}\t{TARGET}",
+        *(f"{a} {b} ({a}), \t{c} {d}" for a, c in zip(*words, strict=True) for b, d in zip(*words, strict=True)),
+    ]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    config = RunConfig(
+        data=FilesData(train=[str(path)], valid=3),
+        tokenizer=TokenizerConfig(kind=kind, min_count=1, **tokenizer),
+        model=ModelSection(name="bahdanau", size="tiny", d_embedding=8, d_hidden=8, d_attention=8),
+        training=TrainingConfig(steps=1),
+    )
+    torch.manual_seed(1)
+    task = Translation.prepare(config)
+    return task, task.build_model().eval()
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("subwords"), "bpe", vocab_size=32)
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("words"), "word")
+
+
+def forced(rows):
+    """Edits that make written token `row` look at source token `key` only."""
+    return [Force("cross", position=row, weights=[0.0] * key + [1.0]) for row, key in rows.items()]
+
+
+def test_links_are_of_words_by_the_largest_summed_weight(subwords):
+    task, model = subwords
+    ids, source = task.target_tokenizer.encode(TARGET).ids, task.source_tokenizer.encode(SOURCE).ids
+    source_words, target_words = task.source_tokenizer.words(source), task.target_tokenizer.words(ids)
+    labels = [task.source_tokenizer.word_label(source[w.start : w.stop]) for w in source_words]
+    assert labels == ["the", "cats", "sat", ",", "(", "here", ")"]
+    assert len(target_words) == 3 and len(ids) > 3 and len(source) > 7, "some words have several parts"
+    wanted = [1, 5, 3]
+    looks = {row: source_words[w].start for word, w in zip(target_words, wanted, strict=True) for row in word}
+    with edit(model, *forced(looks)):
+        links, instead = word_links(task, model, SOURCE, ids)
+    assert links == [(1, 0), (5, 1), (3, 2)]
+    assert instead == {}
+    with edit(model, Uniform("cross")):  # every token alike: the word of most tokens gets most
+        links, _ = word_links(task, model, SOURCE, ids)
+    longest = max(range(7), key=lambda n: len(source_words[n]))
+    assert links == [(longest, 0), (longest, 1), (longest, 2)]
+
+
+def test_nothing_written_has_no_links(subwords):
+    task, model = subwords
+    assert word_links(task, model, SOURCE, []) == ([], {})
+
+
+def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
+    task, model = words
+    source = "the Zebra sat, (here)"
+    ids = [*task.target_tokenizer.encode("los").ids, UNKNOWN, *task.target_tokenizer.encode("grises").ids, UNKNOWN]
+    # Tokens of the source: the, Zebra (unknown), sat, a comma, a blank, (, here, )
+    with edit(model, *forced({0: 0, 1: 1, 2: 2, 3: 6})):
+        links, instead = word_links(task, model, source, ids)
+        run = Run(None, task.config, task, model, {})
+        prediction = task.translate(model, [source], max_length=1)[0][0]
+        replaced = run._without_unknown(source, replace(prediction, ids=tuple(ids)))
+    assert instead == {1: "Zebra", 3: "here"}
+    assert links == [(0, 0), (1, 1), (2, 2), (5, 3)]  # the bracket with the blank before it is one word
+    assert replaced.text == "los Zebra grises here"
+
+
+def test_a_look_shows_words_and_states_how(subwords):
+    task, model = subwords
+    look = look_at(task, model, SOURCE, target=TARGET)
+    (shown,) = look.maps
+    assert (shown.query.kind, shown.key.kind) == ("word", "word")
+    assert shown.query.labels == ("los", "gatos", "grises", "end")
+    assert shown.key.labels == ("the", "cats", "sat", ",", "(", "here", ")")
+    assert torch.allclose(shown.weights.sum(1), torch.ones(4), atol=1e-5)
+    assert MERGED in shown.caption
+    assert len(look.decoder) == len(task.target_tokenizer.encode(TARGET).ids) + 1  # steps stay tokens
+
+
+def test_a_look_at_an_empty_output_and_at_unknown_characters(subwords):
+    task, model = subwords
+    look = look_at(task, model, "the \u4e00 cats", target="")
+    assert look.maps[0].query.labels == ("end",)
+    assert any("never seen in training: \u4e00" in note for note in look.notes)
