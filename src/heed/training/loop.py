@@ -35,7 +35,8 @@ from heed.training.schedule import rate_factor
 
 __all__ = ["Batch", "TrainResult", "Trainable", "Trainer"]
 
-_PROBE_SECONDS = 3.0
+_PROBE_SECONDS, _PROBE_SHARE = 3.0, 0.02
+"""How long the speed is measured before the number of updates is decided: seconds, or a share of a longer budget."""
 _VALIDATIONS = 12
 
 
@@ -203,7 +204,8 @@ class Trainer:
         updates = self._updates()
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
-            probed = p.total_steps is None and self._training_seconds >= min(_PROBE_SECONDS, 0.1 * self._budget())
+            probe = max(_PROBE_SHARE * self._budget(), min(_PROBE_SECONDS, 0.1 * self._budget()))
+            probed = p.total_steps is None and self._training_seconds >= probe
             if probed or self._owes_validation():
                 self._validate()
             if probed:
