@@ -118,7 +118,7 @@ class TokenizerConfig(Section):
     """How text becomes tokens."""
 
     kind: Literal["auto", "char", "word", "bpe", "unigram"] = "auto"
-    """What a token is: a Unicode character, a word, or a subword; auto is char for embedded data, else unigram."""
+    """What a token is: a Unicode character, a word, or a subword; auto is char for embedded data, else bpe."""
     vocab_size: int | None = Field(None, gt=4)
     """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
     min_count: int = Field(2, gt=0)

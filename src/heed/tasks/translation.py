@@ -398,7 +398,7 @@ def _with_tokenizer(config: RunConfig, pairs: Sequence[Pair]) -> RunConfig:
     tokenizer = config.tokenizer
     kind = tokenizer.kind
     if kind == "auto":
-        kind = "unigram" if isinstance(config.data, FilesData) else "char"
+        kind = "bpe" if isinstance(config.data, FilesData) else "char"
     size = tokenizer.vocab_size
     if size is None and kind == "word":
         size = 30_000
