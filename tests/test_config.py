@@ -247,3 +247,10 @@ def test_every_field_of_every_section_is_described(kind):
 
 def test_the_sections_found_are_the_ones_of_a_run():
     assert {DatesData, DigitsData, RunConfig, TrainingConfig} <= set(sections())
+
+
+def test_embedded_data_and_own_files_at_once_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"data.name 'dates' means embedded data and data.train \['a', 'b'\] your own"
+    ):
+        check_section(RunConfig, {"data": {"name": "dates", "train": ["a", "b"]}}, "my.yaml")

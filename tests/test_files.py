@@ -178,3 +178,10 @@ def test_a_small_vocabulary_grows_with_the_characters_of_the_script(tmp_path):
     task = Translation.prepare(check_section(RunConfig, values, "test"))
     assert task.config.tokenizer.vocab_size == 2 * len(set("".join(p.source for p in task.splits.pairs["train"])))
     assert task.source_tokenizer.vocab_size <= task.config.tokenizer.vocab_size
+
+
+def test_columns_for_two_parallel_files_are_refused_instead_of_ignored():
+    with pytest.raises(
+        DataError, match=r"data.columns says where both sides stand in one file, .* names two: a.en, a.yo"
+    ):
+        opened(train=["a.en", "a.yo"], columns={"source": 1})

@@ -252,6 +252,17 @@ class RunConfig(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     """How it is scored."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_kind_of_data(cls, values: Any) -> Any:
+        data = values.get("data") if isinstance(values, dict) else None
+        if isinstance(data, dict) and "name" in data and isinstance(data.get("train"), str | list):
+            raise ValueError(
+                f"data.name '{data['name']}' means embedded data and data.train {data['train']} your own files; "
+                "give one of the two"
+            )
+        return values
+
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -281,6 +292,8 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         valid = _fields_at(kind, problem["loc"][:-1])
         owner = "" if len(path) > 1 else f" for {kind.__name__}"
         return f"unknown field '{name}'{owner}{suggest(str(path[-1]), valid)}"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
     if problem["type"] == "missing":
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):

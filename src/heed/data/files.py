@@ -45,6 +45,10 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
         DataError: A file cannot be read, or nothing is left to train on.
     """
     columns = (data.columns.source, data.columns.target)
+    if len(data.train) == 2 and any(column is not None for column in columns):
+        raise DataError(
+            f"data.columns says where both sides stand in one file, but data.train names two: {', '.join(data.train)}"
+        )
     remarks: list[str] = []
     pairs: dict[str, Sequence[Pair]] = {}
     counts: dict[str, Counts] = {}
