@@ -94,16 +94,6 @@ def test_help_lists_the_commands_and_imports_nothing_heavy():
         assert re.search(rf"^\s+{command}\s+[A-Z]", done.stdout, re.MULTILINE), command
 
 
-def test_help_answers_at_once():
-    def seconds(*words):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *words], capture_output=True, check=True, timeout=60)
-        return time.perf_counter() - start
-
-    bare, answered = (min(seconds(*words) for _ in range(4)) for words in (("-c", "pass"), ("-m", "heed", "--help")))
-    assert answered - bare < 0.5
-
-
 def test_version():
     done = shell("--version")
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,6 +14,8 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 import heed
 from heed.cli import main
+from heed.data.examples import Pair
+from heed.evaluation.report import scores_text
 from heed.observe.edits import Uniform
 from heed.observe.words import MERGED
 
@@ -387,3 +389,14 @@ def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, messa
     assert err.splitlines()[-1].startswith("heed: ") and re.search(message, err.splitlines()[-1]), err
     assert command == "train" or err.count("\n") == 1
     assert sorted(data.rglob("*")) == before, "nothing is made"
+
+
+def test_outputs_cut_off_at_the_largest_length_are_counted(run, data):
+    opened = heed.load(data / "run")
+    opened.task.config = opened.config.model_copy(
+        update={"generation": opened.config.generation.model_copy(update={"max_length": 1})}
+    )
+    pairs = [Pair("the cat sees a dog", "x"), Pair("a dog", "y")]
+    report = opened.score(pairs)
+    assert report["cut_off"] == sum(not out.finished for out in opened.predict([p.source for p in pairs])) > 0
+    assert f"{report['cut_off']} outputs were cut off at generation.max_length" in scores_text({"test": report})

@@ -155,7 +155,9 @@ class Run:
         if isinstance(self.config.data, FilesData):
             references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
             texts = [out.text for out in outputs], references
-        return summarise(scores, self.config.evaluation.bootstrap, texts)
+        report = summarise(scores, self.config.evaluation.bootstrap, texts)
+        report["cut_off"] = sum(not out.finished for out in outputs)
+        return report
 
 
 def load(run: str | Path = "last") -> Run:

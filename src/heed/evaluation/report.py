@@ -30,6 +30,8 @@ def _block(name: str, report: dict[str, Any]) -> str:
         span = f"{bucket['first']}-{bucket['last']}"
         lines.append(f"    {span:>8}  {show(bucket[shown])}  ({bucket['examples']})")
     lines += [f"  {label}: {report[key]['signature']}" for key, label in _TEXT_NAMES.items() if key in report]
+    if report.get("cut_off"):
+        lines.append(f"  {report['cut_off']} outputs were cut off at generation.max_length")
     if "note" in report:
         lines.append(f"  {report['note']}")
     return "\n".join(lines)

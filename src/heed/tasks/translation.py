@@ -365,7 +365,7 @@ class Translation:
             entry: dict[str, Any] = {"examples": len(pairs)}
             if name in self.splits.counts:
                 counts = self.splits.counts[name]
-                entry |= {"read": counts.read, "filtered": counts.filtered, "truncated": 0}
+                entry |= {"read": counts.read, "filtered": counts.filtered}
             for side in ("source", "target"):
                 tokens: list[list[int]] = [getattr(pair, side) for pair in encoded]
                 entry[f"{side}_tokens"] = sum(map(len, tokens))
