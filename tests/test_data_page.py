@@ -11,7 +11,7 @@ import yaml
 from heed.cli import main
 from heed.config import FilesData, RunConfig, TokenizerConfig, check_section
 from heed.errors import HeedError
-from heed.tasks.translation import auto_size
+from heed.tasks.sizes import auto_size
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
 GOOD = [(f"the cat, {n}", f"ologbo n\u00e1\u00e0, {n}") for n in range(40)]

@@ -24,8 +24,9 @@ from heed.observe.look import aligned_counts, look_at, word_links
 from heed.observe.shown import ShownLook
 from heed.tasks.translation import Prediction, Translation
 from heed.training.checkpoint import load_weights, save_weights
+from heed.training.contracts import TrainResult
 from heed.training.device import choose_device, peak_memory
-from heed.training.loop import Trainer, TrainResult
+from heed.training.loop import Trainer
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 __all__ = ["Run", "load", "train", "train_config"]

@@ -7,12 +7,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from heed.config import TrainingConfig
 from heed.errors import TrainingError
@@ -27,94 +25,18 @@ from heed.training.checkpoint import (
     restore,
     save_checkpoint,
 )
+from heed.training.contracts import Batch, Trainable, TrainResult
 from heed.training.device import autocast, choose_device, choose_precision, probe_threads
 from heed.training.interrupt import Interrupts
 from heed.training.optimizer import make_optimizer
 from heed.training.progress import Reporter, duration
 from heed.training.schedule import rate_factor
 
-__all__ = ["Batch", "TrainResult", "Trainable", "Trainer"]
+__all__ = ["Trainer"]
 
 _PROBE_SECONDS, _PROBE_SHARE = 3.0, 0.02
 """How long the speed is measured before the number of updates is decided: seconds, or a share of a longer budget."""
 _VALIDATIONS = 12
-
-
-class Batch(Protocol):
-    """What the loop must know of a batch."""
-
-    @property
-    def indices(self) -> list[int]:
-        """Which examples."""
-        ...
-
-    @property
-    def num_targets(self) -> int:
-        """Target tokens, over which the loss is averaged."""
-        ...
-
-    @property
-    def padding_share(self) -> float:
-        """Share of padding."""
-        ...
-
-    def to(self, device: torch.device) -> Batch:
-        """The batch on a device."""
-        ...
-
-
-class Trainable(Protocol):
-    """A task as the loop sees it."""
-
-    def train_batches(self, epoch: int) -> list[list[int]]:
-        """The batches of one pass, as indices of examples; depends on (seed, epoch) only."""
-        ...
-
-    def collate(self, indices: list[int]) -> Batch:
-        """Make one batch."""
-        ...
-
-    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
-        """Sum of the losses of a batch's target tokens."""
-        ...
-
-    def validate(self, model: Any) -> dict[str, float]:
-        """Scores on the validation set, "loss" (nats per token) among them."""
-        ...
-
-    def describe(self, indices: list[int]) -> str:
-        """Name examples to a person."""
-        ...
-
-    @property
-    def finishing_work(self) -> float:
-        """What the final evaluation costs, in validations."""
-        ...
-
-
-@dataclass
-class TrainResult:
-    """How a run ended.
-
-    Attributes:
-        folder: The run folder.
-        finished: False where it was interrupted and can be resumed.
-        reason: Why it ended, for people.
-        progress: Where it stands.
-        validation: Scores of the weights that were kept.
-        kept: Which weights those are, for people.
-        tokens_per_second: Target tokens, mean over the run, validation not counted.
-        padding_share: Mean share of padding in the batches.
-    """
-
-    folder: Path
-    finished: bool
-    reason: str
-    progress: Progress
-    validation: dict[str, float]
-    kept: str
-    tokens_per_second: float
-    padding_share: float
 
 
 class Trainer:
