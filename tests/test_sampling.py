@@ -1,43 +1,17 @@
 """Sampling: what is drawn follows the distribution, its limits hold exactly, and a seed says everything."""
 
 import math
-from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import nn
 
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions, SearchOptions, generate, greedy_search, sample
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
-from heed.models.base import LanguageModel, ModelConfig
+from test_generation import Chain
 
 START, END = 1, 2
-
-
-@dataclass
-class NoState:
-    def select(self, rows):
-        return self
-
-
-class Chain(LanguageModel):
-    """The next token depends on the last one only: row i of a table holds the probabilities after token i."""
-
-    config_class = ModelConfig
-
-    def __init__(self, probabilities):
-        super().__init__(ModelConfig())
-        table = torch.tensor(probabilities).clamp_min(1e-30).log()
-        self.output = nn.Linear(*table.shape, bias=False)
-        self.output.weight.data = table.T.contiguous()
-
-    def start(self, memory, rows):
-        return NoState()
-
-    def step(self, tokens, state, lengths=None):
-        return nn.functional.one_hot(tokens, self.output.in_features).float(), state
 
 
 FIRST = [0.05, 0.0, 0.1, 0.4, 0.25, 0.2]  # after the start; the end is token 2

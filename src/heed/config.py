@@ -23,6 +23,7 @@ __all__ = [
     "TrainingConfig",
     "apply_overrides",
     "check_section",
+    "config_text",
     "read_config",
     "write_config",
 ]

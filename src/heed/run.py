@@ -13,7 +13,7 @@ from typing import Any, overload
 import torch
 
 from heed import folder as folders
-from heed.config import FilesData, RunConfig, check_section, config_text, read_config
+from heed.config import FilesData, RunConfig, check_section, read_config, write_config
 from heed.data.examples import Pair
 from heed.data.tokenizer import UNKNOWN
 from heed.errors import ConfigError, RunError, suggest
@@ -290,7 +290,7 @@ def train_config(
     choose_device(config.training.device)  # what cannot be must say so before there is a folder
     path = folders.create(out, config, resume)
     reporter.say(f"run folder {path}")
-    (path / folders.CONFIG).write_text(config_text(config), encoding="utf-8")
+    write_config(config, path / folders.CONFIG)
     task.save(path)
     parameters = sum(p.numel() for p in model.parameters())
     reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.splits.notes}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -76,14 +76,3 @@ class Map:
     def best(self) -> list[int]:
         """For each query the position of its largest weight (the first of equal ones)."""
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
-
-    def entropy(self) -> Tensor:
-        """Normalised entropy of each row, `(query,)`: 1 = uniform over what the row may attend to, 0 = one key."""
-        weights = self.weights.double()
-        allowed = self.mask.sum(-1) if self.mask is not None else torch.full((len(self.query),), len(self.key))
-        plain = -(weights * weights.clamp_min(1e-300).log()).sum(-1)
-        return torch.where(allowed > 1, plain / allowed.clamp_min(2).double().log(), 0.0)
-
-    def with_caption(self, caption: str) -> Map:
-        """The same map under another caption."""
-        return replace(self, caption=caption)
