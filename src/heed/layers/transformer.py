@@ -1,0 +1,215 @@
+"""Transformer blocks: attention and a feed-forward net, each with a residual connection and layer normalisation.
+
+    post-norm (2017):  x = norm(x + sublayer(x))
+    pre-norm:          x = x + sublayer(norm(x)), and one more norm after the last block
+
+An encoder block is self-attention and feed-forward; a decoder block masks the future in its self-attention and may look
+at a memory in between.
+
+Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3; pre-norm as in Xiong et al. 2020 (arXiv:2002.04745).
+Differs from the paper: attention's projections have biases; attention weights are dropped as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
+from heed.shapes import Bool, Float, Int
+
+__all__ = [
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "NormKind",
+    "PositionKind",
+    "Residual",
+    "make_positions",
+    "xavier",
+]
+
+NormKind = Literal["post", "pre"]
+PositionKind = Literal["sinusoidal", "learned"]
+
+
+def make_positions(kind: PositionKind, max_length: int, d_model: int) -> SinusoidalPositions | LearnedPositions:
+    """Fixed positions of any length, or a learned table of `max_length` of them."""
+    return SinusoidalPositions(d_model) if kind == "sinusoidal" else LearnedPositions(max_length, d_model)
+
+
+class Residual(nn.Module):
+    """A sublayer's output added to its input, normalised after (post) or the input before (pre)."""
+
+    def __init__(self, d_model: int, dropout: float, norm: NormKind) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.first = norm == "pre"
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "batch length d_model"]:
+        """`norm(x + sublayer(x))`, or `x + sublayer(norm(x))`."""
+        if self.first:
+            return x + self.dropout(sublayer(self.norm(x)))  # type: ignore[no-any-return]
+        return self.norm(x + self.dropout(sublayer(x)))  # type: ignore[no-any-return]
+
+
+class FeedForward(nn.Module):
+    """`relu(x W_1 + b_1) W_2 + b_2`, the same at every position: two layers and not a linear map."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
+        """Each position by itself."""
+        return self.outer(self.dropout(relu(self.inner(x))))  # type: ignore[no-any-return]
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention over a whole sequence, then feed-forward.
+
+    Args:
+        d_model: Width of inputs and outputs.
+        num_heads: Heads; must divide d_model.
+        d_ff: Inner width of the feed-forward net.
+        dropout: Of sublayer outputs and of the feed-forward net's inner layer.
+        attention_dropout: Of attention weights.
+        norm: Where the normalisation stands.
+        layer: Number of the block, from 0; what an observer calls it.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        *,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        norm: NormKind = "post",
+        layer: int = 0,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(
+            d_model, num_heads, dropout=attention_dropout, mechanism="encoder", layer=layer
+        )
+        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.around_attention = Residual(d_model, dropout, norm)
+        self.around_feed_forward = Residual(d_model, dropout, norm)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"] | None = None
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Every position looks at every real one.
+
+        Args:
+            x: `(batch, length, d_model)`.
+            mask: `(batch, length)`, True on real positions.
+        """
+        x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
+        return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
+
+
+class DecoderBlock(nn.Module):
+    """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
+
+    Args:
+        d_model: Width of inputs and outputs.
+        num_heads: Heads; must divide d_model.
+        d_ff: Inner width of the feed-forward net.
+        cross: Whether the block looks at a memory.
+        dropout: Of sublayer outputs and of the feed-forward net's inner layer.
+        attention_dropout: Of attention weights.
+        norm: Where the normalisation stands.
+        layer: Number of the block, from 0; what an observer calls it.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        *,
+        cross: bool = True,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        norm: NormKind = "post",
+        layer: int = 0,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(
+            d_model, num_heads, dropout=attention_dropout, mechanism="decoder", layer=layer
+        )
+        self.around_attention = Residual(d_model, dropout, norm)
+        self.cross = None
+        if cross:
+            self.cross = MultiHeadAttention(
+                d_model, num_heads, dropout=attention_dropout, mechanism="cross", layer=layer
+            )
+            self.around_cross = Residual(d_model, dropout, norm)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.around_feed_forward = Residual(d_model, dropout, norm)
+
+    def prepare(
+        self, memory: Float[Tensor, "batch key d_model"], mask: Bool[Tensor, "batch key"] | None = None
+    ) -> Keys:
+        """What the block's cross-attention sees of a memory, once per source."""
+        assert self.cross is not None, "this block looks at no memory"
+        return self.cross.prepare(memory, mask=mask)
+
+    def forward(
+        self,
+        x: Float[Tensor, "rows n d_model"],
+        cache: Keys | None,
+        memory: Keys | None,
+        rows: Rows | None,
+        position: Int[Tensor, " rows"],
+        mask: Bool[Tensor, "rows n"] | None = None,
+    ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
+        """Read further positions of each row.
+
+        Args:
+            x: `(rows, n, d_model)`.
+            cache: The block's keys and values of the positions before; None at the start.
+            memory: What `cross` looks at, from `cross.prepare`.
+            rows: Which source of the memory each row belongs to.
+            position: `(rows,)`, absolute position of the first of them.
+            mask: `(rows, n)`, True on real positions where prompts are padded.
+
+        Returns:
+            The block's output and the longer cache.
+        """
+        grown: list[Keys] = []
+
+        def look_back(y: Tensor) -> Tensor:
+            new = self.attention.prepare(y, mask=mask)
+            grown.append(new if cache is None else cache.append(new))
+            return self.attention(y, grown[0], causal=True, offset=position)  # type: ignore[no-any-return]
+
+        x = self.around_attention(x, look_back)
+        if self.cross is not None:
+            assert memory is not None
+            cross = self.cross
+            x = self.around_cross(x, lambda y: cross(y, memory, rows=rows, offset=position))
+        return self.around_feed_forward(x, self.feed_forward), grown[0]
+
+
+def xavier(module: nn.Module) -> None:
+    """Draw every matrix of linear layers from Glorot and Bengio's uniform distribution, and set biases to zero.
+
+    Keeps the size of what passes through deep stacks about constant (post-norm needs it to train at all); for
+    `module.apply(xavier)`.
+    """
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

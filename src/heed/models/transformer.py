@@ -1,0 +1,198 @@
+"""The Transformer: encoder and decoder of attention alone, Vaswani et al. 2017.
+
+| here | paper | notes | what |
+|---|---|---|---|
+| encoder map | Q K' / sqrt(d_k) | softmax(Q K' / sqrt(d_k)) V | row i: where source position i looked |
+| decoder map | masked | masked self-attention | row t: where the position that writes output t looked |
+| cross map | encoder-decoder attention | K, V from the last encoder block | row t: where in the source it looked |
+| memory | output of the encoder stack | - | keys and values of every decoder block's cross-attention |
+
+    x = sqrt(d_model) E[token] + P[position]
+    encoder block   x = norm(x + MultiHead(x, x)); x = norm(x + FFN(x))
+    decoder block   x = norm(x + MultiHead(x, x, causal)); x = norm(x + MultiHead(x, memory)); x = norm(x + FFN(x))
+    next token from softmax(W_o x), W_o = E where tied
+
+Source: arXiv:1706.03762, section 3; SYSTEMS C4-C6. Training is one masked pass over the whole target; generation reads
+the keys and values of what was written from a cache.
+Differs from the paper: the options `norm: pre`, `positions: learned`, embeddings that are not shared; biases in
+attention's projections; dropout of attention weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.attention import Keys, Rows, padding_mask
+from heed.errors import ConfigError
+from heed.layers import TokenEmbedding
+from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
+from heed.models.base import Memory, ModelConfig, PairDecoder
+
+__all__ = ["Transformer", "TransformerConfig", "TransformerState"]
+
+
+class TransformerConfig(ModelConfig):
+    """Fields of `transformer`; the defaults are the paper's base model."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Number of source tokens; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Number of target tokens; set from the data."""
+    d_model: int = Field(512, gt=0)
+    """Width of embeddings, blocks and memory."""
+    num_heads: int = Field(8, gt=0)
+    """Heads of every attention; must divide d_model."""
+    num_layers: int = Field(6, gt=0)
+    """Blocks of the encoder, and as many of the decoder."""
+    d_ff: int = Field(2048, gt=0)
+    """Inner width of the feed-forward nets."""
+    norm: NormKind = "post"
+    """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without long warm-up)."""
+    positions: PositionKind = "sinusoidal"
+    """Fixed sinusoids of any length, or a learned table."""
+    max_length: int = Field(512, gt=0)
+    """Positions of a learned table; sinusoids have no limit."""
+    shared_embeddings: bool = False
+    """One table for source and target (the paper's); needs one vocabulary, `tokenizer.shared: true`."""
+    tied_output: bool = True
+    """The output layer's matrix is the target's embedding table."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    attention_dropout: float | None = Field(None, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
+    faster: torch's fused kernel has no dropout there."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_model": 64, "num_heads": 4, "num_layers": 2, "d_ff": 256, "norm": "pre", "attention_dropout": 0.0},
+        "small": {
+            "d_model": 256,
+            "num_heads": 8,
+            "num_layers": 3,
+            "d_ff": 512,
+            "norm": "pre",
+            "dropout": 0.2,
+            "attention_dropout": 0.0,
+        },
+        "base": {},
+    }
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Keys of the memory and of what was written, per block; which source each row writes for; tokens read.
+
+    Attributes:
+        memory: Per block, what its cross-attention looks at; one entry per source.
+        rows: Which source each row belongs to.
+        caches: Per block, keys and values of the positions so far; None before the first token.
+        position: `(rows,)`, tokens read by each row.
+    """
+
+    memory: tuple[Keys, ...]
+    rows: Rows
+    caches: tuple[Keys | None, ...]
+    position: Tensor
+
+    def select(self, rows: Tensor) -> TransformerState:
+        """Row i of the result continues row `rows[i]`."""
+        kept, sources = self.rows.select(rows)
+        memory = self.memory if sources is None else tuple(keys.select(sources) for keys in self.memory)
+        caches = tuple(cache and cache.select(rows) for cache in self.caches)
+        return TransformerState(memory, kept, caches, self.position.index_select(0, rows))
+
+
+class Transformer(PairDecoder):
+    """Stacks of encoder and decoder blocks over token and position embeddings."""
+
+    config_class = TransformerConfig
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        c = config
+        if c.shared_embeddings and c.source_vocab_size != c.target_vocab_size:
+            raise ConfigError(
+                f"shared_embeddings needs one vocabulary, but there are {c.source_vocab_size} source and "
+                f"{c.target_vocab_size} target tokens; set tokenizer.shared: true"
+            )
+        # A tied table is an output layer too, whose row for padding is not zero: no padding token.
+        padding = None if c.tied_output else 0
+        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_model, padding)
+        self.source_embedding = (
+            self.target_embedding if c.shared_embeddings else TokenEmbedding(c.source_vocab_size, c.d_model)
+        )
+        self.positions = make_positions(c.positions, c.max_length, c.d_model)
+        attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
+        self.encoder = nn.ModuleList(
+            EncoderBlock(
+                c.d_model,
+                c.num_heads,
+                c.d_ff,
+                dropout=c.dropout,
+                attention_dropout=attention_dropout,
+                norm=c.norm,
+                layer=i,
+            )
+            for i in range(c.num_layers)
+        )
+        self.decoder = nn.ModuleList(
+            DecoderBlock(
+                c.d_model,
+                c.num_heads,
+                c.d_ff,
+                dropout=c.dropout,
+                attention_dropout=attention_dropout,
+                norm=c.norm,
+                layer=i,
+            )
+            for i in range(c.num_layers)
+        )
+        last = nn.LayerNorm if c.norm == "pre" else nn.Identity
+        self.encoder_norm, self.decoder_norm = last(c.d_model), last(c.d_model)
+        self.output = nn.Linear(c.d_model, c.target_vocab_size)
+        self.dropout = nn.Dropout(c.dropout)
+        self.apply(xavier)
+        if c.tied_output:
+            self.output.weight = self.target_embedding.weight
+
+    def _embed(self, table: TokenEmbedding, tokens: Tensor, positions: Tensor) -> Tensor:
+        scaled = table(tokens) * math.sqrt(table.embedding_dim)
+        return self.dropout(scaled + self.positions(positions))  # type: ignore[no-any-return]
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """The encoder's output as keys and values of each decoder block."""
+        positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
+        x = self._embed(self.source_embedding, source, positions)  # (B, S, d_model)
+        mask = None if source_mask.all() else source_mask
+        for block in self.encoder:
+            x = block(x, mask)
+        x = self.encoder_norm(x)
+        keys = []
+        for block in self.decoder:
+            assert isinstance(block, DecoderBlock)
+            keys.append(block.prepare(x, mask))
+        return Memory(tuple(keys), None)
+
+    def start(self, memory: Memory | None, rows: Rows) -> TransformerState:
+        """Empty caches over the encoded sources."""
+        assert memory is not None
+        return TransformerState(memory.keys, rows, (None,) * len(self.decoder), torch.zeros_like(rows.source_of))
+
+    def step(
+        self, tokens: Tensor, state: TransformerState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, TransformerState]:
+        """Append each further token's keys and values, look back, look at the source."""
+        positions = state.position.unsqueeze(1) + torch.arange(tokens.shape[1], device=tokens.device)  # (R, n)
+        x = self._embed(self.target_embedding, tokens, positions)  # (R, n, d_model)
+        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
+        caches = []
+        for block, cache, memory in zip(self.decoder, state.caches, state.memory, strict=True):
+            x, grown = block(x, cache, memory, state.rows, state.position, mask)
+            caches.append(grown)
+        read = tokens.shape[1] if lengths is None else lengths
+        return self.decoder_norm(x), TransformerState(state.memory, state.rows, tuple(caches), state.position + read)
