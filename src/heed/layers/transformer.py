@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.shapes import Bool, Float, Int
 
@@ -48,7 +49,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, dropout: float, norm: NormKind) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.first = norm == "pre"
 
     def forward(
@@ -67,7 +68,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(d_model, d_ff)
         self.outer = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         """Each position by itself."""

@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import AttentionLayer, Keys, Rows
-from heed.layers import TokenEmbedding
+from heed.layers import Dropout, TokenEmbedding
 from heed.layers.transformer import make_positions
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
@@ -83,7 +83,7 @@ class AttentionOnly(PairDecoder):
         self.positions = None if c.positions == "none" else make_positions(c.positions, c.max_length, c.d_model)
         self.attention = AttentionLayer(c.d_model, c.d_model, c.d_model, dropout=c.dropout, mechanism="cross")
         self.output = nn.Linear(c.d_model, c.target_vocab_size)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
 
     def _embed(self, table: nn.Module, tokens: Tensor, positions: Tensor) -> Tensor:
         x = table(tokens)

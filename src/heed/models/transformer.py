@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, padding_mask
 from heed.errors import ConfigError
-from heed.layers import TokenEmbedding
+from heed.layers import Dropout, TokenEmbedding
 from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
@@ -155,7 +155,7 @@ class Transformer(PairDecoder):
         last = nn.LayerNorm if c.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last(c.d_model), last(c.d_model)
         self.output = nn.Linear(c.d_model, c.target_vocab_size)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
         self.apply(xavier)
         if c.tied_output:
             self.output.weight = self.target_embedding.weight

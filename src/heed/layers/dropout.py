@@ -1,0 +1,59 @@
+"""Dropout whose mask costs little on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+from heed.shapes import Float
+
+__all__ = ["Dropout"]
+
+
+class Dropout(nn.Module):
+    """Zero each element with a probability in training and scale the others up, so that the mean stays.
+
+    On a CPU one random byte per element decides, eight of them from one draw: 2.5 times as fast, forward and
+    backward, as torch's Bernoulli draws, which took a ninth of a Transformer's training step (docs/benchmarks.md), and
+    the mask kept for the backward pass has one byte per element. The probability is rounded to a multiple of 1/256.
+    Elsewhere torch's own dropout.
+
+    Source: Srivastava et al. 2014, Dropout, JMLR 15.
+
+    Args:
+        p: Probability of zero.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """`x` with elements dropped in training, `x` itself otherwise."""
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return dropout(x, self.p)
+        return _ByteDropout.apply(x, max(1, min(255, round(self.p * 256))))  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """What `print(model)` shows."""
+        return f"p={self.p}"
+
+
+class _ByteDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
+        draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
+        keep = (draws.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
+        ctx.scale = 256 / (256 - threshold)
+        ctx.save_for_backward(keep)
+        return (x * keep).mul_(ctx.scale)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (keep,) = ctx.saved_tensors
+        return (grad_outputs[0] * keep).mul_(ctx.scale), None
