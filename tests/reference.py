@@ -391,6 +391,45 @@ def bahdanau_decode(
     return steps
 
 
+# --- Transformer
+
+
+def layer_norm(x, weight, bias, eps: float = 1e-5) -> np.ndarray:
+    """(x - mean) / sqrt(var + eps) * weight + bias for one vector; var divides by the width, eps inside the root.
+
+    Source: Ba et al. 2016, arXiv:1607.06450, section 3.
+    """
+    x = _array(x)
+    mean = sum(x) / len(x)
+    variance = sum((value - mean) ** 2 for value in x) / len(x)
+    return (x - mean) / math.sqrt(variance + eps) * _array(weight) + _array(bias)
+
+
+def feed_forward(x, W_1, b_1, W_2, b_2) -> np.ndarray:
+    """max(0, x W_1 + b_1) W_2 + b_2 for one vector; Vaswani et al. 2017, section 3.3."""
+    return _affine(W_2, np.maximum(0, _affine(W_1, x, b_1)), b_2)
+
+
+def transformer_block(xs, sublayers: Sequence[tuple[Callable, Callable]], pre: bool) -> np.ndarray:
+    """One block over a sequence (n, d): sublayers in turn, each with a residual connection and a norm.
+
+    Args:
+        xs: (n, d).
+        sublayers: Pairs (f, norm): f maps a sequence to a sequence, norm a vector to a vector.
+        pre: x + f(norm(x)) instead of norm(x + f(x)).
+
+    Source: Vaswani et al. 2017, section 3.1; pre-norm as Xiong et al. 2020, arXiv:2002.04745, figure 1.
+    """
+    xs = _array(xs)
+    for sublayer, norm in sublayers:
+        if pre:
+            xs = xs + sublayer(np.stack([norm(x) for x in xs]))
+        else:
+            ys = sublayer(xs)
+            xs = np.stack([norm(x + y) for x, y in zip(xs, ys, strict=True)])
+    return xs
+
+
 # --- losses, search, alignment
 
 

@@ -1,0 +1,172 @@
+"""The Transformer is the paper's equations (SYSTEMS C2-C6), with copied weights; one layer alone is the notes' C1."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import reference as ref
+from heed.attention import Rows
+from heed.errors import ConfigError, ShapeError
+from heed.models.attention_only import AttentionOnly, AttentionOnlyConfig
+from heed.models.transformer import Transformer, TransformerConfig
+
+SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
+LENGTHS = [5, 3, 1]
+MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
+TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
+TIGHT = {"rtol": 0, "atol": 1e-6}  # positions are float32
+
+
+def make_model(**fields):
+    torch.manual_seed(0)
+    sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_model": 8, "num_heads": 2, "num_layers": 2}
+    model = Transformer(TransformerConfig(**{**sizes, "d_ff": 12, **fields})).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))  # norms and biases away from one and zero
+    return model
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def parts(attention):
+    sides = (attention.w_query, attention.w_key, attention.w_value, attention.w_out)
+    return [array(p) for side in sides for p in (side.weight, side.bias)]
+
+
+def norm_of(layer_norm):
+    return lambda x: ref.layer_norm(x, array(layer_norm.weight), array(layer_norm.bias))
+
+
+def attend_with(attention, heads, memory=None, mask=None):
+    def sublayer(xs):
+        return ref.multi_head(xs, xs if memory is None else memory, *parts(attention), heads, mask)[0]
+
+    return sublayer
+
+
+def feed_forward_of(module):
+    w = [array(p) for layer in (module.inner, module.outer) for p in (layer.weight, layer.bias)]
+    return lambda xs: np.stack([ref.feed_forward(x, *w) for x in xs])
+
+
+def reference_hidden(model, source, target):
+    """One example, source without padding, by the equations."""
+    c = model.config
+    pre, heads = c.norm == "pre", c.num_heads
+
+    def embed(table, tokens):
+        positions = (
+            ref.sinusoidal(len(tokens), c.d_model)
+            if c.positions == "sinusoidal"
+            else array(model.positions.table.weight)[: len(tokens)]
+        )
+        return math.sqrt(c.d_model) * array(table.weight)[tokens] + positions
+
+    xs = embed(model.source_embedding, source)
+    for block in model.encoder:
+        around = (block.around_attention.norm, block.around_feed_forward.norm)
+        sublayers = (attend_with(block.attention, heads), feed_forward_of(block.feed_forward))
+        xs = ref.transformer_block(xs, [(f, norm_of(n)) for f, n in zip(sublayers, around, strict=True)], pre)
+    if pre:
+        xs = np.stack([norm_of(model.encoder_norm)(x) for x in xs])
+    ys = embed(model.target_embedding, target)
+    causal = ref.causal_mask(len(ys), len(ys))
+    for block in model.decoder:
+        around = (block.around_attention.norm, block.around_cross.norm, block.around_feed_forward.norm)
+        sublayers = (
+            attend_with(block.attention, heads, mask=causal),
+            attend_with(block.cross, heads, memory=xs),
+            feed_forward_of(block.feed_forward),
+        )
+        ys = ref.transformer_block(ys, [(f, norm_of(n)) for f, n in zip(sublayers, around, strict=True)], pre)
+    return np.stack([norm_of(model.decoder_norm)(y) for y in ys]) if pre else ys
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_hidden_states_are_the_reference(norm, positions):
+    model = make_model(norm=norm, positions=positions)
+    hidden = model(SOURCE, MASK, TARGET)
+    for row, length in enumerate(LENGTHS):
+        expected = reference_hidden(model, SOURCE[row, :length].tolist(), TARGET[row].tolist())
+        assert_close(hidden[row], torch.from_numpy(expected), **TIGHT)
+
+
+def test_a_tied_output_layer_is_the_target_table():
+    model = make_model(tied_output=True)
+    hidden = model(SOURCE, MASK, TARGET)
+    expected = hidden @ model.target_embedding.weight.T + model.output.bias
+    assert_close(model.logits(hidden), expected)
+    assert make_model(tied_output=False).output.weight is not model.target_embedding.weight
+
+
+def test_shared_embeddings_are_one_table_and_need_one_vocabulary():
+    model = make_model(shared_embeddings=True)
+    assert model.source_embedding.weight is model.target_embedding.weight
+    with pytest.raises(ConfigError, match=r"11 source and 12 target tokens; set tokenizer\.shared: true"):
+        make_model(shared_embeddings=True, target_vocab_size=12)
+
+
+def test_a_learned_table_ends_with_a_clear_error():
+    with pytest.raises(ShapeError, match=r"length 5 does not fit 4 learned positions"):
+        make_model(positions="learned", max_length=4)(SOURCE, MASK, TARGET)
+
+
+def test_without_positions_the_order_of_the_source_would_not_matter():
+    model = make_model()
+    swapped = SOURCE[:1, [1, 0, 2, 3, 4]]
+    full = MASK[:1]
+    assert (model(SOURCE[:1], full, TARGET[:1]) - model(swapped, full, TARGET[:1])).abs().max() > 1e-3
+    model.positions = torch.nn.Identity()  # adds the same numbers everywhere
+    model.positions.forward = lambda positions: torch.zeros(*positions.shape, 8, dtype=torch.float64)
+    assert_close(model(SOURCE[:1], full, TARGET[:1]), model(swapped, full, TARGET[:1]))
+
+
+# --- one attention layer alone
+
+
+def make_layer_alone(**fields):
+    torch.manual_seed(0)
+    config = AttentionOnlyConfig(source_vocab_size=11, target_vocab_size=11, d_model=6, **fields)
+    model = AttentionOnly(config).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return model
+
+
+def test_contexts_of_the_layer_alone_are_the_reference():
+    model = make_layer_alone()
+    hidden = model(SOURCE, MASK, TARGET)
+    bilinear, w_value = array(model.attention.score.w_key.weight), array(model.attention.w_value.weight)
+    for row, length in enumerate(LENGTHS):
+        x = array(model.source_embedding.weight)[SOURCE[row, :length]]
+        queries = array(model.target_embedding.weight)[TARGET[row]]
+        contexts, _ = ref.attend(
+            queries, x, x @ w_value.T, None, lambda q, k: ref.general(q, k, bilinear) / math.sqrt(len(q))
+        )
+        assert_close(hidden[row], torch.from_numpy(contexts))
+
+
+def test_a_context_of_the_layer_alone_knows_its_own_word_only():
+    """SYSTEMS G: changing x'_1 changes c_2 by exactly 0."""
+    model = make_layer_alone()
+    changed = TARGET.clone()
+    changed[:, 0] = 10
+    before, after = model(SOURCE, MASK, TARGET), model(SOURCE, MASK, changed)
+    assert torch.equal(before[:, 1:], after[:, 1:])
+    assert not torch.equal(before[:, :1], after[:, :1])
+
+
+def test_generation_of_the_layer_alone_feeds_back_one_word():
+    model = make_layer_alone()
+    state = model.start(model.encode(SOURCE, MASK), Rows.repeat(3))
+    after_many = model.step(TARGET, state)[0][:, -1:]
+    alone = model.step(TARGET[:, -1:], state)[0]
+    assert_close(after_many, alone)
