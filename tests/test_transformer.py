@@ -146,8 +146,8 @@ def test_contexts_of_the_layer_alone_are_the_reference():
     hidden = model(SOURCE, MASK, TARGET)
     bilinear, w_value = array(model.attention.score.w_key.weight), array(model.attention.w_value.weight)
     for row, length in enumerate(LENGTHS):
-        x = array(model.source_embedding.weight)[SOURCE[row, :length]]
-        queries = array(model.target_embedding.weight)[TARGET[row]]
+        x = array(model.source_embedding.weight)[SOURCE[row, :length].tolist()]
+        queries = array(model.target_embedding.weight)[TARGET[row].tolist()]
         contexts, _ = ref.attend(
             queries, x, x @ w_value.T, None, lambda q, k: ref.general(q, k, bilinear) / math.sqrt(len(q))
         )
