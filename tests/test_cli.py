@@ -103,8 +103,8 @@ def test_version():
 def test_models_lists_every_model_with_every_field(call):
     code, out, err = call("models")
     assert (code, err) == (0, "")
-    for name, body in list_models().items():
-        assert re.search(rf"^{name} \(", out, re.MULTILINE)
+    for name, body in list_models():
+        assert re.search(rf"^{name} \({body.interface.replace('_', ' ')}\): \w", out, re.MULTILINE)
         for field, info in body.config_class.model_fields.items():
             assert re.search(rf"^  {field}\s", out, re.MULTILINE) and info.description in out
     code, out, err = call("models", "--scores")

@@ -50,9 +50,8 @@ def test_an_unknown_field_is_named_with_the_nearest_valid_one(values, field, nea
     assert f"'{field}'" in message and f"did you mean '{nearest}'?" in message
 
 
-@pytest.mark.parametrize("name", list_models())
-def test_an_unknown_field_of_a_model_is_named_with_the_nearest_valid_one(name):
-    body = list_models()[name]
+@pytest.mark.parametrize("body", [body for _, body in list_models()], ids=lambda body: body.__name__)
+def test_an_unknown_field_of_a_model_is_named_with_the_nearest_valid_one(body):
     for field in body.config_class.model_fields:
         required = {f: 10 for f, info in body.config_class.model_fields.items() if info.is_required()}
         with pytest.raises(ConfigError, match=f"unknown field '{field}x'.*did you mean '{field}'"):
@@ -233,7 +232,7 @@ def test_a_configuration_cannot_be_changed_afterwards():
 
 def sections():
     own = [v for v in vars(configuration).values() if isinstance(v, type) and issubclass(v, BaseModel)]
-    models = [body.config_class for body in list_models().values()]
+    models = [body.config_class for _, body in list_models()]
     return [kind for kind in dict.fromkeys([*own, *models]) if kind not in (BaseModel, Section)]
 
 

@@ -3,6 +3,7 @@
 A new model is tested by these the moment its file exists.
 """
 
+from collections import Counter
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -20,6 +21,15 @@ from heed.training.loss import vocabulary_loss
 VOCAB_SIZE = 11
 WIDTH = 24  # divisible by 1, 2, 3, 4, 6, 8 heads
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def find_bodies():
+    """Every body by its name, and by its interface too where a file has several."""
+    names = Counter(name for name, _ in list_models())
+    return {name if names[name] == 1 else f"{name}-{body.interface}": body for name, body in list_models()}
+
+
+BODIES = find_bodies()
 
 
 def make_config(body, **fields):
@@ -42,7 +52,7 @@ def make_model(body, config, seed=0):
 
 def find_variants():
     """Every model as it comes, with two layers, and with each other value of its choices (cell, score, ...)."""
-    for name, body in list_models().items():
+    for name, body in BODIES.items():
         yield pytest.param(body, make_config(body), id=name)
         for field_name, field in body.config_class.model_fields.items():
             choices = ()
@@ -69,7 +79,7 @@ def find_variants():
 
 
 VARIANTS = list(find_variants())
-every_body = pytest.mark.parametrize("body", [pytest.param(b, id=n) for n, b in list_models().items()])
+every_body = pytest.mark.parametrize("body", [pytest.param(b, id=n) for n, b in BODIES.items()])
 every_variant = pytest.mark.parametrize(("body", "config"), VARIANTS)
 every_decoder = pytest.mark.parametrize(
     ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], DecoderBody)]

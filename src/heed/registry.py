@@ -1,12 +1,15 @@
 """Models by name: the file name is the registry.
 
-`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded.
+`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. One file may give several bodies,
+one per interface: as `rnn` is one network, whether it translates or classifies. The task picks the one it can use.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+from functools import cache
 from typing import Any
 
 import heed.models
@@ -16,10 +19,10 @@ from heed.models.base import Body, ModelConfig
 __all__ = ["body_class", "list_models", "model_config"]
 
 
-def list_models() -> dict[str, type[Body]]:
-    """Every model by name."""
+def list_models() -> list[tuple[str, type[Body]]]:
+    """Every body with the name of its file; a file with several interfaces occurs once for each."""
     names = sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
-    return {name: _body_in(name) for name in names}
+    return [(name, body) for name in names for body in _bodies_in(name)]
 
 
 def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
@@ -27,21 +30,20 @@ def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
 
     Args:
         name: File in `heed/models`; never a path or a dotted name.
-        interfaces: The interfaces the task can work with.
+        interfaces: The interfaces the task can work with, the one it would rather have first.
 
     Raises:
-        ConfigError: There is no such model, or it has another interface; the message lists those that fit.
+        ConfigError: There is no such model, or it has other interfaces only; the message lists those that fit.
     """
     models = list_models()
-    fitting = [n for n, body in models.items() if body.interface in interfaces]
-    if name not in models:
+    fitting = list(dict.fromkeys(n for n, body in models if body.interface in interfaces))
+    bodies = {body.interface: body for n, body in models if n == name}
+    if not bodies:
         raise ConfigError(f"unknown model '{name}'{suggest(name, fitting)}")
     if name not in fitting:
-        raise ConfigError(
-            f"model '{name}' is a {models[name].interface.replace('_', ' ')} and does not fit this task; "
-            f"these do: {', '.join(fitting)}"
-        )
-    return models[name]
+        kinds = " and ".join(interface.replace("_", " ") for interface in bodies)
+        raise ConfigError(f"model '{name}' ({kinds}) does not fit this task; these do: {', '.join(fitting)}")
+    return next(bodies[interface] for interface in interfaces if interface in bodies)
 
 
 def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelConfig:
@@ -55,12 +57,18 @@ def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelCo
     return check_section(body.config_class, {**body.config_class.sizes[size], **fields}, "model")
 
 
-def _body_in(name: str) -> type[Body]:
+@cache
+def _bodies_in(name: str) -> tuple[type[Body], ...]:
     module = importlib.import_module(f"heed.models.{name}")
-    bodies = [
+    bodies = tuple(
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Body) and value.__module__ == module.__name__
-    ]
-    assert len(bodies) == 1, f"{module.__name__} must define one body, found {bodies}"
-    return bodies[0]
+        if isinstance(value, type)
+        and issubclass(value, Body)
+        and value.__module__ == module.__name__
+        and not inspect.isabstract(value)
+    )
+    assert bodies, f"{module.__name__} defines no body"
+    interfaces = [body.interface for body in bodies]
+    assert len(set(interfaces)) == len(interfaces), f"{module.__name__} defines two bodies of one interface: {bodies}"
+    return bodies

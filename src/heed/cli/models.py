@@ -13,7 +13,7 @@ __all__ = ["list_models_text", "list_scores_text"]
 def list_models_text() -> str:
     """Every model with its fields, defaults and sizes."""
     blocks = []
-    for name, body in list_models().items():
+    for name, body in list_models():
         summary = (inspect.getmodule(body).__doc__ or "").strip().splitlines()[0]
         lines = [f"{name} ({body.interface.replace('_', ' ')}): {summary}"]
         for field, info in body.config_class.model_fields.items():
