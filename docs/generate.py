@@ -34,8 +34,9 @@ def page() -> str:
     ]
     for name, section in SECTIONS:
         parts += ["", f"## {name}", "", *table(section)]
-    for name, body in list_models().items():
-        parts += ["", f"## model: {name}", "", *table(body.config_class), ""]
+    for name, body in list_models():
+        kind = body.interface.replace("_", " ")
+        parts += ["", f"## model: {name} ({kind})", "", *table(body.config_class), ""]
         for size, fields in body.config_class.sizes.items():
             changes = ", ".join(f"{key} {value}" for key, value in fields.items()) or "the defaults above"
             parts.append(f"- size `{size}`: {changes}")

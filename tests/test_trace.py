@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import heed
 from heed.attention import Rows, watch
+from heed.attention.modules import Attends
 from heed.errors import ConfigError, ShapeError
 from heed.layers.recurrent import RecurrentCell
 from heed.models.attention_lm import AttentionLM
@@ -49,6 +50,10 @@ def forward(model, args):
     return hidden, model.logits(hidden)
 
 
+def attends(model):
+    return any(isinstance(module, Attends) for module in model.modules())
+
+
 def in_steps(model, args, cuts, rows=None):
     """The written sequence read in pieces that end at `cuts`."""
     source = {name: value for name, value in args.items() if name not in ("target", "tokens")}
@@ -81,7 +86,8 @@ def test_watched_outputs_have_the_same_bits(body, config, train):
     torch.manual_seed(5)
     with heed.trace(model) as seen:
         watched = forward(model, args)
-    assert seen.attention_records
+    assert bool(seen.attention_records) == attends(model)
+    assert seen.tensor_records
     for a, b in zip(plain, watched, strict=True):
         assert torch.equal(a, b)
     if train:  # the seed matters, so dropout was really there
@@ -162,6 +168,7 @@ def test_maps_are_distributions_that_reproduce_the_context(body, config):
     args = body.example(config, 1)
     with torch.no_grad(), heed.trace(model) as seen:
         model(**args)
+    assert bool(seen.mechanisms()) == attends(model)
     for mechanism, layer in seen.mechanisms():
         maps = seen.maps(mechanism, layer)
         assert_close(maps.weights.sum(-1), torch.ones(maps.weights.shape[:-1]), **CLOSE)
@@ -564,6 +571,10 @@ def test_a_trace_that_is_not_entered_changes_nothing(as_installed, counting_back
 def test_a_null_edit_changes_nothing(body, config):
     model = make_model(body, config)
     args = body.example(config, 1)
+    if not attends(model):
+        with pytest.raises(ConfigError, match="changes nothing: the model has no attention"):
+            heed.edit(model, Keep())
+        return
     with torch.no_grad():
         plain = forward(model, args)
         with heed.edit(model, Keep()) as seen:

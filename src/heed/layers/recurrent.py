@@ -10,6 +10,7 @@ input and `w_hh` on the state, which is the same matrix cut in two.
 """
 
 import math
+from itertools import pairwise
 from typing import Literal, get_args
 
 import torch
@@ -18,12 +19,14 @@ from torch.nn.functional import linear
 
 from heed.attention import watch
 from heed.errors import ConfigError, suggest
-from heed.shapes import Bool, Float
+from heed.shapes import Bool, Float, Int
 
 __all__ = [
     "CellKind",
     "Recurrent",
     "RecurrentCell",
+    "State",
+    "States",
     "gru_notes_step",
     "gru_step",
     "lstm_step",
@@ -34,6 +37,8 @@ __all__ = [
 CellKind = Literal["rnn", "lstm", "gru", "gru_notes"]
 State = tuple[Tensor, ...]
 """hidden `(batch, d_hidden)`, and for an LSTM also cell `(batch, d_hidden)`."""
+States = list[list[State]]
+"""The state of every layer and direction."""
 Weights = dict[str, Tensor]
 
 _GATES: dict[str, tuple[str, ...]] = {
@@ -275,13 +280,18 @@ class Recurrent(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, inputs: Float[Tensor, "batch length d_input"], mask: Bool[Tensor, "batch length"] | None = None
-    ) -> tuple[Float[Tensor, "batch length d_output"], list[list[State]]]:
-        """Run over whole sequences from a zero state.
+        self,
+        inputs: Float[Tensor, "batch length d_input"],
+        mask: Bool[Tensor, "batch length"] | None = None,
+        initial: States | None = None,
+    ) -> tuple[Float[Tensor, "batch length d_output"], States]:
+        """Run over whole sequences.
 
         Args:
             inputs: `(batch, length, d_input)`.
             mask: `(batch, length)`, True inside each sequence (positions 0 .. length - 1); None for full ones.
+            initial: The state of each layer and direction before the first position, as an earlier run returned it;
+                zeros by default.
 
         Returns:
             outputs `(batch, length, d_output)`, zero outside the mask; and per layer and direction the state after
@@ -290,16 +300,18 @@ class Recurrent(nn.Module):
         order = None
         if mask is not None:
             order = _reversed_within(mask)
-        finals: list[list[State]] = []
+        finals: States = []
         for layer, forward_cell in enumerate(self.forward_cells):
             if layer:
                 inputs = self.dropout(inputs)
-            outputs, final = _run(forward_cell, inputs, mask, None)
+            first = None if initial is None else initial[layer][0]
+            outputs, final = _run(forward_cell, inputs, mask, None, first)
             finals.append([final])
             if self.backward_cells:
                 cell = self.backward_cells[layer]
                 flipped = inputs.flip(1) if order is None else _take(inputs, order)
-                backward, final = _run(cell, flipped, mask, _natural_flip(inputs) if order is None else order)
+                first = None if initial is None else initial[layer][1]
+                backward, final = _run(cell, flipped, mask, _natural_flip(inputs) if order is None else order, first)
                 finals[-1].append(final)
                 backward = backward.flip(1) if order is None else _take(backward, order)
                 outputs = torch.cat([outputs, backward], dim=-1)
@@ -307,24 +319,40 @@ class Recurrent(nn.Module):
         return inputs, finals
 
 
-def _run(cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | None) -> tuple[Tensor, State]:
+def _run(
+    cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | None, initial: State | None
+) -> tuple[Tensor, State]:
     """One cell over one batch; the final state of each row is taken at its own last position."""
     assert isinstance(cell, RecurrentCell)
-    initial = cell.zero_state(inputs)
-    hidden, final = cell.sequence(inputs, initial)
-    if mask is not None:
-        last = mask.sum(1, keepdim=True).clamp_min(1) - 1
-        if cell.cell == "lstm":  # the kernel returns cells at the padded end only
-            cells = replay_gates("lstm", cell.weights(), inputs, hidden, initial)["cell"]
-            final = (_take(hidden, last).squeeze(1), _take(cells, last).squeeze(1))
-        else:
-            final = (_take(hidden, last).squeeze(1),)
-        # an empty sequence ends where it began
-        final = tuple(torch.where(mask[:, :1], end, start) for end, start in zip(final, initial, strict=True))
+    initial = cell.zero_state(inputs) if initial is None else initial
+    if mask is None:
+        hidden, final = cell.sequence(inputs, initial)
+    else:
+        hidden, final = _ragged(cell, inputs, mask.sum(1), initial)
     if watch.slot is not None:
         call = watch.RecurrentCall(cell.cell, cell.weights(), inputs, hidden, initial, final, order, mask)
         watch.slot.recurrence(cell, call)
     return hidden, final
+
+
+def _ragged(
+    cell: RecurrentCell, inputs: Tensor, lengths: Int[Tensor, " batch"], initial: State
+) -> tuple[Tensor, State]:
+    """Run over all positions; an empty sequence ends where it began."""
+    last = (lengths.clamp_min(1) - 1).unsqueeze(1)
+    if cell.cell != "lstm":
+        hidden, _ = cell.sequence(inputs, initial)
+        return hidden, (torch.where(lengths.unsqueeze(1) > 0, _take(hidden, last).squeeze(1), initial[0]),)
+    # The kernel returns an LSTM's cell at the end of what it was given only, so it stops wherever a sequence ends.
+    # Lengths within a batch are much alike: a few stops, where replaying every gate would double the work.
+    stops = sorted({*lengths.tolist(), inputs.shape[1]} - {0})
+    parts, state, final = [], initial, initial
+    for start, stop in pairwise([0, *stops]):
+        part, state = cell.sequence(inputs[:, start:stop], state)
+        parts.append(part)
+        ends_here = (lengths == stop).unsqueeze(1)
+        final = tuple(torch.where(ends_here, now, before) for now, before in zip(state, final, strict=True))
+    return torch.cat(parts, dim=1), final
 
 
 def _reversed_within(mask: Bool[Tensor, "batch length"]) -> Tensor:

@@ -1,0 +1,59 @@
+"""Recurrent states on their way: from encoder to decoder, into one vector and back, along with selected rows."""
+
+import torch
+from torch import Tensor, nn
+
+from heed.layers.recurrent import State, States
+from heed.shapes import Float, Int
+
+__all__ = ["Bridge", "pack_states", "select_states", "unpack_states"]
+
+
+class Bridge(nn.Module):
+    """The decoder's first states from the encoder's last ones, layer by layer.
+
+    one direction:   s_0 = h_m, and an LSTM's cell likewise: nothing is learned
+    two directions:  s_0 = tanh(W [h->_m ; h<-_1]), and an LSTM's cell c_0 = V [c->_m ; c<-_1]
+
+    Source: s_0 = h_m as in Sutskever et al. 2014 (arXiv:1409.3215) and the lecture notes (SYSTEMS A7); the tanh layer
+    as Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.2.2, who read the backward direction only.
+    """
+
+    def __init__(self, d_hidden: int, num_layers: int, cell: str, bidirectional: bool) -> None:
+        super().__init__()
+
+        def maps() -> nn.ModuleList:
+            count = num_layers if bidirectional else 0
+            return nn.ModuleList(nn.Linear(2 * d_hidden, d_hidden, bias=False) for _ in range(count))
+
+        self.hidden = maps()
+        self.cell = maps() if cell == "lstm" else nn.ModuleList()
+
+    def forward(self, finals: States) -> States:
+        """From what `Recurrent` returned for the source to what the decoder's `Recurrent` starts from."""
+        if not self.hidden:
+            return finals
+        states: States = []
+        for layer, (forward, backward) in enumerate(finals):
+            state: State = (torch.tanh(self.hidden[layer](torch.cat([forward[0], backward[0]], dim=-1))),)
+            if self.cell:
+                state = (*state, self.cell[layer](torch.cat([forward[1], backward[1]], dim=-1)))
+            states.append([state])
+        return states
+
+
+def pack_states(states: States) -> Float[Tensor, "batch packed"]:
+    """All states side by side in one vector: layer after layer, direction after direction, hidden before cell."""
+    return torch.cat([part for layer in states for state in layer for part in state], dim=-1)
+
+
+def unpack_states(packed: Float[Tensor, "batch packed"], num_layers: int, cell: str) -> States:
+    """Undo `pack_states` for layers of one direction."""
+    parts = packed.chunk(num_layers * (2 if cell == "lstm" else 1), dim=-1)
+    per_layer = len(parts) // num_layers
+    return [[tuple(parts[i * per_layer : (i + 1) * per_layer])] for i in range(num_layers)]
+
+
+def select_states(states: States, rows: Int[Tensor, " rows"]) -> States:
+    """Row i of the result is row `rows[i]`."""
+    return [[tuple(part.index_select(0, rows) for part in state) for state in layer] for layer in states]

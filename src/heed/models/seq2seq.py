@@ -1,0 +1,128 @@
+"""Encoder-decoder without attention: the source goes through one vector, whatever its length.
+
+| here | Cho et al. | notes | what |
+|---|---|---|---|
+| source, target | x_j, y_t | x_j, x'_t | tokens; x'_t is the embedding of the previous output |
+| summary | c | h_m | the encoder's last states: all that the decoder knows of the source |
+| state | h_<t> | s_t | the decoder's hidden state |
+| hidden | - | s_t, or [s_t ; c] | what predicts output t |
+
+    s_0 = h_m                               two directions: s_0 = tanh(W [h->_m ; h<-_1]) (`heed.layers.Bridge`)
+    s_t = cell(x'_t, s_{t-1})               summary: start; the notes' simple cell: tanh(A' [x'_t ; s_{t-1}] + b)
+    s_t = cell([x'_t ; c], s_{t-1})         summary: each_step, c = s_0 of the last layer
+    y_t from softmax(W_o s_t)               each_step: softmax(W_o [s_t ; c])
+                                            with d_readout: softmax(W_o tanh(W_r [s_t ; x'_t])), or of [s_t ; c ; x'_t]
+
+Source: Cho et al. 2014, arXiv:1406.1078, section 2.2 and appendix (summary at each step, gru); Sutskever, Vinyals and
+Le 2014, arXiv:1409.3215 (summary at the start, four layers of lstm); the lecture notes, SYSTEMS A7 (at the start,
+rnn). The base size is RNNencdec as Bahdanau et al. 2015, arXiv:1409.0473, section 4.2, trained it for comparison.
+Differs from the papers: no maxout layer (`d_readout` puts a tanh layer in its place); Cho et al. put tanh layers
+between h_m, c and s_0; Sutskever et al. read the source backwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.attention import Rows, padding_mask
+from heed.layers import Bridge, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
+from heed.layers.recurrent import CellKind, States
+from heed.models.base import Memory, ModelConfig, PairDecoder
+
+__all__ = ["Seq2Seq", "Seq2SeqConfig", "Seq2SeqState"]
+
+
+class Seq2SeqConfig(ModelConfig):
+    """Fields of `seq2seq`; the defaults are RNNencdec."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Number of source tokens; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Number of target tokens; set from the data."""
+    d_embedding: int = Field(620, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(1000, gt=0)
+    """Width of each layer of the decoder and of each direction of the encoder."""
+    cell: CellKind = "gru"
+    """Recurrent cell: rnn is the notes' simple cell, gru Cho et al.'s, lstm Sutskever et al.'s, also gru_notes."""
+    num_layers: int = Field(1, gt=0)
+    """Layers of the encoder, and as many of the decoder; each decoder layer starts where its encoder layer ended."""
+    bidirectional: bool = False
+    """Whether a second encoder reads the source from its end."""
+    summary: Literal["start", "each_step"] = "each_step"
+    """Where the encoder's summary goes: into the decoder's first state only, or also into each of its steps."""
+    d_readout: int | None = Field(None, gt=0)
+    """Width of a tanh layer before the vocabulary, which also sees the previous output: where it is smaller than what
+    it reads, it saves output-layer work; null for none."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which an embedding or hidden state is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 128},
+        "small": {"d_embedding": 256, "d_hidden": 256, "d_readout": 256, "dropout": 0.3},
+        "base": {},
+    }
+
+
+@dataclass(frozen=True)
+class Seq2SeqState:
+    """The decoder's states, and what is fed at each step, `(rows, d_hidden)`, or None."""
+
+    states: States
+    fed: Tensor | None
+
+    def select(self, rows: Tensor) -> Seq2SeqState:
+        """Row i of the result continues row `rows[i]`."""
+        fed = None if self.fed is None else self.fed.index_select(0, rows)
+        return Seq2SeqState(select_states(self.states, rows), fed)
+
+
+class Seq2Seq(PairDecoder):
+    """An encoder, its last states, and a decoder that starts from them."""
+
+    config_class = Seq2SeqConfig
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.source_embedding = TokenEmbedding(c.source_vocab_size, c.d_embedding)
+        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_embedding)
+        layers: dict[str, Any] = {"cell": c.cell, "num_layers": c.num_layers, "dropout": c.dropout}
+        self.encoder = Recurrent(c.d_embedding, c.d_hidden, bidirectional=c.bidirectional, **layers)
+        self.bridge = Bridge(c.d_hidden, c.num_layers, c.cell, c.bidirectional)
+        self.feeds = c.summary == "each_step"
+        d_fed = c.d_hidden if self.feeds else 0
+        self.decoder = Recurrent(c.d_embedding + d_fed, c.d_hidden, **layers)
+        d_seen = c.d_hidden + d_fed
+        self.readout = nn.Linear(d_seen + c.d_embedding, c.d_readout) if c.d_readout else None
+        self.output = nn.Linear(c.d_readout or d_seen, c.target_vocab_size)
+        self.dropout = nn.Dropout(c.dropout)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """The decoder's first states, packed into one vector: all there is to know of the source."""
+        _, finals = self.encoder(self.dropout(self.source_embedding(source)), source_mask)
+        return Memory((), pack_states(self.bridge(finals)))
+
+    def start(self, memory: Memory | None, rows: Rows) -> Seq2SeqState:
+        """Every layer's `s_0`, for each row's source."""
+        assert memory is not None and memory.summary is not None
+        config = self.config
+        assert isinstance(config, Seq2SeqConfig)
+        states = unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell)
+        return Seq2SeqState(states, states[-1][0][0] if self.feeds else None)
+
+    def step(self, tokens: Tensor, state: Seq2SeqState, lengths: Tensor | None = None) -> tuple[Tensor, Seq2SeqState]:
+        """Any number of tokens in one run of the recurrent layers: no step needs to look anything up."""
+        embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
+        fed = [] if state.fed is None else [state.fed.unsqueeze(1).expand(-1, tokens.shape[1], -1)]
+        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
+        hidden, states = self.decoder(torch.cat([embedded, *fed], dim=-1), mask, state.states)  # (R, n, d_hidden)
+        out = torch.cat([hidden, *fed], dim=-1)  # (R, n, d_hidden or 2 * d_hidden)
+        if self.readout is not None:
+            out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
+        return self.dropout(out), Seq2SeqState(states, state.fed)

@@ -1,0 +1,154 @@
+"""The encoder-decoder without attention is its equations (SYSTEMS A7), with copied weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import reference as ref
+from heed.attention import Rows, watch
+from heed.layers import pack_states, unpack_states
+from heed.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
+LENGTHS = [5, 3, 1]
+MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
+TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
+D_EMBEDDING, D = 4, 3
+TIGHT = {"rtol": 0, "atol": 1e-12}
+
+
+def make_model(**fields):
+    torch.manual_seed(0)
+    sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_embedding": D_EMBEDDING, "d_hidden": D}
+    model = Seq2Seq(Seq2SeqConfig(**sizes, **fields)).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)  # away from the linear part of the gates
+    return model
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def step_of(cell):
+    w = [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
+    if cell.cell == "lstm":
+        return lambda x, state: ref.lstm_step(x, *state, *w)
+    return lambda x, h: {"rnn": ref.rnn_step, "gru": ref.gru_step_torch}[cell.cell](x, h, *w)
+
+
+def hidden_of(state):
+    return state[0] if isinstance(state, tuple) else state
+
+
+def reference_summary(model, b):
+    """The decoder's first state, layer by layer, from the source at its true length, one position at a time."""
+    config, lstm = model.config, model.config.cell == "lstm"
+    xs = array(model.source_embedding.weight)[SOURCE[b, : LENGTHS[b]].numpy()]
+    states = []
+    for layer in range(config.num_layers):
+        zero = (np.zeros(D), np.zeros(D)) if lstm else np.zeros(D)
+        outputs, final = ref.run_rnn(step_of(model.encoder.forward_cells[layer]), xs, zero)
+        runs, finals = [outputs], [final]
+        if config.bidirectional:
+            outputs, final = ref.run_rnn(step_of(model.encoder.backward_cells[layer]), xs[::-1], zero)
+            runs, finals = [*runs, outputs[::-1]], [*finals, final]
+        xs = np.concatenate(runs, axis=1)
+        if not config.bidirectional:
+            states.append(finals[0])
+            continue
+        w = array(model.bridge.hidden[layer].weight)
+        first = np.tanh(w @ np.concatenate([hidden_of(final) for final in finals]))
+        if lstm:
+            first = first, array(model.bridge.cell[layer].weight) @ np.concatenate([final[1] for final in finals])
+        states.append(first)
+    return states
+
+
+def reference_decode(model, b):
+    """What predicts each token, one layer of one token at a time."""
+    states = reference_summary(model, b)
+    c = [hidden_of(states[-1])] if model.config.summary == "each_step" else []
+    out = []
+    for x in array(model.target_embedding.weight)[TARGET[b].numpy()]:
+        below = np.concatenate([x, *c])
+        for layer, cell in enumerate(model.decoder.forward_cells):
+            states[layer] = step_of(cell)(below, states[layer])
+            below = hidden_of(states[layer])
+        seen = np.concatenate([below, *c])
+        if model.readout is not None:
+            w, bias = array(model.readout.weight), array(model.readout.bias)
+            seen = np.tanh(w @ np.concatenate([seen, x]) + bias)
+        out.append(seen)
+    return torch.from_numpy(np.stack(out))
+
+
+@pytest.mark.parametrize("d_readout", [None, 2])
+@pytest.mark.parametrize("summary", ["start", "each_step"])
+@pytest.mark.parametrize(("num_layers", "bidirectional"), [(1, False), (1, True), (2, False), (2, True)])
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+def test_every_form_is_the_reference(cell, num_layers, bidirectional, summary, d_readout):
+    model = make_model(
+        cell=cell, num_layers=num_layers, bidirectional=bidirectional, summary=summary, d_readout=d_readout
+    )
+    with torch.no_grad():
+        hidden = model(SOURCE, MASK, TARGET)
+    for b in range(len(SOURCE)):
+        assert_close(hidden[b], reference_decode(model, b), **TIGHT)
+
+
+def test_the_simple_cell_from_the_start_is_the_notes_equation():
+    # SYSTEMS A7 as written: s_0 = h_m; s_t = tanh(A' [x'_t ; s_{t-1}] + b), one matrix on both
+    model = make_model(cell="rnn", summary="start")
+    assert not list(model.bridge.parameters())
+    cell = model.decoder.forward_cells[0]
+    A, b = torch.cat([cell.w_ih, cell.w_hh], dim=1), cell.b_ih + cell.b_hh  # noqa: N806
+    states, _ = model.encoder(model.source_embedding(SOURCE[:1]))
+    s, hidden = states[0, -1], model(SOURCE[:1], MASK[:1], TARGET[:1])  # h_m
+    for t, x in enumerate(model.target_embedding(TARGET[0])):
+        s = torch.tanh(A @ torch.cat([x, s]) + b)
+        assert_close(hidden[0, t], s, **TIGHT)
+
+
+@pytest.mark.parametrize("summary", ["start", "each_step"])
+def test_the_summary_is_all_the_decoder_knows_of_the_source(summary):
+    # two sources of other lengths and words, one summary: the same outputs
+    model = make_model(cell="lstm", num_layers=2, summary=summary)
+    memory = model.encode(SOURCE, MASK)
+    assert memory.keys == () and memory.summary.shape == (3, 2 * 2 * D)
+    memory.summary[1:] = memory.summary[:1].clone()
+    same = TARGET[:1].expand(3, -1)
+    hidden, _ = model.step(same, model.start(memory, Rows.repeat(3)))
+    assert_close(hidden[1:], hidden[:1].expand(2, -1, -1), **TIGHT)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+def test_packed_states_come_back(cell):
+    states = [[tuple(torch.randn(2, D) for _ in range(2 if cell == "lstm" else 1))] for _ in range(3)]
+    back = unpack_states(pack_states(states), 3, cell)
+    assert [len(layer) for layer in back] == [1, 1, 1]
+    for layer, other in zip(back, states, strict=True):
+        for part, expected in zip(layer[0], other[0], strict=True):
+            assert torch.equal(part, expected)
+
+
+@pytest.mark.parametrize("summary", ["start", "each_step"])
+def test_alignment_is_never_called(summary, monkeypatch):
+    class Refuse:
+        def edits(self, module):
+            raise AssertionError("attention was called")
+
+        attention = edits
+
+        def recurrence(self, module, call):
+            runs.append(call.inputs.shape[1])
+
+        def tensor(self, module, kind, value):
+            pass
+
+    runs = []
+    monkeypatch.setattr(watch, "slot", Refuse())
+    make_model(summary=summary)(SOURCE[:1], MASK[:1], TARGET[:1])
+    assert runs == [SOURCE.shape[1], TARGET.shape[1]]  # O(m + t): each token is read once
