@@ -13,8 +13,10 @@ from safetensors.torch import load_model, save_model
 from torch.testing import assert_close
 
 from heed.attention import SCORES, Rows
+from heed.attention.modules import Attends
 from heed.errors import ConfigError
 from heed.models.base import DecoderBody, LanguageModel, PairDecoder
+from heed.observe.trace import trace
 from heed.registry import list_models
 from heed.training.loss import vocabulary_loss
 
@@ -210,6 +212,35 @@ def test_the_future_never_changes_the_past(body, config):
         outputs = model(**{**args, written(body): changed})
         assert_close(outputs[:, :t], expected[:, :t], **CLOSE)
         assert ((outputs - expected)[:, t].abs() > 1e-6).any(-1).all()
+
+
+@every_decoder
+def test_one_pass_over_the_target_is_a_pass_over_each_prefix(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    tokens, expected = args[written(body)], model(**args)
+    for t in range(tokens.shape[1]):
+        outputs = model(**{**args, written(body): tokens[:, : t + 1]})
+        assert_close(outputs[:, -1], expected[:, t], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 6])
+@every_pair_decoder
+def test_alignment_costs_a_pair_of_every_source_and_target_token_or_nothing(body, config, chunk):
+    model, args = make_model(body, config), take(body.example(config, 0), [0])
+    m, n = args["source"].shape[1], args["target"].shape[1]
+    assert args["source_mask"].all()
+    with trace(model) as seen:
+        state = start(model, args)
+        for part in args["target"].split(chunk, dim=1):
+            _, state = model.step(part, state)
+    pairs = Counter()
+    for record in seen.attention_records:
+        if record.mechanism == "cross":
+            queries, keys = record.projected.shape[2], record.prepared.shape[2]
+            assert keys == m
+            pairs[record.layer] += queries * keys
+    crosses = {part.layer for part in model.modules() if isinstance(part, Attends) and part.mechanism == "cross"}
+    assert pairs == dict.fromkeys(crosses, m * n)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3])

@@ -9,8 +9,8 @@ import heed.models
 from heed import registry
 from heed.errors import ConfigError
 from heed.models.attention_lm import AttentionLM
-from heed.models.base import Body, DecoderBody
 from heed.models.bahdanau import Bahdanau
+from heed.models.base import Body, DecoderBody
 
 
 @pytest.fixture

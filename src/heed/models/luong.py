@@ -1,0 +1,199 @@
+"""Encoder-decoder with attention of the current state: Luong, Pham and Manning 2015, the global model.
+
+| here | paper | what |
+|---|---|---|
+| source, target | x_j, y_t | tokens; x'_t below is the embedding of the previous output y_{t-1} |
+| key = value = encoder states | h-bar_s | top layer, m positions |
+| query = state | h_t | top layer of the decoder, after it read x'_t |
+| scores, weights, context | score, a_t, c_t | row t of the map is a_t |
+| hidden | h~_t | the attentional state: what predicts output t |
+
+    s_0  = the encoder's last states        layer by layer (`heed.layers.Bridge`)
+    s_t  = cell(x'_t, s_{t-1})              input feeding: cell([x'_t ; h~_{t-1}], s_{t-1}), h~_0 = 0
+    c_t  = attend(s_t, h, h)                dot: h_i's; general: h_i'W s; concat: v' tanh(W [h_i ; s])
+    h~_t = tanh(W_c [c_t ; s_t])
+    y_t  from softmax(W_o h~_t)
+
+Bahdanau asks before the state moves, Luong after: without input feeding no state depends on a context, and the whole
+target is one run of the recurrent layers and one call of attention.
+
+Source: arXiv:1508.04025, sections 2, 3.1 and 3.3; SYSTEMS B3.
+Differs from the paper: the source is read forwards, where the paper reverses it; every score of `heed.attention` is
+allowed ("key_query" is the notes' B2), "location" and the local models are not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watch
+from heed.layers import (
+    Bridge,
+    Recurrent,
+    RecurrentCell,
+    TokenEmbedding,
+    pack_states,
+    select_states,
+    unpack_states,
+)
+from heed.layers.recurrent import CellKind, State, States
+from heed.models.base import Memory, ModelConfig, PairDecoder
+
+__all__ = ["Luong", "LuongConfig", "LuongState"]
+
+
+class LuongConfig(ModelConfig):
+    """Fields of `luong`; the defaults are the paper's."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Number of source tokens; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Number of target tokens; set from the data."""
+    d_embedding: int = Field(1000, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(1000, gt=0)
+    """Width of each layer of the decoder, of each direction of the encoder, and of the attentional state."""
+    d_attention: int = Field(1000, gt=0)
+    """Width in which query and key are compared by the scores that project both: concat, additive, key_query."""
+    cell: CellKind = "lstm"
+    """Recurrent cell: rnn, lstm (the paper's), gru or gru_notes."""
+    num_layers: int = Field(4, gt=0)
+    """Layers of the encoder, and as many of the decoder; each decoder layer starts where its encoder layer ended."""
+    bidirectional: bool = False
+    """Whether a second encoder reads the source from its end; keys then have twice the width, and score dot, which
+    needs equal widths, cannot be used."""
+    score: str = "general"
+    """How state and encoder states are compared: dot, general and concat are the paper's."""
+    input_feeding: bool = True
+    """Whether each step also reads the attentional state before it. Without it training runs over whole targets at
+    once."""
+    dropout: float = Field(0.2, ge=0, lt=1)
+    """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128, "num_layers": 1, "dropout": 0.0},
+        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "num_layers": 1, "dropout": 0.3},
+        "base": {},
+    }
+
+
+@dataclass(frozen=True)
+class LuongState:
+    """Source keys, which source each row writes for, the layers' states, and how many tokens were read.
+
+    With input feeding also the last attentional state, `(rows, d_hidden)`; else None.
+    """
+
+    keys: Keys
+    rows: Rows
+    states: States
+    fed: Tensor | None
+    position: Tensor  # (rows,)
+
+    def select(self, rows: Tensor) -> LuongState:
+        """Row i of the result continues row `rows[i]`."""
+        kept, sources = self.rows.select(rows)
+        keys = self.keys if sources is None else self.keys.select(sources)
+        fed = None if self.fed is None else self.fed.index_select(0, rows)
+        return LuongState(keys, kept, select_states(self.states, rows), fed, self.position.index_select(0, rows))
+
+
+class Luong(PairDecoder):
+    """Stacked recurrent encoder and decoder, attention on top, its result combined with the state."""
+
+    config_class = LuongConfig
+
+    def __init__(self, config: LuongConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.source_embedding = TokenEmbedding(c.source_vocab_size, c.d_embedding)
+        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_embedding)
+        layers: dict[str, Any] = {"cell": c.cell, "num_layers": c.num_layers, "dropout": c.dropout}
+        self.encoder = Recurrent(c.d_embedding, c.d_hidden, bidirectional=c.bidirectional, **layers)
+        self.bridge = Bridge(c.d_hidden, c.num_layers, c.cell, c.bidirectional)
+        self.decoder = Recurrent(c.d_embedding + (c.d_hidden if c.input_feeding else 0), c.d_hidden, **layers)
+        d_memory = self.encoder.d_output
+        score = make_score(c.score, c.d_hidden, d_memory, c.d_attention)
+        self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
+        self.combine = nn.Linear(d_memory + c.d_hidden, c.d_hidden, bias=False)
+        self.output = nn.Linear(c.d_hidden, c.target_vocab_size)
+        self.dropout = nn.Dropout(c.dropout)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """The top layer's states as keys and values; the decoder's first states, packed, as summary."""
+        states, finals = self.encoder(self.dropout(self.source_embedding(source)), source_mask)  # (B, S, d_memory)
+        keys = self.attention.prepare(self.dropout(states), mask=source_mask)
+        return Memory((keys,), pack_states(self.bridge(finals)))
+
+    def start(self, memory: Memory | None, rows: Rows) -> LuongState:
+        """Every layer's `s_0` and, with input feeding, `h~_0 = 0`, for each row's source."""
+        assert memory is not None and memory.summary is not None
+        config = self.config
+        assert isinstance(config, LuongConfig)
+        states = unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell)
+        fed = torch.zeros_like(states[-1][0][0]) if config.input_feeding else None
+        return LuongState(memory.keys[0], rows, states, fed, torch.zeros_like(rows.source_of))
+
+    def step(self, tokens: Tensor, state: LuongState, lengths: Tensor | None = None) -> tuple[Tensor, LuongState]:
+        """Move the states, then look: all tokens together, or one by one where each reads what the last one saw."""
+        embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
+        if state.fed is None:
+            mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
+            hidden, states = self.decoder(embedded, mask, state.states)  # (R, n, d_hidden)
+            out, fed = self._look(hidden, state, state.position), None
+        else:
+            out, states, fed = self._one_by_one(embedded, state, lengths)
+        position = state.position + (tokens.shape[1] if lengths is None else lengths)
+        return self.dropout(out), LuongState(state.keys, state.rows, states, fed, position)
+
+    def _look(self, hidden: Tensor, state: LuongState, position: Tensor) -> Tensor:
+        """`h~ = tanh(W_c [c ; s])` of states `(rows, n, d_hidden)`."""
+        context = self.attention(hidden, state.keys, rows=state.rows, offset=position)  # (R, n, d_memory)
+        return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
+
+    def _one_by_one(self, embedded: Tensor, state: LuongState, lengths: Tensor | None) -> tuple[Tensor, States, Tensor]:
+        """Input feeding: each token's input is its embedding and `h~` of the token before.
+
+        Returns:
+            `h~` of every token, `(rows, n, d_hidden)`; and the states and `h~` after each row's own last token.
+        """
+        cells = [cell for cell in self.decoder.forward_cells if isinstance(cell, RecurrentCell)]
+        now: list[State] = [layer[0] for layer in state.states]
+        fed = state.fed
+        assert fed is not None
+        inputs: list[list[Tensor]] = [[] for _ in cells]
+        states: list[list[State]] = [[] for _ in cells]
+        outs = []
+        for t in range(embedded.shape[1]):
+            x = torch.cat([embedded[:, t], fed], dim=-1)
+            for layer, cell in enumerate(cells):
+                inputs[layer].append(self.decoder.dropout(x) if layer else x)
+                now[layer] = cell.step(inputs[layer][-1], now[layer])
+                states[layer].append(now[layer])
+                x = now[layer][0]
+            fed = self._look(x.unsqueeze(1), state, state.position + t).squeeze(1)
+            outs.append(fed)
+        if watch.slot is not None:
+            for layer, cell in enumerate(cells):
+                call = watch.RecurrentCall(
+                    cell.cell,
+                    cell.weights(),
+                    torch.stack(inputs[layer], dim=1),
+                    torch.stack([hidden for hidden, *_ in states[layer]], dim=1),
+                    state.states[layer][0],
+                    now[layer],
+                    order=None,
+                    mask=None,
+                )
+                watch.slot.recurrence(cell, call)
+        out = torch.stack(outs, dim=1)
+        if lengths is None:
+            return out, [[final] for final in now], outs[-1]
+        row = torch.arange(len(embedded), device=embedded.device)
+        ends = [tuple(torch.stack(p, dim=1)[row, lengths - 1] for p in zip(*s, strict=True)) for s in states]
+        return out, [[final] for final in ends], out[row, lengths - 1]

@@ -1,0 +1,139 @@
+"""Luong's model is the paper's equations (SYSTEMS B3), with copied weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import heed
+import reference as ref
+from heed.attention import Rows
+from heed.errors import ConfigError
+from heed.models.luong import Luong, LuongConfig
+
+SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
+LENGTHS = [5, 3, 1]
+MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
+TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
+D_EMBEDDING, D = 4, 3
+TIGHT = {"rtol": 0, "atol": 1e-12}
+
+
+def make_model(**fields):
+    torch.manual_seed(0)
+    sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_embedding": D_EMBEDDING, "d_hidden": D}
+    model = Luong(LuongConfig(**{**sizes, "d_attention": 5, "num_layers": 2, **fields})).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)  # away from the linear part of the gates and from uniform weights
+    return model
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def step_of(cell):
+    w = [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
+    if cell.cell == "lstm":
+        return lambda x, state: ref.lstm_step(x, *state, *w)
+    return lambda x, h: {"rnn": ref.rnn_step, "gru": ref.gru_step_torch}[cell.cell](x, h, *w)
+
+
+def hidden_of(state):
+    return state[0] if isinstance(state, tuple) else state
+
+
+def pair_score(model):
+    score, name = model.attention.score, model.config.score
+    if name == "dot":
+        return ref.dot
+    if name == "general":
+        return lambda q, k: ref.general(q, k, array(score.w_key.weight))
+    w_q, w_k = array(score.w_query.weight), array(score.w_key.weight)
+    if name == "key_query":
+        return lambda q, k: ref.key_query(q, k, w_q, w_k)
+    assert name == "concat"
+    return lambda q, k: ref.additive(q, k, w_q, w_k, None, array(score.v))
+
+
+def reference_decode(model, b):
+    """h~_t, c_t and a_t of one example, from its true length, one layer of one token at a time."""
+    lstm = model.config.cell == "lstm"
+    memory = array(model.source_embedding.weight)[SOURCE[b, : LENGTHS[b]].numpy()]
+    states = []
+    for cell in model.encoder.forward_cells:
+        memory, final = ref.run_rnn(step_of(cell), memory, (np.zeros(D), np.zeros(D)) if lstm else np.zeros(D))
+        states.append(final)
+    attentional, rows = np.zeros(D), []
+    for x in array(model.target_embedding.weight)[TARGET[b].numpy()]:
+        below = np.concatenate([x, attentional]) if model.config.input_feeding else x
+        for layer, cell in enumerate(model.decoder.forward_cells):
+            states[layer] = step_of(cell)(below, states[layer])
+            below = hidden_of(states[layer])
+        context, weights = ref.attend([below], memory, memory, None, pair_score(model))
+        attentional = np.tanh(array(model.combine.weight) @ np.concatenate([context[0], below]))
+        rows.append((attentional, context[0], weights[0]))
+    return tuple(torch.from_numpy(np.stack(part)) for part in zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize("input_feeding", [False, True], ids=["whole", "feeding"])
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "key_query"])
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+def test_outputs_contexts_and_weights_are_the_reference(cell, score, input_feeding):
+    model = make_model(cell=cell, score=score, input_feeding=input_feeding)
+    with torch.no_grad(), heed.trace(model) as seen:
+        hidden = model(SOURCE, MASK, TARGET)
+    maps = seen.maps("cross", head=0)
+    for b, length in enumerate(LENGTHS):
+        attentional, contexts, weights = reference_decode(model, b)
+        assert_close(hidden[b], attentional, **TIGHT)
+        assert_close(maps.context[b], contexts, **TIGHT)
+        assert_close(maps.weights[b, :, :length], weights, **TIGHT)
+        assert not maps.weights[b, :, length:].any()
+
+
+@pytest.mark.parametrize("input_feeding", [False, True], ids=["whole", "feeding"])
+def test_maps_and_gates_of_the_whole_target_are_those_of_its_steps(input_feeding):
+    model = make_model(input_feeding=input_feeding)
+    with torch.no_grad():
+        with heed.trace(model) as whole:
+            model(SOURCE, MASK, TARGET)
+        with heed.trace(model) as stepped:
+            state = model.start(model.encode(SOURCE, MASK), Rows.repeat(3))
+            for token in TARGET.split(1, dim=1):
+                _, state = model.step(token, state)
+    assert len(whole.attention_records) == (TARGET.shape[1] if input_feeding else 1)
+    assert len(stepped.attention_records) == TARGET.shape[1]
+    for name in ("weights", "scores", "context"):
+        ours, theirs = (getattr(seen.maps("cross"), name)[0] for seen in (whole, stepped))  # the first is not padded
+        assert_close(ours, theirs, **TIGHT)
+    assert whole.gates().keys() == stepped.gates().keys()
+    for cell, gates in whole.gates().items():
+        for name, gate in gates.items():
+            assert_close(gate, stepped.gates()[cell][name], **TIGHT)
+
+
+def test_what_was_seen_is_fed_to_the_next_step_only():
+    # the model's first step reads h~_0 = 0, so that changing what the source says cannot move s_1
+    def states(model, source):
+        with torch.no_grad(), heed.trace(model) as seen:
+            memory = model.encode(SOURCE[:1], MASK[:1])
+            other = model.encode(source, MASK[:1])
+            model.step(TARGET[:1], model.start(type(memory)(other.keys, memory.summary), Rows.repeat(1)))
+        return seen.gates()["decoder.forward_cells.1"]["hidden"][0]
+
+    fed, unfed = make_model(input_feeding=True), make_model(input_feeding=False)
+    changed = torch.tensor([[10, 9, 8, 7, 6]])
+    assert torch.equal(states(unfed, SOURCE[:1]), states(unfed, changed))
+    before, after = states(fed, SOURCE[:1]), states(fed, changed)
+    assert torch.equal(before[0], after[0])
+    assert ((before - after)[1:].abs() > 1e-6).any(-1).all()
+
+
+@pytest.mark.parametrize("score", ["dot", "scaled_dot"])
+def test_a_plain_dot_of_a_state_and_both_directions_is_refused(score):
+    widths = f"score '{score}' needs equal widths, but the query has 3 and the key 6; score 'general'"
+    with pytest.raises(ConfigError, match=widths):
+        make_model(score=score, bidirectional=True)
+    make_model(score="general", bidirectional=True)
