@@ -1,0 +1,104 @@
+"""One recurrent network. As a translator it reads the source and then writes the target, as one sequence.
+
+    h_0 = 0;  h_j = cell(x_j, h_{j-1}) over the source;  s_0 = h_m;  s_t = cell(x'_t, s_{t-1}), the same weights
+    y_t from softmax(W_o s_t)        with d_readout: softmax(W_o tanh(W_r [s_t ; x'_t]))
+
+It is `seq2seq` with one set of weights for reading and writing: the control for the claim that one RNN is not enough.
+
+Source: Elman 1990 for the network; the lecture notes, SYSTEMS A3 and A7, for the comparison.
+Differs from one table over a joint vocabulary in nothing: source and target tokens are counted separately, so each side
+has an embedding table of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.attention import Rows, padding_mask
+from heed.layers import Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
+from heed.layers.recurrent import CellKind, States
+from heed.models.base import Memory, ModelConfig, PairDecoder
+
+__all__ = ["RnnTranslator", "RnnTranslatorConfig", "RnnTranslatorState"]
+
+
+class RnnTranslatorConfig(ModelConfig):
+    """Fields of `rnn` as a translator; the defaults are the widths of `seq2seq`, with which it is compared."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Number of source tokens; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Number of target tokens; set from the data."""
+    d_embedding: int = Field(620, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(1000, gt=0)
+    """Width of each layer's state."""
+    cell: CellKind = "gru"
+    """Recurrent cell: rnn is the notes' simple cell; lstm, gru or gru_notes."""
+    num_layers: int = Field(1, gt=0)
+    """Layers, each reading the states of the one before."""
+    d_readout: int | None = Field(None, gt=0)
+    """Width of a tanh layer before the vocabulary, which also sees the previous output; null for none."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which an embedding or hidden state is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 128},
+        "small": {"d_embedding": 256, "d_hidden": 256, "dropout": 0.3},
+        "base": {},
+    }
+
+
+@dataclass(frozen=True)
+class RnnTranslatorState:
+    """The state of each layer."""
+
+    states: States
+
+    def select(self, rows: Tensor) -> RnnTranslatorState:
+        """Row i of the result continues row `rows[i]`."""
+        return RnnTranslatorState(select_states(self.states, rows))
+
+
+class RnnTranslator(PairDecoder):
+    """The same layers over the source and on over the target."""
+
+    config_class = RnnTranslatorConfig
+
+    def __init__(self, config: RnnTranslatorConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.source_embedding = TokenEmbedding(c.source_vocab_size, c.d_embedding)
+        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_embedding)
+        self.layers = Recurrent(c.d_embedding, c.d_hidden, cell=c.cell, num_layers=c.num_layers, dropout=c.dropout)
+        self.readout = nn.Linear(c.d_hidden + c.d_embedding, c.d_readout) if c.d_readout else None
+        self.output = nn.Linear(c.d_readout or c.d_hidden, c.target_vocab_size)
+        self.dropout = nn.Dropout(c.dropout)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """The states after the source, packed into one vector."""
+        _, finals = self.layers(self.dropout(self.source_embedding(source)), source_mask)
+        return Memory((), pack_states(finals))
+
+    def start(self, memory: Memory | None, rows: Rows) -> RnnTranslatorState:
+        """The states after each row's source: the sequence goes on."""
+        assert memory is not None and memory.summary is not None
+        config = self.config
+        assert isinstance(config, RnnTranslatorConfig)
+        return RnnTranslatorState(unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell))
+
+    def step(
+        self, tokens: Tensor, state: RnnTranslatorState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, RnnTranslatorState]:
+        """Read on."""
+        embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
+        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
+        out, states = self.layers(embedded, mask, state.states)  # (R, n, d_hidden)
+        if self.readout is not None:
+            out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
+        return self.dropout(out), RnnTranslatorState(states)
