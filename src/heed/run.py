@@ -149,7 +149,8 @@ class Run:
         outputs = self.predict([pair.source for pair in pairs])
         encoded = self.task.encode_pairs(pairs)
         nll, correct, tokens = self.task.forced_scores(self.model, encoded)
-        aligned, linked = aligned_counts(self.task, self.model, pairs)
+        nothing = [0] * len(pairs)
+        aligned, linked = aligned_counts(self.task, self.model, pairs) or (nothing, nothing)
         exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
         scores = PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
         texts = None
@@ -157,6 +158,8 @@ class Run:
             references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
             texts = [out.text for out in outputs], references
         report = summarise(scores, self.config.evaluation.bootstrap, texts)
+        if not self.model.aligns and any(pair.links for pair in pairs):
+            report["alignment"] = "no attention"
         report["cut_off"] = sum(not out.finished for out in outputs)
         return report
 

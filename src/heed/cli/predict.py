@@ -65,6 +65,8 @@ def run_predict(name: str, texts: list[str], given: Path | None, out: Path | Non
         raise ConfigError(f"--nbest {options.nbest} needs a --beam of at least {options.nbest}, not {options.beam}")
     options.sampling()
     run = heed.load(name)
+    if options.align and not run.model.aligns:
+        raise ConfigError(f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show")
     if not texts and given is None and interactive():
         ask(run)
         return

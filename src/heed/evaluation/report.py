@@ -23,6 +23,8 @@ def _block(name: str, report: dict[str, Any]) -> str:
     names = {"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"}
     lines += [f"  {label:<20} {_points(report[key])}" for key, label in _TEXT_NAMES.items() if key in report]
     lines += [f"  {label:<20} {_interval(report[key])}" for key, label in names.items() if key in report]
+    if "alignment" in report:  # why there is no alignment error although the truth is known
+        lines.append(f"  {names['alignment_error']:<20} {report['alignment']}")
     lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
     shown, show = ("chrf", _points) if "chrf" in report else ("exact_match", _interval)
     lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")

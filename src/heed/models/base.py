@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, watch
+from heed.attention.modules import Attends
 
 __all__ = [
     "Body",
@@ -128,6 +129,11 @@ class PairDecoder(DecoderBody):
     """A model that reads a source and writes a target."""
 
     interface: ClassVar[Interface] = "pair_decoder"
+
+    @property
+    def aligns(self) -> bool:
+        """Whether it attends to the source; if not, all it knows of it is the memory's summary."""
+        return any(isinstance(module, Attends) and module.mechanism == "cross" for module in self.modules())
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from heed.observe import palette
 from heed.observe.frames import Look
 from heed.observe.html_map import map_to_html
-from heed.observe.html_steps import steps_to_html
+from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
 from heed.observe.labels import clean
 
 __all__ = ["CONTENT_POLICY", "look_to_html", "page_style"]
@@ -45,6 +45,7 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         f'<ul class="notes">{notes}</ul>' if notes else "",
         "</header><main>",
         *(map_to_html(map, i) for i, map in enumerate(look.maps)),
+        "" if look.summary is None else fixed_vector_to_html(look.summary),
         steps_to_html(look) if steps else "",
         '</main><footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
         "Esc lets it go.</footer>",

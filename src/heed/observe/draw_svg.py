@@ -1,14 +1,16 @@
-"""A map as one SVG image, written directly: it needs no plotting library and opens in any browser or paper."""
+"""A map, or a fixed vector, as one SVG image, written directly: no plotting library, any browser or paper."""
 
 from __future__ import annotations
 
 from html import escape
 
+from torch import Tensor
+
 from heed.observe import palette
 from heed.observe.labels import axes_line, axis_name, clean, visible
 from heed.observe.maps import Axis, Map
 
-__all__ = ["map_to_svg"]
+__all__ = ["map_to_svg", "vector_to_svg"]
 
 _FONT = 12
 _ADVANCE = 7.3  # a generous mean width of a 12 px character, as no font can be measured here
@@ -16,6 +18,8 @@ _LONGEST = 24
 _NUMBER_FROM = 28
 _MARGIN = 16
 _BAR = 160
+_UNITS = 64  # of a vector, in one line
+_UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
 _QUIET = "#4a525c"  # numbers near zero, so that the others stand out
 _STYLE = (
     "text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24}"
@@ -67,6 +71,44 @@ def map_to_svg(map: Map, *, cell: int = 30) -> str:
         *_color_bar(map, left, bottom + 24),
         "</svg>",
     ]
+    return "\n".join(parts) + "\n"
+
+
+def vector_to_svg(vector: Tensor, title: str, caption: str) -> str:
+    """Draw a vector as bars, one a unit, in lines of 64; every bar says its unit and value when pointed at.
+
+    Args:
+        vector: `(d,)`.
+        title: First line.
+        caption: What the vector is.
+
+    Returns:
+        The text of the file, with a final newline.
+    """
+    values = vector.detach().double().tolist()
+    largest = max((abs(value) for value in values), default=0.0) or 1.0
+    header = [clean(title), f"{len(values)} units, bars from -{largest:.2f} to {largest:.2f}", *_wrapped(caption, 90)]
+    top = _MARGIN + 18 * len(header) + 12
+    lines = -(-len(values) // _UNITS)
+    width = 2 * _MARGIN + _UNITS * _UNIT_WIDTH
+    height = top + lines * (_UNIT_HEIGHT + 8) + _MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{escape(header[0] + "; " + header[1])}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        *_header(header),
+    ]
+    for i, value in enumerate(values):
+        middle = top + i // _UNITS * (_UNIT_HEIGHT + 8) + _UNIT_HEIGHT / 2
+        length = abs(value) / largest * _UNIT_HEIGHT / 2
+        x, y = _MARGIN + i % _UNITS * _UNIT_WIDTH, middle - length if value > 0 else middle
+        color = palette.shade(0.7 if value > 0 else 0.4)
+        parts.append(
+            f'<rect x="{x}" y="{y:.2f}" width="{_UNIT_WIDTH - 2}" height="{length:.2f}" fill="{color}">'
+            f"<title>unit {i + 1}: {value:.3f}</title></rect>"
+        )
+    parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
 

@@ -13,7 +13,7 @@ from heed.observe.frames import Look
 from heed.observe.labels import axes_line, clean, joined, lines_up, plural, runs_right_to_left, visible
 from heed.observe.maps import Axis, Map
 from heed.observe.spans import Span, best_spans, links
-from heed.observe.text_steps import steps_to_lines
+from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
 
 __all__ = ["look_to_text", "map_to_text", "paint"]
 
@@ -55,6 +55,8 @@ def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bo
     blocks = [[clean(look.title), f"source  {clean(look.source)}", f"target  {clean(look.target)}"]]
     blocks[0] += [f"note    {clean(note)}" for note in look.notes]
     blocks += [[map_to_text(map, width=width, color=color)] for map in look.maps]
+    if look.summary is not None:
+        blocks.append(fixed_vector_to_lines(look.summary, width))
     if steps:
         blocks += steps_to_lines(look, width)
     return "\n\n".join("\n".join(block) for block in blocks)

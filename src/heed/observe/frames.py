@@ -65,6 +65,8 @@ class Look:
         encoder: One frame per source token.
         decoder: One frame per output token.
         notes: Lines a reader needs: score of the output, policies, self-checks.
+        summary: For a model that does not attend to the source, the one vector `(d,)` through which it knows it, the
+            same for every output token; else None.
     """
 
     title: str
@@ -74,3 +76,4 @@ class Look:
     encoder: tuple[EncoderFrame, ...]
     decoder: tuple[DecoderFrame, ...]
     notes: tuple[str, ...] = ()
+    summary: Tensor | None = None

@@ -12,13 +12,27 @@ from torch import Tensor
 from heed.observe import palette
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
 from heed.observe.html_map import shaded_words
-from heed.observe.labels import clean, source_labels, visible
+from heed.observe.labels import FIXED_VECTOR, clean, source_labels, visible
 from heed.observe.maps import Axis
 
-__all__ = ["steps_to_html"]
+__all__ = ["fixed_vector_to_html", "steps_to_html"]
 
+_ATTENDS = "it scores the source, turns scores into weights, sums up the context, and names the next token."
+_FIXED = "it moves its state, which knows the source through one fixed vector only, and names the next token."
 _UNITS = 128
 _HEIGHT = 20
+
+
+def fixed_vector_to_html(vector: Tensor) -> str:
+    """The summary of a model without attention, `(d,)`, as a `<section>` in the place of its maps."""
+    return "\n".join(
+        [
+            '<section id="fixed-vector"><h2>The fixed vector</h2>',
+            f'<p class="caption">{escape(FIXED_VECTOR)} In the strip each bar is one unit.</p>',
+            f'<dl class="rows">{_row("source", _strip(vector, _scale(vector)))}</dl>',
+            "</section>",
+        ]
+    )
 
 
 def steps_to_html(look: Look) -> str:
@@ -42,8 +56,8 @@ def steps_to_html(look: Look) -> str:
     return "\n".join(
         [
             '<section class="steps" id="steps"><h2>Step by step</h2>',
-            '<p class="hint">The encoder reads the source token by token; then the decoder writes one token a step: '
-            "it scores the source, turns scores into weights, sums up the context, and names the next token. "
+            f'<p class="hint">The encoder reads the source token by token; then the decoder writes one token a step: '
+            f"{_ATTENDS if look.summary is None else _FIXED} "
             "In the strips each bar is one unit, above the line positive, below it negative.</p>",
             _bar(len(frames)),
             *articles,
@@ -70,9 +84,12 @@ def _scales(look: Look) -> dict[str, float]:
     for frame in look.decoder:
         vectors += [("state", frame.state)] + ([("context", frame.context)] if frame.context is not None else [])
     for name, vector in vectors:
-        size = float(vector.detach().abs().max()) if vector.numel() else 0.0
-        scales[name] = max(scales.get(name, 1.0), size)
+        scales[name] = max(scales.get(name, 1.0), _scale(vector))
     return scales
+
+
+def _scale(vector: Tensor) -> float:
+    return max(1.0, float(vector.detach().abs().max())) if vector.numel() else 1.0
 
 
 def _encoder(frame: EncoderFrame, count: int, scales: dict[str, float]) -> str:
@@ -94,6 +111,9 @@ def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
         rows.append(_row("numbers", _numbers(axis, frame.scores, weights)))
     if frame.context is not None:
         rows.append(_row("context", _strip(frame.context, scales["context"])))
+    if look.summary is not None:
+        strip = _strip(look.summary, _scale(look.summary))
+        rows.append(_row("source (the same at every step)", strip))
     top = "".join(_row(_token(token), _meter(probability), raw=True) for token, probability in frame.top)
     rows.append(_row("next token", f'<dl class="rows top">{top}</dl>'))
     head = f"<h3>Decoder {frame.index + 1} of {len(look.decoder)}: writes {_token(frame.token)}</h3>"

@@ -8,6 +8,7 @@ from heed.observe.frames import Look
 from heed.observe.maps import Axis, Map
 
 __all__ = [
+    "FIXED_VECTOR",
     "axes_line",
     "axis_name",
     "clean",
@@ -18,6 +19,9 @@ __all__ = [
     "source_labels",
     "visible",
 ]
+
+FIXED_VECTOR = "No attention: every output token knows the source through this one vector only."
+"""Said wherever a look shows the summary in place of a map."""
 
 _REPLACEMENT = "\ufffd"
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

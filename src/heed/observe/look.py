@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from heed.attention import Rows
 from heed.data.batching import PairBatch
 from heed.data.examples import Pair
 from heed.data.tokenizer import END, UNKNOWN, TextTokenizer
@@ -60,13 +61,17 @@ def look_at(
         score = "given, not written by the model"
     batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
     model.eval()
-    with torch.no_grad(), trace(model, edits=edits) as seen:
-        logits = model.logits(model(batch.source, batch.source_mask, batch.target))[0].float()
+    # Two traces, since one network may do both: what ran in the first read the source, in the second wrote the target.
+    with torch.no_grad(), trace(model, edits=edits) as reading:
+        memory = model.encode(batch.source, batch.source_mask)
+    with torch.no_grad(), trace(model, edits=edits) as writing:
+        rows = Rows.repeat(1, device=batch.source.device)
+        logits = model.logits(model.step(batch.target, model.start(memory, rows))[0])[0].float()
     log_prob = float(torch.log_softmax(logits, -1).gather(1, batch.labels[0].unsqueeze(1)).sum())
     score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
     source_axis = _axis("source", task.source_tokenizer, batch.source[0].tolist())
     target_axis = _axis("target", task.target_tokenizer, batch.labels[0].tolist())
-    tokens = _maps(seen, source_axis, target_axis)
+    tokens = _maps(reading, source_axis, target_axis) + _maps(writing, source_axis, target_axis)
     maps = tokens if source_axis.kind == target_axis.kind == "character" else _of_words(tokens, task, batch)
     name = task.config.model.name
     notes = [f"output: {score}"]
@@ -79,9 +84,10 @@ def look_at(
         source,
         written,
         maps,
-        _encoder_frames(seen, source_axis),
-        _decoder_frames(seen, tokens, target_axis, logits, task.target_tokenizer),
+        _encoder_frames(reading, source_axis),
+        _decoder_frames(writing, tokens, target_axis, logits, task.target_tokenizer),
         tuple(notes),
+        memory.summary[0] if memory.summary is not None and not model.aligns else None,
     )
 
 
@@ -131,15 +137,16 @@ def _maps(seen: Trace, source: Axis, target: Axis) -> tuple[Map, ...]:
     return tuple(result)
 
 
-def _encoder_frames(seen: Trace, source: Axis) -> tuple[EncoderFrame, ...]:
-    nets = {name: gates for name, gates in seen.gates().items() if name.startswith("encoder.")}
+def _encoder_frames(reading: Trace, source: Axis) -> tuple[EncoderFrame, ...]:
+    nets = reading.gates()
     layers = max((int(name.rsplit(".", 1)[1]) for name in nets), default=0)
     frames = []
     for i, token in enumerate(source.labels):
         states: dict[str, Tensor] = {}
         means: dict[str, float] = {}
         for name, gates in nets.items():
-            kind, layer = name.removeprefix("encoder.").split("_cells.")
+            _, cells, layer = name.rsplit(".", 2)
+            kind = cells.removesuffix("_cells")  # forward or backward
             label = kind if layers == 0 else f"{kind} layer {layer}"
             states[label] = gates["hidden"][0, i]
             for gate in _SHOWN_GATES:
@@ -150,11 +157,11 @@ def _encoder_frames(seen: Trace, source: Axis) -> tuple[EncoderFrame, ...]:
 
 
 def _decoder_frames(
-    seen: Trace, maps: tuple[Map, ...], target: Axis, logits: Tensor, tokenizer: TextTokenizer
+    writing: Trace, maps: tuple[Map, ...], target: Axis, logits: Tensor, tokenizer: TextTokenizer
 ) -> tuple[DecoderFrame, ...]:
-    states = [gates["hidden"][0] for name, gates in seen.gates().items() if not name.startswith("encoder.")]
+    states = [gates["hidden"][0] for gates in writing.gates().values()]
     cross = [m for m in maps if m.mechanism == "cross"]
-    context = seen.maps("cross", entries=[0]).context[0].flatten(0, -3) if cross else None  # (H, T, d_value)
+    context = writing.maps("cross", entries=[0]).context[0].flatten(0, -3) if cross else None  # (H, T, d_value)
     top = torch.softmax(logits, -1).topk(3, dim=-1)
     frames = []
     for t, token in enumerate(target.labels):
@@ -177,14 +184,17 @@ def _decoder_frames(
 @torch.no_grad()
 def aligned_counts(
     task: Translation, model: PairDecoder, pairs: Sequence[Pair], batch_size: int = 64
-) -> tuple[list[int], list[int]]:
+) -> tuple[list[int], list[int]] | None:
     """How many linked target characters attention aligns right, per pair (references, teacher forcing).
 
     Uses the cross attention of the last layer, the mean over heads. Pairs without known links count nothing.
 
     Returns:
-        Right and linked characters per pair (see `heed.evaluation.alignment`).
+        Right and linked characters per pair (see `heed.evaluation.alignment`); None for a model that does not attend
+        to the source.
     """
+    if not model.aligns:
+        return None
     model.eval()
     device = next(model.parameters()).device
     right, linked = [0] * len(pairs), [0] * len(pairs)
@@ -195,8 +205,6 @@ def aligned_counts(
         batch = task.collate_pairs([pairs[i] for i in chosen]).to(device)
         with trace(model) as seen:
             model(batch.source, batch.source_mask, batch.target)
-        if not any(mechanism == "cross" for mechanism, _ in seen.mechanisms()):
-            return right, [0] * len(pairs)  # a model without attention has no alignment to be wrong
         best = seen.maps("cross").weights.mean(1).argmax(-1).tolist()  # (B, T)
         for row, i in enumerate(chosen):
             query_spans = task.target_tokenizer.encode(pairs[i].target).spans
@@ -218,16 +226,15 @@ def word_links(
 
     Returns:
         Pairs (source word, target word), counted from 0, punctuation marks as words (the Pharaoh format of word
-        aligners); and for each unknown token, by position, the source word it looked at most.
+        aligners); and for each unknown token, by position, the source word it looked at most. Nothing for a model that
+        does not attend to the source.
     """
-    if not ids:
+    if not ids or not model.aligns:
         return [], {}
     batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
     model.eval()
     with torch.no_grad(), trace(model) as seen:
         model(batch.source, batch.source_mask, batch.target)
-    if not any(mechanism == "cross" for mechanism, _ in seen.mechanisms()):
-        return [], {}
     weights = seen.maps("cross").weights[0].mean(0)[: len(ids)]  # without the end token's row
     source_ids = batch.source[0].tolist()
     source_words, target_words = task.source_tokenizer.words(source_ids), task.target_tokenizer.words(ids)

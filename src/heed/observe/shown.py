@@ -7,9 +7,10 @@ from pathlib import Path
 
 from heed.errors import ConfigError
 from heed.observe.draw_html import look_to_html
-from heed.observe.draw_svg import map_to_svg
+from heed.observe.draw_svg import map_to_svg, vector_to_svg
 from heed.observe.draw_text import look_to_text
 from heed.observe.frames import Look
+from heed.observe.labels import FIXED_VECTOR
 from heed.observe.maps import Map
 from heed.observe.to_json import look_to_json
 
@@ -47,13 +48,9 @@ class ShownLook:
         return look_to_html(self.look, steps=self.steps)
 
     def svg(self, index: int = -1) -> str:
-        """One map (by default the last) as SVG.
-
-        Raises:
-            ConfigError: The model has no attention, so there is no map.
-        """
-        if not self.maps:
-            raise ConfigError("this model has no attention, so there is no map to draw; use text or html")
+        """One map (by default the last) as SVG; the fixed vector of a model that has no attention."""
+        if not self.maps and self.look.summary is not None:
+            return vector_to_svg(self.look.summary, self.look.title, FIXED_VECTOR)
         return map_to_svg(self.maps[index])
 
     def json(self) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from torch import Tensor
 
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
-from heed.observe.labels import joined, lines_up, source_labels, visible
+from heed.observe.labels import FIXED_VECTOR, joined, lines_up, source_labels, visible
 from heed.observe.maps import Axis
 
-__all__ = ["steps_to_lines"]
+__all__ = ["fixed_vector_to_lines", "steps_to_lines"]
 
 _FIRST = 6
 _LARGEST = 5
 _COLUMN = 8
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 def steps_to_lines(look: Look, width: int) -> list[list[str]]:
@@ -27,6 +28,30 @@ def steps_to_lines(look: Look, width: int) -> list[list[str]]:
     """
     encoder = [_encoder_lines(frame, len(look.encoder)) for frame in look.encoder]
     return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
+
+
+def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
+    """The summary of a model without attention, a bar per unit, from minus its largest size to plus it.
+
+    Args:
+        vector: `(d,)`.
+        width: Columns of the terminal.
+
+    Returns:
+        Lines: what it is, its numbers, the bars, and what they mean.
+    """
+    values = vector.detach().double()
+    largest = float(values.abs().max()) if len(values) else 0.0
+    heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
+    bars = "".join(_BARS[round(height)] for height in heights.tolist())
+    return [
+        FIXED_VECTOR,
+        _vector(vector),
+        "",
+        *(bars[start : start + width] for start in range(0, len(bars), width)),
+        "",
+        f"one bar a unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
+    ]
 
 
 def _encoder_lines(frame: EncoderFrame, count: int) -> list[str]:
@@ -48,6 +73,8 @@ def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
         lines += _table(axis, frame, width) if grid else _largest(axis, frame)
     if frame.context is not None:
         lines.append(f"  {'context':<10} {_vector(frame.context)}")
+    if look.summary is not None:
+        lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
     best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in frame.top)
     return [*lines, f"  {'next token':<10} {best}"]
 

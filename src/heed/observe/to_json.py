@@ -86,6 +86,7 @@ def look_to_json(look: Look) -> str:
         "target": look.target,
         "notes": list(look.notes),
         "maps": [_map(map) for map in look.maps],
+        "summary": numbers(look.summary),
         "encoder": [_encoder(frame) for frame in look.encoder],
         "decoder": [_decoder(frame) for frame in look.decoder],
     }

@@ -311,7 +311,7 @@ class Translation:
             beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
             length_penalty=given.length_penalty if length_penalty is None else length_penalty,
             num_best=num_best,
-            forbidden=(PADDING, START) if self.writes_unknown else (PADDING, UNKNOWN, START),
+            forbidden=(PADDING, START) if self.writes_unknown and model.aligns else (PADDING, UNKNOWN, START),
         )
         forced = self.target_tokenizer.encode(prefix).ids if prefix else []
         model.eval()
@@ -332,7 +332,7 @@ class Translation:
 
     @property
     def writes_unknown(self) -> bool:
-        """Whether the model may write the unknown token, which is then replaced by a source word."""
+        """Whether a model that attends may write the unknown token, replaced by the source word it looked at."""
         return self.target_tokenizer.unit == "word" and self.config.generation.replace_unknown
 
     def _prediction(self, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
