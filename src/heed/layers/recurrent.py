@@ -19,6 +19,7 @@ from torch.nn.functional import linear
 
 from heed.attention import watch
 from heed.errors import ConfigError, suggest
+from heed.layers.dropout import Dropout
 from heed.shapes import Bool, Float, Int
 
 __all__ = [
@@ -277,7 +278,7 @@ class Recurrent(nn.Module):
         widths = [d_input] + [self.d_output] * (num_layers - 1)
         self.forward_cells = nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths)
         self.backward_cells = nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths if bidirectional)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -31,7 +31,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Attention, Keys, Rows, make_score, watch
-from heed.layers import Recurrent, RecurrentCell, TokenEmbedding
+from heed.layers import Dropout, Recurrent, RecurrentCell, TokenEmbedding
 from heed.layers.recurrent import CellKind
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
@@ -113,7 +113,7 @@ class Bahdanau(PairDecoder):
         d_seen = c.d_hidden + d_memory
         self.readout = nn.Linear(d_seen + c.d_embedding, c.d_readout) if c.d_readout else None
         self.output = nn.Linear(c.d_readout or d_seen, c.target_vocab_size)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """States of both directions as keys and values; the backward net's last state as summary."""

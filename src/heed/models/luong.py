@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watch
 from heed.layers import (
     Bridge,
+    Dropout,
     Recurrent,
     RecurrentCell,
     TokenEmbedding,
@@ -122,7 +123,7 @@ class Luong(PairDecoder):
         self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
         self.combine = nn.Linear(d_memory + c.d_hidden, c.d_hidden, bias=False)
         self.output = nn.Linear(c.d_hidden, c.target_vocab_size)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """The top layer's states as keys and values; the decoder's first states, packed, as summary."""

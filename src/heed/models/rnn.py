@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
-from heed.layers import Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
+from heed.layers import Dropout, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
 from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
@@ -78,7 +78,7 @@ class RnnTranslator(PairDecoder):
         self.layers = Recurrent(c.d_embedding, c.d_hidden, cell=c.cell, num_layers=c.num_layers, dropout=c.dropout)
         self.readout = nn.Linear(c.d_hidden + c.d_embedding, c.d_readout) if c.d_readout else None
         self.output = nn.Linear(c.d_readout or c.d_hidden, c.target_vocab_size)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """The states after the source, packed into one vector."""

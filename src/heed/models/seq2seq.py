@@ -30,7 +30,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
-from heed.layers import Bridge, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
+from heed.layers import Bridge, Dropout, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
 from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
@@ -101,7 +101,7 @@ class Seq2Seq(PairDecoder):
         d_seen = c.d_hidden + d_fed
         self.readout = nn.Linear(d_seen + c.d_embedding, c.d_readout) if c.d_readout else None
         self.output = nn.Linear(c.d_readout or d_seen, c.target_vocab_size)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """The decoder's first states, packed into one vector: all there is to know of the source."""
