@@ -4,6 +4,7 @@ run = heed.train("translation", data="dates", minutes=2)
 run.predict("9 de mayo de 1998").text
 run.look("9 de mayo de 1998")
 with heed.trace(run.model) as seen: ...
+heed.compare([run, "runs/other"]).to_latex()
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heed.attention import attend
+    from heed.comparison import compare
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
     from heed.run import Run, load, train
 
-__all__ = ["HeedError", "Run", "attend", "edit", "load", "run_lesson", "trace", "train"]
+__all__ = ["HeedError", "Run", "attend", "compare", "edit", "load", "run_lesson", "trace", "train"]
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
     "HeedError": "heed.errors",
     "Run": "heed.run",
     "attend": "heed.attention",
+    "compare": "heed.comparison",
     "edit": "heed.observe.trace",
     "load": "heed.run",
     "run_lesson": "heed.lessons",

@@ -144,15 +144,19 @@ class Run:
             raise ConfigError(f"the data has no split '{split}'{suggest(split, splits)}")
         return self.score(splits[split])
 
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
-        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
-        outputs = self.predict([pair.source for pair in pairs])
+    def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
+        """What is measured on each pair, given what was written for it."""
         encoded = self.task.encode_pairs(pairs)
         nll, correct, tokens = self.task.forced_scores(self.model, encoded)
         nothing = [0] * len(pairs)
         aligned, linked = aligned_counts(self.task, self.model, pairs) or (nothing, nothing)
         exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
-        scores = PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+
+    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
+        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
+        outputs = self.predict([pair.source for pair in pairs])
+        scores = self.pair_scores(pairs, outputs)
         texts = None
         if isinstance(self.config.data, FilesData):
             references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]

@@ -178,6 +178,57 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN... | CONFIG | TASK FILE...",
+            help="Run folders; or, with --models, what `heed train` takes: a YAML file, or a task and its training "
+            "files. Any further SECTION.KEY=VALUE changes a field of all.",
+        ),
+    ],
+    models: Annotated[
+        str | None,
+        typer.Option(help="Train and compare these, as: bahdanau,luong:score=dot:training.learning_rate=0.001"),
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="With --models: time budget of each run.")] = None,
+    seeds: Annotated[int, typer.Option(help="With --models: trainings of each, with seeds 1, 2, ...", min=1)] = 1,
+    size: Annotated[str | None, typer.Option(help="With --models: auto, tiny, small or base (the paper's).")] = None,
+    valid: ValidOption = None,
+    test: FilesOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for compare.html, .tex, .csv and .json; with --models also for the runs."),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="test by default, valid where there is none; or unseen.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Test against this run too; the first by default.")] = None,
+    beam: Annotated[int | None, typer.Option(help="One beam for all; each run's own by default.", min=1)] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads to decode with; the most that a run was trained with.", min=1)
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
+    resamples: Annotated[int, typer.Option(help="Resamples of intervals, trials of the tests.", min=1)] = 10_000,
+    sentences: Annotated[int, typer.Option(help="Sentences on the page.", min=0)] = 15,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """Compare runs on the test set they share: scores, significance, speed; or train several models and compare."""
+    from heed.cli.compare import CompareOptions, run_compare
+
+    given = {
+        "model.size": size,
+        "training.minutes": minutes,
+        "data.valid": _split_files(valid),
+        "data.test": _split_files(test),
+    }
+    options = CompareOptions(
+        models, seeds, out, split, baseline, beam, threads, device, resamples, sentences, open_it, as_json
+    )
+    fields = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+    run_compare(words, fields, options)
+
+
+@app.command()
 def look(
     run: RunArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],

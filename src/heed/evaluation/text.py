@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["text_scores"]
+import numpy as np
+
+from heed.evaluation.measures import Array, Measure
+
+__all__ = ["text_measure", "text_scores"]
+
+_LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
 def text_scores(
@@ -27,15 +33,9 @@ def text_scores(
 
     Source: Post 2018 (arXiv:1804.08771). BLEU and chrF: higher is better; TER: lower.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    kinds = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
     result: dict[str, Any] = {}
     for name in metrics:
-        metric = kinds[name]()
-        _in_python_floats(metric)
+        metric = _metric(name)
         score = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=max(1, resamples))
         entry: dict[str, Any] = {"value": float(score.score)}
         if resamples > 1 and len(outputs) > 1:
@@ -43,6 +43,40 @@ def text_scores(
         entry["signature"] = str(metric.get_signature())
         result[name] = entry
     return result
+
+
+def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -> Measure:
+    """A corpus score in a form that can be resampled: sacrebleu's statistics of each example, and its formula.
+
+    Args:
+        name: "bleu", "chrf" or "ter".
+        outputs: Raw text, one per example.
+        references: Raw text, one per example.
+    """
+    metric = _metric(name)
+    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
+
+    def formula(sums: Array) -> Array:
+        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
+
+    return Measure(
+        name,
+        _LABELS[name],
+        np.array(statistics, dtype=np.float64),
+        formula,
+        higher_is_better=name != "ter",
+        note=str(metric.get_signature()),
+    )
+
+
+def _metric(name: str) -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()
+    _in_python_floats(metric)
+    return metric
 
 
 def _in_python_floats(metric: Any) -> None:

@@ -12,7 +12,7 @@ from heed.observe.html_map import map_to_html
 from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
 from heed.observe.labels import clean
 
-__all__ = ["CONTENT_POLICY", "look_to_html", "page_style"]
+__all__ = ["CONTENT_POLICY", "look_to_html", "page_script", "page_style"]
 
 # The page may run what is written in it and fetch nothing.
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -49,7 +49,7 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         steps_to_html(look) if steps else "",
         '</main><footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
         "Esc lets it go.</footer>",
-        f"<script>\n{_resource('look.js')}</script>",
+        f"<script>\n{page_script()}</script>",
         "</body></html>",
     ]
     return "\n".join(part for part in parts if part) + "\n"
@@ -58,6 +58,11 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
 @cache
 def _resource(name: str) -> str:
     return files("heed.observe").joinpath(name).read_text(encoding="utf-8")
+
+
+def page_script() -> str:
+    """What brings the maps and steps of a page to life."""
+    return _resource("look.js")
 
 
 @cache

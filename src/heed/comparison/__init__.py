@@ -1,0 +1,5 @@
+"""Several runs on the same test examples, in one table: scores, intervals, significance, speed, memory."""
+
+from heed.comparison.comparison import Comparison, compare
+
+__all__ = ["Comparison", "compare"]

@@ -1,0 +1,101 @@
+"""The main score by source length as one drawing: a line per entry, its intervals as whiskers."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from heed.observe.labels import clean
+
+if TYPE_CHECKING:
+    from heed.comparison.comparison import Comparison
+
+__all__ = ["COLORS", "chart"]
+
+# Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_DASHES = ("none", "6 3", "2 3", "9 3 2 3")
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 680, 260, 48, 46, 14
+
+
+def chart(comparison: Comparison) -> str:
+    """An `<svg>` with its legend, or nothing where all sources are of one length."""
+    if len(comparison.buckets) < 2:
+        return ""
+    measure = comparison.measures[0]
+    scale = 100 if measure.is_share else 1
+    scores = [score for result in comparison.results for score in result.by_length if not math.isnan(score.value)]
+    low, high, step = _axis(scale * min(score.low for score in scores), scale * max(score.high for score in scores))
+
+    def across(bucket: int, entry: int) -> float:
+        each = (_WIDTH - _LEFT - 16) / len(comparison.buckets)
+        # Whiskers of different entries stand side by side.
+        return _LEFT + each * (bucket + 0.5) + (entry - (len(comparison.entries) - 1) / 2) * 7
+
+    def up(value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
+
+    parts = []
+    for tick in range(round((high - low) / step) + 1):
+        value = low + tick * step
+        y = up(value)
+        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - 8}"/>')
+        parts.append(f'<text class="end" x="{_LEFT - 6}" y="{y + 4:.1f}">{value:g}</text>')
+    middle = (len(comparison.entries) - 1) / 2
+    for place, bucket in enumerate(comparison.buckets):
+        x = across(place, 0) + middle * 7
+        parts.append(f'<text class="middle" x="{x:.1f}" y="{_HEIGHT - 26}">{bucket.label}</text>')
+    parts.append(
+        f'<text class="middle" x="{(_WIDTH + _LEFT) / 2:.1f}" y="{_HEIGHT - 6}">source {comparison.length_unit}</text>'
+    )
+    for number, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
+        points = []
+        for place, score in enumerate(result.by_length):
+            if math.isnan(score.value):
+                continue
+            x, y = across(place, number), up(scale * score.value)
+            points.append(f"{x:.1f} {y:.1f}")
+            said = f"{clean(entry.label)}, {comparison.buckets[place].label}: {scale * score.value:.1f}"
+            parts.append(
+                f'<path {_ink(number)} d="M{x:.1f} {up(scale * score.low):.1f}V{up(scale * score.high):.1f}"/>'
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{_color(number)}">'
+                f"<title>{escape(said)}</title></circle>"
+            )
+        line = f'stroke-dasharray="{_DASHES[number // len(COLORS) % len(_DASHES)]}"'
+        parts.append(f'<polyline {_ink(number)} {line} points="{" ".join(points)}"/>' if points else "")
+    title = escape(f"{measure.label}{' %' if measure.is_share else ''} by source {comparison.length_unit}")
+    return (
+        f'<figure class="chart"><figcaption>{title}; whiskers are 95 % intervals</figcaption>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
+        f"{_legend(comparison)}</figure>"
+    )
+
+
+def _legend(comparison: Comparison) -> str:
+    items = "".join(
+        f'<li><svg viewBox="0 0 28 10" aria-hidden="true"><path {_ink(i)} '
+        f'stroke-dasharray="{_DASHES[i // len(COLORS) % len(_DASHES)]}" d="M0 5H28"/>'
+        f'<circle cx="14" cy="5" r="3.5" fill="{_color(i)}"/></svg><bdi>{escape(clean(entry.label))}</bdi></li>'
+        for i, entry in enumerate(comparison.entries)
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _color(number: int) -> str:
+    return COLORS[number % len(COLORS)]
+
+
+def _ink(number: int) -> str:
+    return f'class="line" stroke="{_color(number)}"'
+
+
+def _axis(low: float, high: float) -> tuple[float, float, float]:
+    """Ends and step of an axis of four to ten round ticks that holds both numbers."""
+    span = max(high - low, 1.0)
+    step = next(s for s in _steps() if span / s <= 6)
+    return math.floor(low / step) * step, math.ceil(high / step + 1e-9) * step, step
+
+
+def _steps() -> list[float]:
+    return [base * 10.0**power for power in range(-1, 12) for base in (1, 2, 5)]

@@ -1,0 +1,298 @@
+"""`heed.compare`: runs scored on the same examples in one session, and everything that is made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heed.comparison.entries import Entry, common_examples, find_entry, group_by_seed, open_runs
+from heed.comparison.examine import (
+    Speed,
+    common_lengths,
+    common_references,
+    examine,
+    predict_timed,
+    same_tokens,
+)
+from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
+from heed.data.examples import Pair
+from heed.errors import ConfigError
+from heed.evaluation.measures import Measure, Outcomes
+from heed.run import Run
+from heed.training.device import choose_device
+
+__all__ = ["Comparison", "Conditions", "compare", "compare_entries"]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which all runs wrote their outputs.
+
+    Attributes:
+        device: Where.
+        threads: Processor threads.
+        beam_size: Beam of every run; None for each run's own.
+        passes: How often each run decoded the whole set to measure its speed: fewest and most.
+    """
+
+    device: str
+    threads: int
+    beam_size: int | None
+    passes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs on the same examples; a notebook displays it as its tables.
+
+    Attributes:
+        entries: The rows: one run each, or several seeds of one.
+        results: Their scores and differences.
+        measures: What was measured, the main one first (statistics are those of the first run).
+        buckets: Ranges of source length.
+        length_unit: What lengths count.
+        split: Which set the examples are.
+        examples: The examples.
+        references: What outputs were held against.
+        outcomes: Per entry and run, the outputs.
+        speeds: Per entry and run, how fast they were written.
+        baseline: The entry that the others are tested against besides the best.
+        resampling: Of intervals and p-values.
+        conditions: Of the outputs.
+        remarks: What a reader must know besides.
+    """
+
+    entries: tuple[Entry, ...]
+    results: tuple[Result, ...]
+    measures: tuple[Measure, ...]
+    buckets: tuple[Bucket, ...]
+    length_unit: str
+    split: str
+    examples: tuple[Pair, ...]
+    references: tuple[str, ...]
+    outcomes: tuple[tuple[Outcomes, ...], ...]
+    speeds: tuple[tuple[Speed, ...], ...]
+    baseline: int
+    resampling: Resampling
+    conditions: Conditions
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain dictionary per entry, with every number; the columns of the CSV."""
+        from heed.comparison.files import rows
+
+        return rows(self)
+
+    def best(self, name: str) -> int | None:
+        """The entry with the best score of a measure."""
+        measure = next(measure for measure in self.measures if measure.name == name)
+        return best_of(measure, [result.scores[name] for result in self.results])
+
+    def text(self, width: int = 100, color: bool = False) -> str:
+        """The tables for a terminal, and what must be known to read them."""
+        from heed.comparison.tables import tables_text
+
+        return tables_text(self, width, color)
+
+    def to_latex(self) -> str:
+        """The tables for a paper; they need the package booktabs."""
+        from heed.comparison.files import to_latex
+
+        return to_latex(self)
+
+    def to_csv(self) -> str:
+        """`rows` as comma-separated values."""
+        from heed.comparison.files import to_csv
+
+        return to_csv(self)
+
+    def to_json(self) -> str:
+        """`rows`, the conditions and the examples with every output."""
+        from heed.comparison.files import to_json
+
+        return to_json(self)
+
+    def to_html(self, sentences: int = 15) -> str:
+        """One self-contained page: the tables, the score by length, and sentences under every model with their maps.
+
+        Args:
+            sentences: How many; two thirds drawn at random, the others those on which the models differ most.
+        """
+        from heed.comparison.page import to_html
+
+        return to_html(self, sentences)
+
+    def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
+        """Write compare.html, .tex, .csv and .json into a folder.
+
+        Returns:
+            The files.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {
+            "html": self.to_html(sentences),
+            "tex": self.to_latex(),
+            "csv": self.to_csv(),
+            "json": self.to_json(),
+        }
+        for ending, text in texts.items():
+            # As it stands: the CSV's line ends are its own.
+            (folder / f"compare.{ending}").write_text(text, encoding="utf-8", newline="")
+        return [folder / f"compare.{ending}" for ending in texts]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        from heed.comparison.tables import tables_html
+
+        return tables_html(self)
+
+
+def compare(
+    runs: Sequence[Run | str | os.PathLike[str]],
+    *,
+    split: str | None = None,
+    baseline: str | None = None,
+    beam_size: int | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    resamples: int = 10_000,
+    seed: int = 1,
+) -> Comparison:
+    """Score runs on the examples they share, and test their differences.
+
+    Every run decodes the examples in this session, one after the other, on the same device with the same threads and
+    batches. Runs that differ in their seed only are one row: the mean over seeds.
+
+    Args:
+        runs: Runs, or their folders.
+        split: Which examples: "test" by default, "valid" where no run has a test set.
+        baseline: Label or folder of the run that the others are tested against besides the best; the first by default.
+        beam_size: One beam for all; each run's own by default.
+        threads: Processor threads; by default the largest number that a run was trained with.
+        device: Where to decode.
+        resamples: Resamples of intervals, and trials of the tests.
+        seed: Their seed.
+
+    Raises:
+        ConfigError: Fewer than two runs, or an option that does not fit them.
+        DataError: The runs do not have the same examples.
+        RunError: A run cannot be opened.
+    """
+    opened = open_runs([run if isinstance(run, Run) else Path(run) if str(run) != "last" else "last" for run in runs])
+    return compare_entries(
+        group_by_seed(opened),
+        split=split,
+        baseline=baseline,
+        beam_size=beam_size,
+        threads=threads,
+        device=device,
+        resampling=Resampling(resamples, seed),
+    )
+
+
+def compare_entries(
+    entries: Sequence[Entry],
+    *,
+    split: str | None,
+    baseline: str | None,
+    beam_size: int | None,
+    threads: int | None,
+    device: str,
+    resampling: Resampling,
+    say: Callable[[str], None] = lambda message: None,
+) -> Comparison:
+    """Compare entries whose labels are settled; see `compare`. `say` is told what happens."""
+    runs = [run for entry in entries for run in entry.runs]
+    first = find_entry(entries, baseline) if baseline is not None else 0
+    where = choose_device(device)
+    if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
+        raise ConfigError("resamples, threads and beam_size must be at least 1")
+    name, pairs = common_examples(runs, split)
+    references, differ = common_references(runs, pairs)
+    per_token = same_tokens(runs)
+    lengths, unit = common_lengths(runs, pairs)
+    count = threads or max(run.report.get("training", {}).get("threads", 1) for run in runs)
+    outcomes: list[tuple[Outcomes, ...]] = []
+    speeds: list[tuple[Speed, ...]] = []
+    with _threads(count):
+        for entry in entries:
+            found = []
+            for run in entry.runs:
+                say(f"{run.folder}: {len(pairs):,} {name} examples")
+                with _on(run, where):
+                    outputs, speed = predict_timed(run, [pair.source for pair in pairs], beam_size)
+                    found.append((examine(run, pairs, outputs, references, per_token), speed))
+            outcomes.append(tuple(outcome for outcome, _ in found))
+            speeds.append(tuple(speed for _, speed in found))
+    say(f"drawing {resampling.count:,} resamples")
+    results, buckets = results_of(outcomes, lengths, first, resampling)
+    passes = [speed.passes for group in speeds for speed in group]
+    return Comparison(
+        tuple(entries),
+        tuple(results),
+        outcomes[0][0].measures,
+        tuple(buckets),
+        unit,
+        name,
+        tuple(pairs),
+        tuple(references),
+        tuple(outcomes),
+        tuple(speeds),
+        first,
+        resampling,
+        Conditions(str(where), count, beam_size, (min(passes), max(passes))),
+        _remarks(runs, name, differ, per_token, beam_size),
+    )
+
+
+def _remarks(runs: Sequence[Run], split: str, differ: bool, per_token: bool, beam_size: int | None) -> tuple[str, ...]:
+    remarks = []
+    if split == "valid":
+        remarks.append("This is the set that each run's weights were selected on: the scores flatter.")
+    if differ:
+        remarks.append("The runs normalise text differently: references are taken as they stand in the data.")
+    if not per_token:
+        remarks.append("The runs write different tokens: scores per token are left out, and tokens a second differ.")
+    beams = sorted({run.config.generation.beam_size for run in runs})
+    if beam_size is None and len(beams) > 1:
+        remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
+    threads = sorted({run.report["training"]["threads"] for run in runs if "training" in run.report})
+    if len(threads) > 1:
+        remarks.append(f"Training speeds are with different numbers of threads ({', '.join(map(str, threads))}).")
+    devices = sorted({run.report["training"]["device"] for run in runs if "training" in run.report})
+    if len(devices) > 1:
+        remarks.append(f"Training speeds are of different devices ({', '.join(devices)}).")
+    if any(not run.report for run in runs):
+        remarks.append("A run without a report has no numbers of its training.")
+    return tuple(remarks)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _on(run: Run, device: torch.device) -> Iterator[None]:
+    """A run's model on a device, and then where it was."""
+    before = next(run.model.parameters()).device
+    run.model.to(device)
+    try:
+        yield
+    finally:
+        run.model.to(before)

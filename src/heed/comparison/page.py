@@ -1,0 +1,139 @@
+"""A comparison as one page: tables, the score by length, and the same sentences under every model with their maps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from html import escape
+from importlib.resources import files
+from itertools import count
+from typing import TYPE_CHECKING
+
+import torch
+
+from heed.comparison.chart import chart
+from heed.comparison.tables import tables_html
+from heed.observe.draw_html import CONTENT_POLICY, page_script, page_style
+from heed.observe.html_map import map_to_html
+from heed.observe.labels import clean
+from heed.observe.maps import Map
+from heed.run import Run
+
+if TYPE_CHECKING:
+    from heed.comparison.comparison import Comparison
+
+__all__ = ["to_html"]
+
+_AT_RANDOM = 2 / 3
+"""Share of the sentences that is drawn at random."""
+
+
+def to_html(comparison: Comparison, sentences: int) -> str:
+    """Draw a comparison as a self-contained page (see `Comparison.to_html`)."""
+    models = ", ".join(entry.label for entry in comparison.entries)
+    title = escape(clean(f"{models} on {comparison.entries[0].runs[0].config.data.name}"))
+    random_ones, different = _chosen(comparison, sentences)
+    numbers = count()
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(CONTENT_POLICY)}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}</title>",
+        f"<style>\n{page_style()}\n{_compare_css()}</style></head>",
+        f'<body class="compare"><header><h1 dir="auto">{title}</h1></header><main>',
+        tables_html(comparison),
+        chart(comparison),
+        _sentences(comparison, "Sentences drawn at random", "", random_ones, numbers),
+        _sentences(
+            comparison,
+            "Sentences on which the models differ most",
+            "Chosen for the largest distance between the best and the worst output: not what is typical.",
+            different,
+            numbers,
+        ),
+        "</main>",
+        f"<script>\n{page_script()}</script>",
+        "</body></html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+@cache
+def _compare_css() -> str:
+    return files("heed.comparison").joinpath("compare.css").read_text(encoding="utf-8")
+
+
+def _chosen(comparison: Comparison, wanted: int) -> tuple[list[int], list[int]]:
+    """Examples drawn at random, and of the others those with the largest spread of the main measure."""
+    total = len(comparison.examples)
+    wanted = min(wanted, total)
+    drawn = random.Random(comparison.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
+    each = torch.tensor([runs[0].measures[0].each().tolist() for runs in comparison.outcomes])  # (entries, examples)
+    spread = (each.amax(0) - each.amin(0)).tolist()
+    others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
+    different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
+    return sorted(drawn, key=lambda i: len(comparison.examples[i].source)), different
+
+
+def _sentences(comparison: Comparison, title: str, hint: str, chosen: Sequence[int], numbers: Iterator[int]) -> str:
+    if not chosen:
+        return ""
+    several = any(len(entry.runs) > 1 for entry in comparison.entries)
+    hints = [hint, "Outputs and maps are those of each model's first seed." if several else ""]
+    said = " ".join(part for part in hints if part)
+    return "\n".join(
+        [
+            f'<section class="sentences"><h2>{title}</h2>',
+            f'<p class="hint">{said}</p>' if said else "",
+            *(_sentence(comparison, i, numbers) for i in chosen),
+            "</section>",
+        ]
+    )
+
+
+def _sentence(comparison: Comparison, index: int, numbers: Iterator[int]) -> str:
+    pair, reference = comparison.examples[index], comparison.references[index]
+    lines = [
+        f'<article><dl class="texts"><div><dt>source</dt>{_text(pair.source)}</div>',
+        f"<div><dt>reference</dt>{_text(reference)}</div></dl>",
+        '<ul class="outputs">',
+    ]
+    measure = comparison.measures[0]
+    for entry, runs in zip(comparison.entries, comparison.outcomes, strict=True):
+        output = runs[0].outputs[index]
+        said = "differs" if measure.is_share else f"{measure.label} {float(runs[0].measures[0].each()[index]):.0f}"
+        if output == reference:
+            said = "as the reference"
+        shown = escape(clean(output)) or "(nothing)"
+        lines.append(
+            f'<li><details><summary><span class="name"><bdi>{escape(clean(entry.label))}</bdi></span>'
+            f'<span class="output" dir="auto">{shown}</span><span class="said">{escape(said)}</span></summary>'
+            f"{_maps(entry.runs[0], comparison, pair.source, numbers)}</details></li>"
+        )
+    return "\n".join([*lines, "</ul></article>"])
+
+
+def _text(text: str) -> str:
+    return f'<dd dir="auto">{escape(clean(text))}</dd>'
+
+
+def _maps(run: Run, comparison: Comparison, source: str, numbers: Iterator[int]) -> str:
+    """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""
+    if not source.strip():
+        return '<p class="hint">A blank source: there is nothing to look at.</p>'
+    maps = run.look(source, beam_size=comparison.conditions.beam_size).maps
+    cross = [one for one in maps if one.mechanism == "cross"]
+    if not cross:
+        return '<p class="hint">This model does not look at the source while it writes.</p>'
+    layer = max(one.layer for one in cross)
+    return map_to_html(_mean([one for one in cross if one.layer == layer]), next(numbers))
+
+
+def _mean(heads: list[Map]) -> Map:
+    if len(heads) == 1:
+        return heads[0]
+    weights = torch.stack([one.weights for one in heads]).mean(0)
+    return replace(heads[0], head=None, weights=weights, scores=None, caption=f"Mean over {len(heads)} heads.")

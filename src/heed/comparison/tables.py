@@ -1,0 +1,261 @@
+"""The numbers of a comparison as tables of text, which a terminal, a page and a paper draw each in their way."""
+
+from __future__ import annotations
+
+import io
+import math
+import statistics
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from heed.comparison.results import Score
+from heed.evaluation.measures import Measure
+from heed.observe.labels import clean
+
+if TYPE_CHECKING:
+    from heed.comparison.comparison import Comparison
+
+__all__ = ["Cell", "Table", "caption", "costs", "tables", "tables_html", "tables_text"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a cell; the best of its column stands out."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table.
+
+    Attributes:
+        title: What it shows.
+        columns: Head of each column, without that of the labels.
+        rows: The label of each row and its cells.
+        notes: What must be known to read it.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Scores, significance, scores by length, cost."""
+    return [_scores(comparison), *_significance(comparison), *_by_length(comparison), _cost(comparison)]
+
+
+def _scores(comparison: Comparison) -> Table:
+    columns = tuple(_head(measure) for measure in comparison.measures)
+    rows = []
+    for i, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
+        cells = (Cell(_score(result.scores[m.name], m), best=comparison.best(m.name) == i) for m in comparison.measures)
+        rows.append((entry.label, tuple(cells)))
+    title = f"scores on {len(comparison.examples):,} {comparison.split} examples"
+    signatures = [f"{measure.label}: {measure.note}." for measure in comparison.measures if measure.note]
+    notes = (*comparison.remarks, _intervals(comparison), *_seeds(comparison), *signatures)
+    return Table(title, columns, tuple(rows), notes)
+
+
+def _significance(comparison: Comparison) -> list[Table]:
+    """Differences and p-values: against the best, and with more than two entries against the baseline."""
+    best = {measure.name: comparison.best(measure.name) for measure in comparison.measures}
+    wanted = [("the best", best)]
+    if len(comparison.entries) > 2:
+        baseline = comparison.entries[comparison.baseline].label
+        wanted.append((baseline, {measure.name: comparison.baseline for measure in comparison.measures}))
+    made = []
+    for name, others in wanted:
+        rows = []
+        for i, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
+            cells = []
+            for measure in comparison.measures:
+                found = [d for d in result.against[measure.name] if d.other == others[measure.name]]
+                itself = others[measure.name] == i
+                text = ("best" if name == "the best" else "-") if itself else "-"
+                if found:
+                    scale = 100 if measure.is_share else 1
+                    low, value, high = (scale * number for number in (found[0].low, found[0].value, found[0].high))
+                    p = p_text(found[0].p, comparison.resampling.count)
+                    text = f"{value:+.1f} [{low:+.1f}, {high:+.1f}] p {p}"
+                cells.append(Cell(text))
+            rows.append((entry.label, tuple(cells)))
+        columns = tuple(_head(measure) for measure in comparison.measures)
+        made.append(Table(f"difference from {name}", columns, tuple(rows), (_test(comparison),)))
+    return made
+
+
+def _by_length(comparison: Comparison) -> list[Table]:
+    if len(comparison.buckets) < 2:
+        return []
+    measure = comparison.measures[0]
+    columns = tuple(f"{bucket.label} ({bucket.examples:,})" for bucket in comparison.buckets)
+    rows = [
+        (entry.label, tuple(Cell(_score(score, measure)) for score in result.by_length))
+        for entry, result in zip(comparison.entries, comparison.results, strict=True)
+    ]
+    title = f"{_head(measure)} by source {comparison.length_unit} (examples)"
+    return [Table(title, columns, tuple(rows), (_intervals(comparison),))]
+
+
+_COSTS = {
+    "parameters": "parameters",
+    "training_tokens_per_second": "training target tokens/s",
+    "examples_per_second": "inference examples/s",
+    "tokens_per_second": "inference tokens/s",
+    "peak_memory_mib": "peak memory of training (MiB)",
+    "training_minutes": "training minutes",
+}
+
+
+def costs(comparison: Comparison, place: int) -> dict[str, float | None]:
+    """What an entry cost, the mean over its runs; None where its report does not say."""
+    runs, speeds = comparison.entries[place].runs, comparison.speeds[place]
+
+    def reported(name: str, scale: float = 1.0) -> float | None:
+        values = [run.report.get("training", {}).get(name) for run in runs]
+        known = [scale * value for value in values if value is not None]
+        return statistics.fmean(known) if known else None
+
+    return {
+        "parameters": float(sum(p.numel() for p in runs[0].model.parameters())),
+        "training_tokens_per_second": reported("target_tokens_per_second"),
+        "examples_per_second": statistics.fmean(speed.examples for speed in speeds),
+        "tokens_per_second": statistics.fmean(speed.tokens for speed in speeds),
+        "peak_memory_mib": reported("peak_memory_mib"),
+        "training_minutes": reported("seconds", 1 / 60),
+    }
+
+
+def _cost(comparison: Comparison) -> Table:
+    rows = []
+    for i, entry in enumerate(comparison.entries):
+        found = costs(comparison, i)
+        cells = [Cell(_number(found[name], 1 if name == "training_minutes" else 0)) for name in _COSTS]
+        rows.append((entry.label, tuple(cells)))
+    return Table("cost", tuple(_COSTS.values()), tuple(rows), (_conditions(comparison),))
+
+
+def _number(value: float | None, places: int) -> str:
+    return "-" if value is None else f"{value:,.{places}f}"
+
+
+def _head(measure: Measure) -> str:
+    unit = " %" if measure.is_share else ""
+    return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (less is better)")
+
+
+def _score(score: Score, measure: Measure) -> str:
+    if math.isnan(score.value):
+        return "-"
+    scale = 100 if measure.is_share else 1
+    spread = "" if score.deviation is None else f" sd {scale * score.deviation:.1f}"
+    return f"{scale * score.value:.1f}{spread} [{scale * score.low:.1f}, {scale * score.high:.1f}]"
+
+
+def p_text(p: float, trials: int) -> str:
+    """A p-value as far as so many trials can tell; never 0."""
+    if p * (trials + 1) < 1.5:  # no trial was as extreme
+        return f"< {1 / trials:.2g}" if trials < 1000 else f"< {1 / trials:g}"
+    return f"{p:.{min(4, max(2, len(str(trials)) - 1))}f}"
+
+
+def caption(comparison: Comparison) -> list[str]:
+    """What must be known to read all of the tables."""
+    return list(dict.fromkeys(note for table in tables(comparison) for note in table.notes))
+
+
+def _intervals(comparison: Comparison) -> str:
+    drawn = comparison.resampling
+    return (
+        f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
+        "cover the choice of test examples, not what another training would give."
+    )
+
+
+def _seeds(comparison: Comparison) -> list[str]:
+    if all(len(entry.runs) == 1 for entry in comparison.entries):
+        return []
+    listed = [f"seeds {' '.join(map(str, entry.seeds))}" for entry in comparison.entries]
+    if len(set(listed)) > 1:
+        listed = [f"{entry.label}: {seeds}" for entry, seeds in zip(comparison.entries, listed, strict=True)]
+    return [
+        f"Scores are means over seeds ({'; '.join(dict.fromkeys(listed))}); sd is their standard deviation over seeds, "
+        "which the interval does not cover. The tests take each example's mean over seeds: they too are about test "
+        "examples, given these trainings."
+    ]
+
+
+def _test(comparison: Comparison) -> str:
+    drawn = comparison.resampling
+    return (
+        "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
+        f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
+        f"{drawn.count:,} trials, seed {drawn.seed}), not corrected for the number of comparisons."
+    )
+
+
+def _conditions(comparison: Comparison) -> str:
+    given = comparison.conditions
+    few, many = given.passes
+    passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
+    threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
+    beam = "each run's own beam" if given.beam_size is None else f"beam {given.beam_size}"
+    return (
+        f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, {beam}, the "
+        f"same batch size, {passes}. Training speed, memory and minutes are from each run's report; memory is that of "
+        "its process."
+    )
+
+
+def tables_text(comparison: Comparison, width: int, color: bool) -> str:
+    """The tables with characters, fitted to the terminal's width."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
+    for table in tables(comparison):
+        drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        drawn.add_column("", overflow="fold")
+        for column in table.columns:
+            drawn.add_column(column, justify="right", overflow="fold")
+        for label, cells in table.rows:
+            drawn.add_row(clean(label), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
+        console.print(drawn)
+        console.print()
+    for line in caption(comparison):
+        console.print(Text(line))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def tables_html(comparison: Comparison) -> str:
+    """The tables and their caption, to stand in a page."""
+    notes = "".join(f"<li>{escape(clean(line))}</li>" for line in caption(comparison))
+    return "\n".join([*map(_table_html, tables(comparison)), f'<ul class="notes">{notes}</ul>'])
+
+
+def _table_html(table: Table) -> str:
+    title = escape(clean(table.title))
+    heads = "".join(f'<th scope="col">{escape(clean(column))}</th>' for column in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row"><bdi>{escape(clean(label))}</bdi></th>'
+        + "".join(f"<td>{_strong(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for label, cells in table.rows
+    )
+    return (
+        f'<figure class="results"><figcaption>{title}</figcaption><div class="scroll" tabindex="0" role="group" '
+        f'aria-label="{title}"><table><thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        "</figure>"
+    )
+
+
+def _strong(cell: Cell) -> str:
+    text = escape(cell.text)
+    return f"<strong>{text}</strong>" if cell.best else text

@@ -1,0 +1,212 @@
+"""Training what a comparison lacks: every run in a process of its own, in one folder that can be gone on with."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from heed import folder as folders
+from heed.comparison.choices import Planned
+from heed.comparison.entries import Entry
+from heed.config import RunConfig, check_section
+from heed.errors import ConfigError, HeedError, RunError, TrainingError
+from heed.run import load, train_config
+from heed.tasks.translation import Translation
+from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
+
+__all__ = ["finished_entries", "is_comparison", "train_missing"]
+
+_PLAN = "compare.plan.json"
+
+
+def is_comparison(path: Path) -> bool:
+    """Whether a folder is one that `train_missing` made."""
+    return (path / _PLAN).is_file()
+
+
+def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) -> bool:
+    """Train the runs that are not there yet, one after the other; an unfinished one goes on.
+
+    Each has a process of its own, so that its memory is its own and no run inherits another's state.
+
+    Args:
+        folder: Where the runs are kept, made if need be.
+        planned: All runs of the comparison.
+        reporter: Told what happens.
+
+    Returns:
+        False where it was interrupted.
+
+    Raises:
+        ConfigError: A model cannot be built, which is found before anything trains; or the folder has a run of that
+            name under other settings.
+        RunError, TrainingError: A run failed.
+    """
+    plan = _agree(folder, planned)
+    missing = [one for one in planned if not _is_finished(folder / one.name)]
+    checked: set[str] = set()
+    for one in missing:
+        if one.label not in checked:
+            checked.add(one.label)
+            parameters = sum(p.numel() for p in Translation.prepare(one.config).build_model().parameters())
+            reporter.say(f"{one.label}: {parameters:,} parameters")
+    _write_plan(folder, plan)
+    minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
+    budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
+    there = len(planned) - len(missing)
+    reporter.say(f"{folder}: {there} of {len(planned)} runs are there; {len(missing)} to train{budget}")
+    for place, one in enumerate(missing, start=1):
+        reporter.say(f"\n{place} of {len(missing)}: {one.label}, seed {one.config.training.seed}")
+        if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):
+            return False
+    return True
+
+
+def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> list[Entry]:
+    """The runs of a comparison's folder, a row for each model as it was asked for.
+
+    Args:
+        folder: Its folder.
+        only: Which of its runs; all by default.
+
+    Raises:
+        RunError: One has not finished.
+    """
+    plan = _read_plan(folder)
+    names = list(plan) if only is None else [one.name for one in only]
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(plan[name]["label"], []).append(name)
+    return [Entry(label, tuple(load(folder / name) for name in group)) for label, group in groups.items()]
+
+
+def _is_finished(path: Path) -> bool:
+    return (path / folders.WEIGHTS).is_file() and bool(folders.read_report(path))
+
+
+# The plan ---------------------------------------------------------------------------------------------------------
+
+
+def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
+    """The folder's plan with the runs asked for now; those it has already must be the same."""
+    if folder.exists() and not is_comparison(folder) and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"'{folder}' exists and is no comparison; name another --out")
+    plan = _read_plan(folder) if is_comparison(folder) else {}
+    for one in planned:
+        asked = one.config.model_dump(mode="json")
+        if one.name in plan and (found := _first_difference(plan[one.name]["config"], asked)):
+            name, before, now = found
+            raise ConfigError(
+                f"'{folder / one.name}' was planned with {name} {before}, and now it is {now}; name another --out"
+            )
+        plan[one.name] = {"label": one.label, "config": asked}
+    first = next(iter(plan.values()))["config"]
+    for name, entry in plan.items():
+        for section in ("task", "data", "tokenizer"):
+            if entry["config"][section] != first[section]:
+                raise ConfigError(f"'{folder / name}' has another {section} section; name another --out")
+    return plan
+
+
+def _first_difference(before: Any, now: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys([*before, *now]):
+            found = _first_difference(before.get(key), now.get(key), f"{name}.{key}" if name else key)
+            if found:
+                return found
+        return None
+    return None if before == now else (name, before, now)
+
+
+def _read_plan(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / _PLAN).read_text(encoding="utf-8"))["runs"]  # type: ignore[no-any-return]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{folder / _PLAN} is damaged: {error}") from None
+
+
+def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"format": 1, "runs": plan}, indent=1, ensure_ascii=False)
+        (folder / _PLAN).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot make the comparison's folder '{folder}': {error.strerror}") from None
+
+
+# Processes --------------------------------------------------------------------------------------------------------
+
+
+def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
+    """Train one run in a new process; False where it was interrupted.
+
+    Raises:
+        HeedError: What went wrong there, with the model's name.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_train, args=(planned.config.model_dump(mode="json"), path, quiet, sender))
+    process.start()
+    sender.close()
+    with _Forwarding(process):
+        try:
+            outcome = receiver.recv()
+        except EOFError:  # it ended without a word
+            outcome = None
+        process.join()
+    if isinstance(outcome, HeedError):
+        raise type(outcome)(f"{planned.label}: {outcome}")
+    if outcome is None:
+        raise TrainingError(
+            f"{planned.label}: its process ended with exit code {process.exitcode}, perhaps for want of memory; "
+            "the same command goes on where it was"
+        )
+    return bool(outcome)
+
+
+def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection) -> None:
+    """In the new process: train, and say how it ended: True, False for interrupted, or an error."""
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()  # Ctrl-C in the terminal then reaches the parent only, which hands it on once
+    outcome: bool | HeedError
+    try:
+        config = check_section(RunConfig, values, str(path))
+        run, _ = train_config(config, path, Quiet() if quiet else TerminalReporter(), resume=True)
+        outcome = run is not None
+    except KeyboardInterrupt:
+        outcome = False
+    except HeedError as error:
+        outcome = error
+    sys.stderr.flush()
+    sender.send(outcome)
+
+
+class _Forwarding:
+    """Hands Ctrl-C, SIGTERM and a closed terminal on to the process that trains."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self._process = process
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+                self._before[number] = signal.signal(number, self._hand_on)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hand_on(self, number: int, frame: FrameType | None) -> None:
+        if self._process.pid is not None and self._process.is_alive():
+            os.kill(self._process.pid, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)

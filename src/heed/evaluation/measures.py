@@ -1,0 +1,100 @@
+"""What comparisons know of a task: per example an output, a reference, a length, and measures that add up.
+
+A measure is a formula over sums of per-example statistics: right and all for a share, n-gram counts for BLEU, counts
+of found and missed entities for F1. Whatever has this form can be cut into buckets, given intervals and tested,
+without knowing what the task is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Measure", "Outcomes", "pooled", "share"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One score of a set of outputs.
+
+    Attributes:
+        name: In files: "exact_match".
+        label: For people: "exact match".
+        statistics: `(examples, k)`, what is summed over examples.
+        formula: `(m, k) -> (m,)`, the scores of m such sums.
+        higher_is_better: Whether more is better.
+        is_share: Whether the score is a share of 1, which is shown in per cent.
+        note: What a reader must know to repeat it, such as a signature.
+    """
+
+    name: str
+    label: str
+    statistics: Array
+    formula: Callable[[Array], Array]
+    higher_is_better: bool = True
+    is_share: bool = False
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.statistics)
+
+    def score(self) -> float:
+        """The score over all examples."""
+        return float(self.formula(self.statistics.sum(0, keepdims=True))[0])
+
+    def each(self) -> Array:
+        """The score of each example by itself, `(examples,)`."""
+        return self.formula(self.statistics)
+
+
+def share(
+    name: str, label: str, right: Sequence[float], of: Sequence[float] | None = None, *, higher_is_better: bool = True
+) -> Measure:
+    """A ratio of sums: right answers of all examples, right tokens of all tokens.
+
+    Args:
+        name: In files.
+        label: For people.
+        right: Numerator of each example.
+        of: Denominator of each example; ones by default.
+        higher_is_better: Whether more is better.
+    """
+    bottom = np.ones(len(right)) if of is None else np.asarray(of, dtype=np.float64)
+    statistics = np.stack([np.asarray(right, dtype=np.float64), bottom], axis=1)  # (examples, 2)
+    return Measure(name, label, statistics, _ratio, higher_is_better, is_share=True)
+
+
+def _ratio(sums: Array) -> Array:
+    ratios: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
+    return ratios
+
+
+def pooled(measures: Sequence[Measure]) -> Measure:
+    """Several runs' measure as one: each example's statistics are their mean over the runs.
+
+    The score of the result is the mean of the runs' scores where the denominators are the same (shares of the same
+    references), and close to it otherwise (BLEU, chrF).
+    """
+    return replace(measures[0], statistics=np.mean([measure.statistics for measure in measures], axis=0))
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What one run did with each example of a set; what a task hands to a comparison.
+
+    Attributes:
+        outputs: As people read them.
+        measures: The task's own, the one that matters most first.
+    """
+
+    outputs: tuple[str, ...]
+    measures: tuple[Measure, ...]
+
+    def measure(self, name: str) -> Measure:
+        """The measure of that name."""
+        return next(measure for measure in self.measures if measure.name == name)
