@@ -47,7 +47,7 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int) -> list[Planne
     if len(set(models)) < len(models):
         twice = next(model for model in models if list(models).count(model) > 1)
         raise ConfigError(f"--models names '{twice}' twice")
-    if len(models) * seeds < 2:
+    if len(models) < 2:
         raise ConfigError(f"--models names only '{models[0]}'; a comparison takes two or more")
     planned = []
     for seed in range(base.training.seed, base.training.seed + seeds):

@@ -91,9 +91,14 @@ class Comparison:
         return rows(self)
 
     def best(self, name: str) -> int | None:
-        """The entry with the best score of a measure."""
+        """The entry with the best score of a measure, the first of equal ones; None where no entry has a score."""
         measure = next(measure for measure in self.measures if measure.name == name)
         return best_of(measure, [result.scores[name] for result in self.results])
+
+    def is_best(self, name: str, entry: int) -> bool:
+        """Whether no entry has a better score."""
+        best = self.best(name)
+        return best is not None and self.results[entry].scores[name].value == self.results[best].scores[name].value
 
     def text(self, width: int = 100, color: bool = False) -> str:
         """The tables for a terminal, and what must be known to read them."""

@@ -57,7 +57,9 @@ def _scores(comparison: Comparison) -> Table:
     columns = tuple(_head(measure) for measure in comparison.measures)
     rows = []
     for i, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
-        cells = (Cell(_score(result.scores[m.name], m), best=comparison.best(m.name) == i) for m in comparison.measures)
+        cells = [
+            Cell(_score(result.scores[m.name], m), best=comparison.is_best(m.name, i)) for m in comparison.measures
+        ]
         rows.append((entry.label, tuple(cells)))
     title = f"scores on {len(comparison.examples):,} {comparison.split} examples"
     signatures = [f"{measure.label}: {measure.note}." for measure in comparison.measures if measure.note]
@@ -85,7 +87,7 @@ def _significance(comparison: Comparison) -> list[Table]:
                     scale = 100 if measure.is_share else 1
                     low, value, high = (scale * number for number in (found[0].low, found[0].value, found[0].high))
                     p = p_text(found[0].p, comparison.resampling.count)
-                    text = f"{value:+.1f} [{low:+.1f}, {high:+.1f}] p {p}"
+                    text = f"{value:+z.1f} [{low:+z.1f}, {high:+z.1f}] p {p}"
                 cells.append(Cell(text))
             rows.append((entry.label, tuple(cells)))
         columns = tuple(_head(measure) for measure in comparison.measures)

@@ -1,0 +1,523 @@
+"""Comparing runs: one table on shared examples, honest about what it covers; training what is missing, resumably."""
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+import heed
+from heed.cli import main
+from heed.comparison.choices import plan_runs, split_models
+from heed.comparison.tables import p_text, tables
+from heed.config import RunConfig, check_section
+from heed.errors import ConfigError, DataError
+
+SETTINGS = {
+    "task": "translation",
+    "data": {"name": "copy", "length": [2, 6], "train": 150, "valid": 20, "test": 30},
+    "model": {"name": "bahdanau", "d_embedding": 16, "d_hidden": 16, "d_attention": 16},
+    "training": {"steps": 4, "batch_tokens": 200, "threads": 1, "device": "cpu"},
+    "generation": {"max_length": 9},
+    "evaluation": {"bootstrap": 20},
+}
+WORDS = {"ein": "a", "Hund": "dog", "sieht": "sees", "die": "the", "Katze": "cat", "und": "and", "läuft": "runs"}
+
+
+def trained(folder, **settings):
+    values = yaml.safe_load(yaml.safe_dump(SETTINGS))
+    for name, value in settings.items():
+        section, _, key = name.partition("__")
+        values[section][key] = value
+    path = folder.parent / f"{folder.name}.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return heed.train(path, out=folder, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def gru(folder):
+    return trained(folder / "gru-seed1")
+
+
+@pytest.fixture(scope="module")
+def gru_again(folder):
+    return trained(folder / "gru-seed2", training__seed=2)
+
+
+@pytest.fixture(scope="module")
+def rnn(folder):
+    return trained(folder / "rnn", model__cell="rnn")
+
+
+@pytest.fixture(scope="module")
+def own(folder):
+    """Two runs on a small file of sentences, with a test set; the second cuts words otherwise."""
+    lines = []
+    for i in range(150):
+        words = [list(WORDS)[(i * k + k) % len(WORDS)] for k in range(1, 3 + i % 5)]
+        lines.append(" ".join(words) + "\t" + " ".join(WORDS[word] for word in words) + "\n")
+    for name, part in (("train", lines[:100]), ("valid", lines[100:120]), ("test", lines[120:])):
+        (folder / f"{name}.tsv").write_text("".join(part), encoding="utf-8")
+    data = {name: str(folder / f"{name}.tsv") for name in ("train", "valid", "test")}
+    made = []
+    for kind in ("char", "word"):
+        values = {**SETTINGS, "data": data, "tokenizer": {"kind": kind, "min_count": 1}}
+        values["generation"] = {"max_length": 20}
+        path = folder / f"{kind}.yaml"
+        path.write_text(yaml.safe_dump(values))
+        made.append(heed.train(path, out=folder / kind, quiet=True))
+    return made
+
+
+@pytest.fixture(scope="module")
+def three(gru, gru_again, rnn):
+    return heed.compare([gru, rnn, gru_again], resamples=200)
+
+
+@pytest.fixture
+def call(capfd, monkeypatch, tmp_path):
+    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_command(*words):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run_command
+
+
+# --- what is compared
+
+
+def test_scores_are_those_of_evaluate(gru, rnn):
+    comparison = heed.compare([gru, str(rnn.folder)], resamples=100)
+    for row, run in zip(comparison.rows, (gru, rnn), strict=True):
+        report = run.evaluate("test")
+        for name in ("exact_match", "token_accuracy", "alignment_error"):
+            assert row[name] == pytest.approx(report[name]["value"])
+            assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]
+    assert [row["run"] for row in comparison.rows] == ["gru-seed1", "rnn"]
+    assert comparison.split == "test" and len(comparison.examples) == 30
+
+
+def test_texts_are_scored_by_sacrebleu_and_per_token_scores_need_the_same_tokens(own):
+    comparison = heed.compare(own, resamples=100)
+    for row, run in zip(comparison.rows, own, strict=True):
+        report = run.evaluate("test")
+        for name in ("chrf", "bleu", "ter"):
+            assert row[name] == pytest.approx(report[name]["value"])
+        assert row["exact_match"] == pytest.approx(report["exact_match"]["value"])
+        assert "token_accuracy" not in row
+    assert comparison.length_unit == "characters"  # their tokens differ
+    text = comparison.text()
+    assert "The runs write different tokens" in text
+    assert "chrF: " in text and "version:" in text.replace("\n", "")
+
+
+def test_buckets_hold_every_example_once(three):
+    assert sum(bucket.examples for bucket in three.buckets) == 30
+    assert three.length_unit == "characters"
+    covered = [n for bucket in three.buckets for n in range(bucket.first, bucket.last + 1)]
+    assert covered == sorted(set(covered))
+
+
+def test_costs_are_those_of_the_reports(gru, rnn):
+    comparison = heed.compare([gru, rnn], resamples=20)
+    for row, run in zip(comparison.rows, (gru, rnn), strict=True):
+        assert row["parameters"] == run.report["parameters"]
+        assert row["training_tokens_per_second"] == run.report["training"]["target_tokens_per_second"]
+        assert row["peak_memory_mib"] == run.report["training"]["peak_memory_mib"]
+        assert row["training_minutes"] == pytest.approx(run.report["training"]["seconds"] / 60)
+        assert row["examples_per_second"] > 0 and row["tokens_per_second"] > 0
+
+
+def test_a_comparison_leaves_the_session_as_it_was(gru, rnn):
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    threads = torch.get_num_threads()
+    heed.compare([gru, rnn], resamples=20, threads=2)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_numbers_repeat(gru, rnn):
+    def numbers():
+        rows = heed.compare([gru, rnn], resamples=50, seed=4).rows
+        return [{k: v for k, v in row.items() if not k.endswith("per_second")} for row in rows]
+
+    assert numbers() == numbers()
+
+
+# --- seeds
+
+
+def test_runs_that_differ_in_their_seed_are_one_row(three, gru, gru_again):
+    assert [row["run"] for row in three.rows] == ["gru", "rnn"]
+    row = three.rows[0]
+    both = [run.evaluate("test")["token_accuracy"]["value"] for run in (gru, gru_again)]
+    assert row["token_accuracy"] == pytest.approx(sum(both) / 2)
+    assert (row["token_accuracy_min"], row["token_accuracy_max"]) == pytest.approx((min(both), max(both)))
+    assert row["token_accuracy_sd"] == pytest.approx(abs(both[0] - both[1]) / 2**0.5)
+    assert row["seeds"] == "1 2"
+    text = " ".join(three.text().split())
+    assert "means over seeds (gru: seeds 1 2; rnn: seeds 1)" in text
+    assert "which the interval does not cover" in text
+
+
+def test_seeds_alone_are_compared_with_each_other(gru, gru_again):
+    assert [row["run"] for row in heed.compare([gru, gru_again], resamples=20).rows] == ["gru-seed1", "gru-seed2"]
+
+
+# --- significance
+
+
+def test_differences_are_against_the_best_and_the_baseline(gru, gru_again, rnn, folder):
+    wide = trained(folder / "wide", model__d_hidden=24)
+    comparison = heed.compare([gru, rnn, wide], baseline="rnn", resamples=300)
+    rows = {row["run"]: row for row in comparison.rows}
+    for name in ("exact_match", "token_accuracy", "alignment_error"):
+        values = {run: row[name] for run, row in rows.items()}
+        best = (min if name == "alignment_error" else max)(values, key=values.get)
+        assert {row[f"{name}_best"] for row in rows.values()} == {best}
+        assert {row[f"{name}_baseline"] for row in rows.values()} == {"rnn"}
+        assert rows[best][f"{name}_p_best"] is None and rows["rnn"][f"{name}_p_baseline"] is None
+        for run, row in rows.items():
+            for what, other in (("best", best), ("baseline", "rnn")):
+                if run != other:
+                    assert row[f"{name}_minus_{what}"] == pytest.approx(values[run] - values[other])
+                    assert row[f"{name}_minus_{what}_low"] <= row[f"{name}_minus_{what}_high"]
+                    assert 1 / 301 <= row[f"{name}_p_{what}"] <= 1
+    titles = [table.title for table in tables(comparison)]
+    assert "difference from the best" in titles and "difference from rnn" in titles
+
+
+def test_p_values_are_never_shown_as_zero():
+    assert p_text(1 / 10_001, 10_000) == "< 0.0001"
+    assert p_text(2 / 10_001, 10_000) == "0.0002"
+    assert p_text(1 / 201, 200) == "< 0.005"
+    assert p_text(1.0, 200) == "1.00"
+
+
+def test_the_caption_states_the_test(three):
+    text = " ".join(three.text().split())
+    assert "percentile bootstrap over the examples (200 resamples, seed 1)" in text
+    assert "paired approximate randomisation, two-sided (Riezler and Maxwell 2005; 200 trials, seed 1)" in text
+    assert "not corrected for the number of comparisons" in text
+    assert "cpu, 1 thread, each run's own beam, the same batch size" in text
+
+
+# --- what is written
+
+
+def test_csv_is_the_rows(three):
+    read = list(csv.DictReader(io.StringIO(three.to_csv(), newline="")))
+    assert len(read) == 2
+    for line, row in zip(read, three.rows, strict=True):
+        assert list(line) == list(row)
+        assert float(line["token_accuracy"]) == row["token_accuracy"]
+        for key, value in row.items():
+            if value is None:
+                assert line[key] == ""
+
+
+def test_json_holds_every_output(three, gru):
+    content = json.loads(three.to_json())
+    assert content["rows"] == json.loads(json.dumps(three.rows))
+    assert len(content["examples"]) == 30
+    first = content["examples"][0]
+    assert first["outputs"]["gru"][0] == gru.predict(first["source"]).text
+    assert len(first["outputs"]["gru"]) == 2 and len(first["outputs"]["rnn"]) == 1
+
+
+def test_latex_is_balanced_and_escaped(three):
+    latex = three.to_latex()
+    assert latex.count("\\begin{table}") == latex.count("\\end{table}") == len(tables(three))
+    for part in ("\\toprule", "\\midrule", "\\bottomrule", "exact match \\%", "\\caption{Scores on 30 test examples. "):
+        assert part in latex
+    body = [line for line in latex.splitlines() if line.endswith("\\\\")]
+    for line in body:
+        assert not re.search(r"(?<!\\)[%#_]", line)
+    for block in latex.split("\\begin{tabular}")[1:]:
+        columns = len(re.match(r"\{(l r*)\}".replace(" ", ""), block)[1])
+        rows = [line for line in block.split("\\end{tabular}")[0].splitlines() if line.endswith("\\\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {columns - 1}
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, and checks that its elements close."""
+
+    def __init__(self):
+        super().__init__()
+        self.links, self.open, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in ("src", "href", "action", "data")]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in ("meta", "path", "circle", "polyline", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in ("path", "circle", "polyline"):
+            return
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_self_contained_and_shows_every_model(three, own):
+    for comparison in (three, heed.compare(own, resamples=20)):
+        text = comparison.to_html(sentences=6)
+        page = Page()
+        page.feed(text)
+        assert page.open == [] and page.links == []
+        assert len(page.ids) == len(set(page.ids))
+        assert "default-src &#x27;none&#x27;" in text and not re.search(r"(url\(|@import|https?:)", text)
+        assert text.count("<article>") <= 6
+        assert text.count("<details>") == text.count("<article>") * len(comparison.entries)
+        assert text.count('class="map"') == text.count("<details>")  # both models look at their source
+        assert "Sentences drawn at random" in text
+        differ = any(len(set(runs[0].measures[0].each()[i] for runs in comparison.outcomes)) > 1 for i in range(30))
+        assert ("Sentences on which the models differ most" in text) == differ
+        assert text == comparison.to_html(sentences=6)
+
+
+def test_the_sentences_that_differ_are_those_with_the_largest_spread(own):
+    from heed.comparison.page import _chosen
+
+    comparison = heed.compare(own, resamples=20)
+    drawn, different = _chosen(comparison, 9)
+    assert len(drawn) == 6 and not set(drawn) & set(different)
+    first, second = (runs[0].measures[0].each() for runs in comparison.outcomes)
+    spread = abs(first - second)
+    left_out = set(range(len(spread))) - set(drawn) - set(different)
+    assert min(spread[i] for i in different) >= max(spread[i] for i in left_out)
+
+
+def test_a_notebook_shows_the_tables(three):
+    assert three._repr_html_().count("<table>") == len(tables(three))
+    assert str(three) == three.text()
+
+
+# --- the command on runs
+
+
+def test_compare_prints_plain_tables_into_a_pipe_and_writes_files(call, gru, rnn):
+    code, out, err = call("compare", gru.folder, rnn.folder, "--resamples", 50, "--out", "made", "--sentences", 3)
+    assert code == 0 and "\x1b" not in out
+    for part in ("scores on 30 test examples", "difference from the best", "exact match %", "parameters", "Intervals"):
+        assert part in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
+    assert sorted(os.listdir("made")) == ["compare.csv", "compare.html", "compare.json", "compare.tex"]
+    assert "wrote made/compare.html" in err
+    assert "wrote" not in call("compare", gru.folder, rnn.folder, "--resamples", 50)[2]
+
+
+def test_compare_as_json(call, gru, rnn):
+    code, out, _ = call("compare", gru.folder, rnn.folder, "--resamples", 50, "--json", "--beam", 2, "--threads", 1)
+    assert code == 0
+    content = json.loads(out)
+    assert content["conditions"]["beam_size"] == 2
+    assert [row["run"] for row in content["rows"]] == ["gru-seed1", "rnn"]
+
+
+def test_the_validation_set_is_marked(call, gru, rnn):
+    out = call("compare", gru.folder, rnn.folder, "--split", "valid", "--resamples", 20)[1]
+    assert "scores on 20 valid examples" in out
+    assert "the set that each run's weights were selected on" in out
+
+
+def test_without_a_test_set_the_validation_set_is_compared(own, folder):
+    runs = []
+    for name, cell in (("a", "gru"), ("b", "rnn")):
+        data = {"train": str(folder / "train.tsv"), "valid": str(folder / "valid.tsv")}
+        path = folder / f"no-test-{name}.yaml"
+        path.write_text(yaml.safe_dump({**SETTINGS, "data": data, "model": {**SETTINGS["model"], "cell": cell}}))
+        runs.append(heed.train(path, out=folder / f"no-test-{name}", quiet=True))
+    comparison = heed.compare(runs, resamples=20)
+    assert comparison.split == "valid" and len(comparison.examples) == 20
+    assert "the scores flatter" in comparison.text()
+    with pytest.raises(ConfigError, match=r"no-test-a' has no test set \(it has valid\)"):
+        heed.compare([own[0], runs[0]], resamples=20)
+
+
+def test_runs_on_other_examples_are_refused(folder, gru, rnn, own):
+    other = trained(folder / "other", data__seed=2)
+    fewer = trained(folder / "fewer", data__test=10)
+    with pytest.raises(
+        DataError, match=r"test sets of '.*gru-seed1' and '.*other' differ: example 1 is '\d+' and '\d+'"
+    ):
+        heed.compare([gru, rnn, other])
+    with pytest.raises(DataError, match="differ: 30 examples and 10; only runs with the same examples"):
+        heed.compare([gru, fewer])
+
+
+def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
+    for words, message in [
+        ([gru.folder], "1 run was given; a comparison takes two or more"),
+        ([gru.folder, gru.folder], "gru-seed1' was given twice"),
+        ([gru.folder, "nowhere"], "no run folder 'nowhere'"),
+        ([gru.folder, rnn.folder, "--baseline", "rn"], "baseline 'rn' is none of the runs; did you mean 'rnn'"),
+        ([gru.folder, rnn.folder, "--split", "unseen"], "has no unseen set"),
+        ([gru.folder, rnn.folder, "--minutes", 3], "training.minutes is for training, and runs are trained already"),
+        ([gru.folder, rnn.folder, "--seeds", 3], "--seeds is for training"),
+        ([gru.folder, rnn.folder, "--open"], "--open shows the page that --out DIR keeps"),
+        ([gru.folder, rnn.folder, "--device", "cuda:77"], "training.device is 'cuda:77'"),
+    ]:
+        code, out, err = call("compare", *words)
+        assert code == 2 and out == "" and "Traceback" not in err
+        assert re.search(message, err.splitlines()[-1]), err
+
+
+# --- choosing models
+
+
+def planned(models, seeds=1, **training):
+    base = check_section(RunConfig, {**SETTINGS, "training": {**SETTINGS["training"], **training}}, "test")
+    return plan_runs(base, split_models(models), seeds)
+
+
+def test_models_may_carry_fields():
+    runs = planned("bahdanau,bahdanau:cell=lstm:d_hidden=8:training.betas=[0.8, 0.9]:generation.beam_size=3")
+    assert runs[0].label == "bahdanau"
+    first, second = (run.config for run in runs)
+    assert first.model.model_extra == {}
+    assert second.model.model_extra == {"cell": "lstm", "d_hidden": 8}
+    assert second.training.betas == (0.8, 0.9) and second.generation.beam_size == 3
+    assert first.data == second.data and first.training.steps == second.training.steps
+
+
+def test_seeds_are_outermost_and_start_at_the_given_one():
+    runs = planned("bahdanau,bahdanau:cell=rnn", seeds=2, seed=5)
+    assert [run.name for run in runs] == [
+        *("bahdanau-seed5", "bahdanau_cell=rnn-seed5", "bahdanau-seed6", "bahdanau_cell=rnn-seed6"),
+    ]
+    assert [run.config.training.seed for run in runs] == [5, 5, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ("", "name the models to compare"),
+        ("bahdanau", "names only 'bahdanau'"),
+        ("bahdanau,bahdanau", "names 'bahdanau' twice"),
+        ("bahdanau,bahdanau:cell", "'cell' in 'bahdanau:cell' is not field=value"),
+        ("bahdanau,bahdanau:training.minutes=9", "'training.minutes' in .* must be the same for all"),
+        ("bahdanau,bahdanau:data.test=9", "'data.test' in .* must be the same for all"),
+        ("bahdanau,bahdanau:training.rate=9", "unknown field 'training.rate'"),
+    ],
+)
+def test_what_models_may_not_be(models, message):
+    with pytest.raises(ConfigError, match=message):
+        planned(models)
+
+
+# --- training what is missing
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "copy.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS))
+    return path
+
+
+COMMON = ["training.steps=2", "--resamples", "20", "--sentences", "2"]
+TINY = ":d_embedding=8:d_hidden=8:d_attention=8"
+
+
+def made_at(folder):
+    return {path.parent.name: path.stat().st_mtime_ns for path in Path(folder).glob("*/model.safetensors")}
+
+
+def test_compare_trains_what_is_missing_and_nothing_else(call, config):
+    code, out, err = call("compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", *COMMON)
+    assert code == 0, err
+    assert "0 of 2 runs are there; 2 to train" in err
+    assert "scores on 30 test examples" in out and f"bahdanau{TINY}:cell=rnn" in out
+    before = made_at("runs/compare-copy")
+    assert len(before) == 2 and os.path.exists("runs/compare-copy/compare.html")
+    more = ["compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=lstm"]
+    code, out, err = call(*more, *COMMON)
+    assert "1 of 2 runs are there; 1 to train" in err
+    assert f"bahdanau{TINY}:cell=lstm" in out and "cell=rnn" not in out
+    after = made_at("runs/compare-copy")
+    assert len(after) == 3 and before.items() <= after.items()
+    # without training, the folder stands for all its runs
+    code, out, err = call("compare", "runs/compare-copy", "--resamples", 20)
+    assert code == 0 and "cell=rnn" in out and "cell=lstm" in out and "to train" not in err
+    code, out, err = call(*more, "training.steps=3")
+    assert code == 2 and "was planned with training.steps 2, and now it is 3; name another --out" in err
+    os.remove(f"runs/compare-copy/{min(after)}/model.safetensors")
+    code, out, err = call("compare", "runs/compare-copy")
+    assert code == 2 and "training has not finished" in err
+
+
+def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
+    from heed.comparison.training import finished_entries
+
+    plan = {}
+    for run, label in ((gru, "a"), (rnn, "b"), (gru_again, "a")):
+        name = run.folder.name
+        shutil.copytree(run.folder, tmp_path / "both" / name)
+        plan[name] = {"label": label, "config": {}}
+    (tmp_path / "both" / "compare.plan.json").write_text(json.dumps({"format": 1, "runs": plan}))
+    assert [(entry.label, entry.seeds) for entry in finished_entries(tmp_path / "both")] == [("a", [1, 2]), ("b", [1])]
+
+
+def test_an_unbuildable_model_is_found_before_anything_trains(call, config):
+    code, _, err = call("compare", config, "--models", "bahdanau,bahdanau:d_hiden=3", *COMMON)
+    assert code == 2 and "unknown field 'd_hiden'" in err and not os.path.exists("runs")
+
+
+def test_a_failing_run_says_which(call, config):
+    words = f"bahdanau{TINY}:training.learning_rate=1e38:training.optimizer=sgd:training.clip=null"
+    words += f":training.warmup=0:training.schedule=constant,bahdanau{TINY}"
+    code, out, err = call("compare", config, "--models", words, "training.steps=20")
+    assert code == 3 and out == "" and "Traceback" not in err
+    assert re.search(r"heed: bahdanau\S+learning_rate=1e38\S*: the .* at update \d+", err.splitlines()[-1])
+
+
+def test_a_folder_of_something_else_is_left_alone(call, config, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    code, _, err = call("compare", config, "--models", "bahdanau,bahdanau:cell=rnn", "--out", "full", *COMMON)
+    assert code == 2 and "'full' exists and is no comparison" in err
+    assert os.listdir("full") == ["letter.txt"]
+
+
+def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
+    words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
+    words += ["training.steps=150", "training.validate_every=150", "--sentences", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "heed", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    folders = tmp_path / "runs" / "compare-copy"
+    deadline = time.monotonic() + 60
+    while not any(folders.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = (text.decode() for text in process.communicate(timeout=60))
+    assert process.returncode == 130 and out == "" and "Traceback" not in err, err
+    assert err.strip().endswith("interrupted; saved. The same command goes on")
+    assert not any(folders.glob("*/model.safetensors"))
+    code, out, err = call(*words)
+    assert code == 0 and re.search(r"resumed at update \d+", err)
+    assert len(made_at("runs/compare-copy")) == 2

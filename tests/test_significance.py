@@ -1,0 +1,192 @@
+"""Intervals and tests: cases one can count by hand, a plain NumPy reference, and sacrebleu's own test."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from heed.evaluation.measures import Outcomes, pooled, share
+from heed.evaluation.significance import interval, randomisation_test, resampled
+from heed.evaluation.text import text_measure, text_scores
+
+WORDS = ["der", "Hund", "sieht", "die", "Katze", "und", "geht", "nach", "Hause", "heute"]
+
+
+def sentences(count, seed, noise):
+    """References, and outputs in which each word is another with probability `noise`."""
+    draw = np.random.default_rng(seed)
+    references = [" ".join(draw.choice(WORDS, draw.integers(4, 12))) for _ in range(count)]
+    swap = np.random.default_rng(seed + 1000 * round(100 * noise))
+    outputs = [" ".join(swap.choice(WORDS) if swap.random() < noise else w for w in r.split()) for r in references]
+    return outputs, references
+
+
+def exact(right):
+    return share("exact_match", "exact match", right)
+
+
+# --- measures
+
+
+def test_a_share_is_a_ratio_of_sums():
+    measure = share("token_accuracy", "token accuracy", [1, 2, 0], [2, 2, 6])
+    assert measure.score() == pytest.approx(3 / 10)
+    assert measure.each().tolist() == [0.5, 1.0, 0.0]
+
+
+def test_a_share_of_nothing_is_no_number():
+    assert math.isnan(share("alignment_error", "alignment error", [0, 0], [0, 0]).score())
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
+def test_a_text_measure_is_the_score_that_sacrebleu_gives(name):
+    outputs, references = sentences(40, 1, 0.3)
+    expected = text_scores(outputs, references, (name,))[name]
+    measure = text_measure(name, outputs, references)
+    assert measure.score() == pytest.approx(expected["value"], abs=1e-9)
+    assert expected["signature"] == measure.note
+    assert measure.higher_is_better == (name != "ter")
+    alone = [text_scores([o], [r], (name,))[name]["value"] for o, r in zip(outputs[:5], references[:5], strict=True)]
+    assert measure.each()[:5].tolist() == pytest.approx(alone, abs=1e-9)
+
+
+def test_outputs_without_any_match_have_a_score():
+    assert text_measure("bleu", ["a b c d e"], ["v w x y z"]).score() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_pooling_seeds_averages_them():
+    first, second = exact([1, 0, 0, 1]), exact([1, 1, 0, 1])
+    assert pooled([first, second]).score() == pytest.approx((first.score() + second.score()) / 2)
+    assert pooled([first]).statistics.tolist() == first.statistics.tolist()
+
+
+def test_measures_are_found_by_name():
+    outcomes = Outcomes(("a",), (exact([1]), share("token_accuracy", "token accuracy", [1], [2])))
+    assert outcomes.measure("token_accuracy").score() == 0.5
+
+
+# --- bootstrap
+
+
+def test_resampling_agrees_with_drawing_examples_one_by_one():
+    draw = np.random.default_rng(7)
+    tokens = draw.integers(1, 20, size=60)
+    right = draw.binomial(tokens, draw.random(60))
+    scores = resampled([[share("token_accuracy", "token accuracy", right, tokens)]], 4_000, seed=3)[0]
+    plain = []
+    for _ in range(4_000):
+        chosen = draw.integers(60, size=60)
+        plain.append(right[chosen].sum() / tokens[chosen].sum())
+    low, high = interval(scores)
+    assert (low, high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.1 * (high - low))
+    assert scores.mean() == pytest.approx(np.mean(plain), abs=4 * np.std(plain) / math.sqrt(2_000))
+
+
+def test_the_interval_has_the_width_of_theory():
+    low, high = interval(resampled([[exact([1.0, 0.0] * 200)]], 4_000, seed=1)[0])
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / 400), rel=0.1)
+
+
+def test_differences_are_paired():
+    # One is right exactly where the other is wrong in one example more: the difference hardly varies.
+    first = np.random.default_rng(0).integers(2, size=300).astype(float)
+    second = first.copy()
+    second[np.flatnonzero(second)[0]] = 0.0
+    one, other = resampled([[exact(first)], [exact(second)]], 500, seed=1)
+    assert (one - other).min() >= -1e-12
+    assert np.ptp(one - other) < 0.25 * np.ptp(one)
+
+
+def test_seeds_are_averaged_in_every_resample():
+    runs = [exact(np.random.default_rng(seed).integers(2, size=50)) for seed in range(3)]
+    together = resampled([runs], 20, seed=5)[0]
+    apart = resampled([[run] for run in runs], 20, seed=5)
+    assert together == pytest.approx(np.mean(apart, axis=0))
+
+
+def test_resamples_depend_on_their_seed_only():
+    measure = exact([1.0, 0.0, 0.0, 1.0])
+    np.random.seed(1)
+    first = resampled([[measure]], 30, seed=2)[0]
+    np.random.seed(2)
+    assert resampled([[measure]], 30, seed=2)[0].tolist() == first.tolist()
+    assert resampled([[measure]], 30, seed=3)[0].tolist() != first.tolist()
+
+
+# --- approximate randomisation
+
+
+def test_a_run_does_not_differ_from_its_copy():
+    measure = exact([1, 0, 1, 1, 0])
+    assert randomisation_test(measure, measure, 200, seed=1) == 1.0
+    outputs, references = sentences(20, 4, 0.3)
+    text = text_measure("bleu", outputs, references)
+    assert randomisation_test(text, text, 50, seed=1) == 1.0
+
+
+@pytest.mark.parametrize(("better", "worse"), [(3, 0), (5, 1), (6, 0), (4, 4), (8, 2)])
+def test_exact_match_is_the_sign_test(better, worse):
+    # Only examples on which the runs differ matter; each is a fair coin under the null hypothesis.
+    same = [1.0] * 7 + [0.0] * 5
+    first, second = [1.0] * better + [0.0] * worse + same, [0.0] * better + [1.0] * worse + same
+    n, observed = better + worse, abs(better - worse)
+    by_hand = sum(math.comb(n, k) for k in range(n + 1) if abs(n - 2 * k) >= observed) / 2**n
+    p = randomisation_test(exact(first), exact(second), 20_000, seed=1)
+    assert p == pytest.approx(by_hand, abs=4 * math.sqrt(by_hand * (1 - by_hand) / 20_000) + 1e-4)
+
+
+def test_all_assignments_by_brute_force():
+    outputs, references = sentences(8, 5, 0.1)
+    others, _ = sentences(8, 5, 0.6)
+    first, second = text_measure("chrf", outputs, references), text_measure("chrf", others, references)
+    observed, extreme = abs(first.score() - second.score()), 0
+    for kept in itertools.product([True, False], repeat=8):
+        ours = [a if keep else b for keep, a, b in zip(kept, outputs, others, strict=True)]
+        theirs = [b if keep else a for keep, a, b in zip(kept, outputs, others, strict=True)]
+        one, other = (text_scores(side, references, ("chrf",))["chrf"]["value"] for side in (ours, theirs))
+        extreme += abs(one - other) >= observed - 1e-9
+    p = randomisation_test(first, second, 10_000, seed=2)
+    assert p == pytest.approx(extreme / 2**8, abs=0.02)
+
+
+def test_p_is_never_zero():
+    first, second = exact([1.0] * 100), exact([0.0] * 100)
+    assert randomisation_test(first, second, 99, seed=1) == pytest.approx(1 / 100)
+
+
+def test_it_is_two_sided_and_blind_to_the_order():
+    outputs, references = sentences(50, 6, 0.2)
+    others, _ = sentences(50, 6, 0.3)
+    first, second = text_measure("bleu", outputs, references), text_measure("bleu", others, references)
+    p = randomisation_test(first, second, 400, seed=3)
+    assert 0 < p < 1
+    assert randomisation_test(second, first, 400, seed=3) == pytest.approx(p)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
+def test_the_p_value_is_that_of_sacrebleu(name, monkeypatch):
+    """The same draws and no ties: the same number of extreme trials."""
+    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.significance import PairedTest
+
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    outputs, references = sentences(80, 8, 0.3)
+    others, _ = sentences(80, 8, 0.33)
+    kind = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()
+    systems = [("first", outputs), ("second", others)]
+    _, scores = PairedTest(systems, {name: kind}, [references], test_type="ar", n_samples=500)()
+    theirs = next(value for key, value in scores.items() if key != "System")[1].p_value
+    measures = [text_measure(name, texts, references) for texts in (outputs, others)]
+    ours = randomisation_test(*measures, 500, seed=7)
+    assert 0.002 < theirs < 0.9, "the case should be neither hopeless nor trivial"
+    assert ours == pytest.approx(theirs, abs=0.01 if name == "ter" else 1e-9)  # TER is a ratio of small numbers: ties
+
+
+def test_under_the_null_hypothesis_small_p_values_are_as_rare_as_they_say():
+    generator, small = np.random.default_rng(0), 0
+    for trial in range(300):
+        first, second = generator.random((2, 60)) < 0.6
+        small += randomisation_test(exact(first), exact(second), 200, seed=trial) <= 0.1
+    assert small <= 0.1 * 300 + 4 * math.sqrt(300 * 0.1 * 0.9)
+    assert small >= 3
