@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from heed.comparison.choices import plan_runs, split_models
 from heed.comparison.tables import p_text, tables
 from heed.config import RunConfig, check_section
 from heed.errors import ConfigError, DataError
+from heed.registry import body_class, model_config
 
 SETTINGS = {
     "task": "translation",
@@ -39,7 +41,10 @@ def trained(folder, **settings):
     values = yaml.safe_load(yaml.safe_dump(SETTINGS))
     for name, value in settings.items():
         section, _, key = name.partition("__")
-        values[section][key] = value
+        if key:
+            values[section][key] = value
+        else:
+            values[section] = value
     path = folder.parent / f"{folder.name}.yaml"
     path.write_text(yaml.safe_dump(values))
     return heed.train(path, out=folder, quiet=True)
@@ -132,6 +137,21 @@ def test_texts_are_scored_by_sacrebleu_and_per_token_scores_need_the_same_tokens
     text = comparison.text()
     assert "The runs write different tokens" in text
     assert "chrF: " in text and "version:" in text.replace("\n", "")
+
+
+def test_models_of_every_kind_stand_side_by_side(folder, gru):
+    """A model without attention has no alignment to be wrong, and one with several heads has one map."""
+    plain = trained(folder / "plain", model={"name": "seq2seq", "d_embedding": 8, "d_hidden": 8})
+    heads = {"name": "transformer", "d_model": 8, "d_ff": 8, "num_heads": 2, "num_layers": 2}
+    comparison = heed.compare([plain, gru, trained(folder / "heads", model=heads)], resamples=50)
+    first, second, _ = comparison.rows
+    assert first["alignment_error"] is None and first["alignment_error_p_best"] is None
+    assert 0 <= second["alignment_error"] <= 1 and second["alignment_error_best"] != "plain"
+    page = comparison.to_html(sentences=3)
+    count = page.count("<article>")
+    assert page.count("This model does not look at the source while it writes") == count
+    assert page.count("Mean over 2 heads.") == count and page.count('class="map"') == 2 * count
+    assert "nan" not in page + comparison.text() + comparison.to_latex() + comparison.to_csv() + comparison.to_json()
 
 
 def test_buckets_hold_every_example_once(three):
@@ -429,6 +449,24 @@ def test_what_models_may_not_be(models, message):
         planned(models)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/compare.md"])
+def test_the_commands_of_the_pages_can_be_given(page):
+    from typer.main import get_command
+
+    from heed.cli.app import app
+
+    text = (Path(__file__).parent.parent / page).read_text(encoding="utf-8")
+    commands = re.findall(r"^heed compare (.*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
+    assert commands
+    for command in commands:
+        given = get_command(app).commands["compare"].make_context("compare", shlex.split(command)).params
+        if given["models"] is not None:
+            for run in planned(given["models"], given["seeds"]):
+                model_config(body_class(run.config.model.name, ("pair_decoder",)), "tiny", {
+                    **(run.config.model.model_extra or {}), "source_vocab_size": 9, "target_vocab_size": 9
+                })  # fmt: skip
+
+
 # --- training what is missing
 
 
@@ -510,11 +548,11 @@ def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
         [sys.executable, "-m", "heed", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
     folders = tmp_path / "runs" / "compare-copy"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not any(folders.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = (text.decode() for text in process.communicate(timeout=60))
+    out, err = (text.decode() for text in process.communicate(timeout=120))
     assert process.returncode == 130 and out == "" and "Traceback" not in err, err
     assert err.strip().endswith("interrupted; saved. The same command goes on")
     assert not any(folders.glob("*/model.safetensors"))
