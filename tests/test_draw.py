@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +16,7 @@ from heed.observe import palette
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_svg import map_to_svg
 from heed.observe.draw_text import look_to_text, map_to_text
-from heed.observe.frames import DecoderFrame, EncoderFrame, Look
+from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import CELLS_IN_A_TABLE
 from heed.observe.labels import visible
 from heed.observe.maps import Axis, Map
@@ -36,6 +37,11 @@ def make_map(query, key, *, kind="character", seed=0, mask=None, weights=None):
     return Map("cross", 0, None, *axes, weights, scores, mask, "How to read it.")
 
 
+def make_glance(map, i):
+    mask = None if map.mask is None else map.mask[i]
+    return Glance(map.title, map.mechanism, map.key, map.weights[i], map.scores[i], mask, torch.arange(4.0))
+
+
 def make_look(map, *, frames=True):
     encoder = tuple(
         EncoderFrame(i, token, {"forward": torch.linspace(-1, 1, 5)}, {"forward update": 0.25})
@@ -43,8 +49,8 @@ def make_look(map, *, frames=True):
     )
     decoder = tuple(
         DecoderFrame(
-            i, map.query.labels[:i], token, torch.full((3,), 0.5), map.scores[i], map.weights[i],
-            torch.arange(4.0), ((token, 0.9), ("x", 0.08), ("y", 0.01)),
+            i, map.query.labels[:i], token, torch.full((3,), 0.5), (make_glance(map, i),),
+            ((token, 0.9), ("x", 0.08), ("y", 0.01)),
         )
         for i, token in enumerate(map.query.labels)
     )  # fmt: skip
@@ -178,6 +184,25 @@ def test_steps_show_every_number_of_a_frame():
     for tensor in (DATE.scores[-1], DATE.weights[-1]):
         assert all(f"{value:.3f}" in last for value in tensor.tolist())
     assert "so far     1998-0" in last and "writes 5" in last and "5 0.900" in last
+
+
+def test_a_frame_shows_what_is_masked_as_masked():
+    look = make_look(CAUSAL)
+    first, *_, last = look_to_text(look, steps=True).split("decoder step")[1:]
+    assert first.count("////") == 4 and "////" not in last  # scores and weights of the two keys to come
+    page = look_to_html(look, steps=True)
+    assert Page(page) and page.count('<td class="m" title="masked">') == 2 * 3  # of three rows, above the diagonal
+
+
+def test_frames_name_their_attentions_where_there_are_several():
+    frame = make_look(CAUSAL).decoder[0]
+    other = replace(frame.glances[0], name="decoder attention, layer 0, head 1", scores=None)
+    look = replace(make_look(CAUSAL), decoder=(replace(frame, glances=(*frame.glances, other)),))
+    text = look_to_text(look, steps=True)
+    assert "  cross attention, layer 0\n" in text and "  decoder attention, layer 0, head 1\n" in text
+    assert text.count("  scores ") == 1 and text.count("  weights ") == 2
+    assert "decoder attention, layer 0, head 1: looks at" in look_to_html(look, steps=True)
+    assert len(json.loads(look_to_json(look))["decoder"][0]["attention"]) == 2
 
 
 def test_maps_without_rows_or_columns_are_said_to_be_empty():
@@ -326,7 +351,7 @@ def test_json_reads_back_as_the_look(map):
     assert (read["source"], read["target"], read["notes"]) == (look.source, look.target, ["a note"])
     assert [frame["token"] for frame in read["encoder"]] == list(map.key.labels)
     assert [tuple(frame["so_far"]) for frame in read["decoder"]] == [frame.so_far for frame in look.decoder]
-    torch.testing.assert_close(torch.tensor(read["decoder"][0]["weights"]), map.weights[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(torch.tensor(read["decoder"][0]["attention"][0]["weights"]), map.weights[0], atol=1e-6, rtol=0)
 
 
 # all

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import torch
 
@@ -19,6 +19,7 @@ from heed.data.tokenizer import UNKNOWN
 from heed.errors import ConfigError, RunError, suggest
 from heed.evaluation.metrics import PairScores, summarise
 from heed.models.base import PairDecoder
+from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.look import aligned_counts, look_at, word_links
 from heed.observe.shown import ShownLook
@@ -108,6 +109,9 @@ class Run:
         steps: bool = False,
         edits: Sequence[Edit] = (),
         beam_size: int | None = None,
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
     ) -> ShownLook:
         """Look inside at one text: maps, and with `steps` a frame per token; a notebook displays the result.
 
@@ -117,14 +121,26 @@ class Run:
             steps: Whether to show every step.
             edits: Changes of the attention weights (`heed.observe.edits`).
             beam_size: Beam of the search.
+            mechanism: "cross", "encoder" or "decoder" attention; all by default.
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
 
         Raises:
-            ConfigError: The text is blank, or an edit does not fit the model.
+            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
         """
         if not text.strip():
             raise ConfigError("there is nothing to look at in a blank text")
         title = f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
-        look = look_at(self.task, self.model, text, target=target, beam_size=beam_size, edits=edits, title=title)
+        look = look_at(
+            self.task,
+            self.model,
+            text,
+            target=target,
+            beam_size=beam_size,
+            edits=edits,
+            title=title,
+            choice=Choice(mechanism, layer, head),
+        )
         return ShownLook(look, steps)
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:

@@ -238,11 +238,16 @@ def look(
     out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
     beam: Annotated[int | None, typer.Option(help="Beam size; the run's by default.", min=1)] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Only this attention: cross, encoder (self), decoder (masked self).")
+    ] = None,
+    layer: Annotated[str, typer.Option(help="Which layer, from 0, from the end where negative, or all.")] = "-1",
+    head: Annotated[str, typer.Option(help="Which head, from 0, the mean of all, or all one by one.")] = "mean",
 ) -> None:
     """See where a model looked while it wrote."""
     from heed.cli.look import run_look
 
-    run_look(run, text, target, steps, form.value, out, open_it, beam)
+    run_look(run, text, target, steps, form.value, out, open_it, beam, mechanism, layer, head)
 
 
 @app.command()

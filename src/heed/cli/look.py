@@ -25,6 +25,9 @@ def run_look(
     out: Path | None,
     open_it: bool,
     beam: int | None,
+    mechanism: str | None,
+    layer: str,
+    head: str,
 ) -> None:
     """Draw a look in the terminal, or write it to a file or stdout."""
     if out is not None and form == "text":
@@ -35,7 +38,15 @@ def run_look(
         if form not in ("text", "html"):
             raise ConfigError(f"--open shows a page, and --as {form} is none")
         form = "html"
-    shown = heed.load(name).look(text, target=target, steps=steps, beam_size=beam)
+    shown = heed.load(name).look(
+        text,
+        target=target,
+        steps=steps,
+        beam_size=beam,
+        mechanism=mechanism,
+        layer="all" if layer == "all" else _number("layer", layer, "all"),
+        head=head if head in ("mean", "all") else _number("head", head, "mean or all"),  # type: ignore[arg-type]
+    )
     if form == "text" and out is None:
         print(shown.text(width(), use_color()))
         return
@@ -49,3 +60,10 @@ def run_look(
     print(f"wrote {out}", file=sys.stderr)
     if open_it:
         webbrowser.open(out.absolute().as_uri())
+
+
+def _number(name: str, text: str, words: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"--{name} is '{text}'; give a number or {words}") from None

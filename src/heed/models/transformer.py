@@ -170,7 +170,7 @@ class Transformer(PairDecoder):
         x = self._embed(self.source_embedding, source, positions)  # (B, S, d_model)
         mask = None if source_mask.all() else source_mask
         for block in self.encoder:
-            x = block(x, mask)
+            x = self.observe_tensor("states", block(x, mask))
         x = self.encoder_norm(x)
         keys = []
         for block in self.decoder:
@@ -193,6 +193,7 @@ class Transformer(PairDecoder):
         caches = []
         for block, cache, memory in zip(self.decoder, state.caches, state.memory, strict=True):
             x, grown = block(x, cache, memory, state.rows, state.position, mask)
+            self.observe_tensor("states", x)
             caches.append(grown)
         read = tokens.shape[1] if lengths is None else lengths
         return self.decoder_norm(x), TransformerState(state.memory, state.rows, tuple(caches), state.position + read)

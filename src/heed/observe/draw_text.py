@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heed.observe import palette
 from heed.observe.frames import Look
-from heed.observe.labels import axes_line, clean, joined, lines_up, plural, runs_right_to_left, visible
+from heed.observe.labels import MASKED, axes_line, clean, joined, lines_up, plural, runs_right_to_left, visible
 from heed.observe.maps import Axis, Map
 from heed.observe.spans import Span, best_spans, links
 from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
@@ -18,7 +18,6 @@ from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
 __all__ = ["look_to_text", "map_to_text", "paint"]
 
 _SHADES = ((0.05, "·"), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
-_MASKED = "/"
 _LABEL = 16
 _TAIL = 20
 _NUMBER = 5
@@ -90,7 +89,7 @@ def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[s
 
 def _number_cell(weight: float | None, width: int, color: bool) -> str:
     if weight is None:
-        return (_MASKED * 4).rjust(width) + (" " if color else "")
+        return MASKED.rjust(width) + (" " if color else "")
     if color:  # the colour fills the gap between the columns
         return paint(f"{weight:.2f} ".rjust(width + 1), weight)
     return f"{_shade(weight)}{weight:.2f}".rjust(width)
@@ -113,7 +112,7 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
 
 def _compact_cell(weight: float | None, color: bool) -> str:
     if weight is None:
-        return _MASKED
+        return MASKED[0]
     return paint(" ", weight) if color else _shade(weight)
 
 
@@ -182,4 +181,4 @@ def _legend(map: Map, color: bool) -> str:
     else:
         scale = "weight: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     masked = map.mask is not None and not bool(map.mask.all())
-    return scale + (f"  {_MASKED} masked" if masked else "")
+    return scale + (f"  {MASKED[0]} masked" if masked else "")

@@ -6,9 +6,32 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from heed.observe.maps import Map
+from heed.observe.maps import Axis, Map
 
-__all__ = ["DecoderFrame", "EncoderFrame", "Look"]
+__all__ = ["DecoderFrame", "EncoderFrame", "Glance", "Look"]
+
+
+@dataclass(frozen=True)
+class Glance:
+    """Where one attention looked at one step.
+
+    Attributes:
+        name: Which attention: mechanism, layer and head.
+        mechanism: "cross", "encoder", "decoder".
+        key: What it could look at, token by token.
+        weights: `(key,)`.
+        scores: `(key,)` before the softmax, or None for a mean over heads.
+        mask: `(key,)`, True = may attend, or None where everything may.
+        context: `(d_value,)`, what it brought back; of several heads one after the other.
+    """
+
+    name: str
+    mechanism: str
+    key: Axis
+    weights: Tensor
+    scores: Tensor | None
+    mask: Tensor | None
+    context: Tensor
 
 
 @dataclass(frozen=True)
@@ -18,14 +41,16 @@ class EncoderFrame:
     Attributes:
         index: Position of the token, from 0.
         token: Its text.
-        states: Per name ("forward", "backward") the hidden state at this token, `(d_hidden,)`.
+        states: Per name ("forward", "backward", "layer 0") the hidden state at this token, `(d_hidden,)`.
         gates: Per name ("forward update", ...) the mean of that gate over the units, a number in 0..1.
+        glances: Where self-attention looked from this token.
     """
 
     index: int
     token: str
     states: dict[str, Tensor]
     gates: dict[str, float]
+    glances: tuple[Glance, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,9 +62,7 @@ class DecoderFrame:
         so_far: The tokens written before this one.
         token: The token written here.
         state: The decoder's state after this step, `(d_hidden,)`.
-        scores: Scores before the softmax, `(source,)`, or None for a model without attention.
-        weights: Attention weights of this step, `(source,)`, or None.
-        context: The context vector, `(d_value,)`, or None.
+        glances: Where each attention looked at this step, in the order of the maps.
         top: The three most probable tokens with their probabilities, best first.
     """
 
@@ -47,9 +70,7 @@ class DecoderFrame:
     so_far: tuple[str, ...]
     token: str
     state: Tensor
-    scores: Tensor | None
-    weights: Tensor | None
-    context: Tensor | None
+    glances: tuple[Glance, ...]
     top: tuple[tuple[str, float], ...]
 
 

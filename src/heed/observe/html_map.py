@@ -7,6 +7,7 @@ The table is a real one (it can be read aloud, copied to a spreadsheet and print
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 
 from heed.observe import palette
@@ -48,21 +49,27 @@ def map_to_html(map: Map, number: int) -> str:
     )
 
 
-def shaded_words(axis: Axis, weights: list[float] | None = None) -> str:
+def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> str:
     """The text of an axis, each position in a span that takes the colour of its weight.
 
     Characters stand side by side without any space between, so that Arabic letters keep joining.
 
     Args:
         axis: Whose text.
-        weights: One per position, or None where the script will colour them.
+        weights: One per position, None where masked; None for all where the script will colour them.
 
     Returns:
         HTML for the inside of a paragraph.
     """
     spans = []
     for i, label in enumerate(axis.labels):
-        level = "" if weights is None else f' class="w{palette.level(weights[i])}" title="{weights[i]:.3f}"'
+        weight = None if weights is None else weights[i]
+        if weights is None:
+            level = ""
+        elif weight is None:
+            level = ' class="m" title="masked"'
+        else:
+            level = f' class="w{palette.level(weight)}" title="{weight:.3f}"'
         text = clean(label) if axis.kind == "character" else visible(label)
         inside = escape(text) if axis.kind == "character" else f"<bdi>{escape(text)}</bdi>"
         spans.append(f"<span{level}>{inside}</span>")

@@ -10,10 +10,9 @@ from html import escape
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.frames import DecoderFrame, EncoderFrame, Look
+from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import shaded_words
-from heed.observe.labels import FIXED_VECTOR, clean, source_labels, visible
-from heed.observe.maps import Axis
+from heed.observe.labels import FIXED_VECTOR, clean, visible
 
 __all__ = ["fixed_vector_to_html", "steps_to_html"]
 
@@ -81,8 +80,10 @@ def _scales(look: Look) -> dict[str, float]:
     """The largest size of each kind of vector over all frames, at least 1: frames can then be compared by eye."""
     scales: dict[str, float] = {}
     vectors = [item for frame in look.encoder for item in frame.states.items()]
-    for frame in look.decoder:
-        vectors += [("state", frame.state)] + ([("context", frame.context)] if frame.context is not None else [])
+    vectors += [("state", frame.state) for frame in look.decoder]
+    glances = [glance for frame in look.encoder for glance in frame.glances]
+    glances += [glance for frame in look.decoder for glance in frame.glances]
+    vectors += [(glance.name, glance.context) for glance in glances]
     for name, vector in vectors:
         scales[name] = max(scales.get(name, 1.0), _scale(vector))
     return scales
@@ -96,21 +97,14 @@ def _encoder(frame: EncoderFrame, count: int, scales: dict[str, float]) -> str:
     head = f"<h3>Encoder {frame.index + 1} of {count}: reads {_token(frame.token)}</h3>"
     strips = [_row(name, _strip(state, scales[name])) for name, state in frame.states.items()]
     gates = [_row(f"{name} (mean)", _meter(gate)) for name, gate in frame.gates.items()]
-    return head + '<dl class="rows">' + "".join(strips + gates) + "</dl>"
+    return head + '<dl class="rows">' + "".join(strips + gates + _glances(frame.glances, scales)) + "</dl>"
 
 
 def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
     so_far = "".join(f"<bdi>{escape(visible(token))}</bdi>" for token in frame.so_far) or "nothing yet"
     rows = [_row("so far", f'<span class="sofar" dir="auto">{so_far}</span>')]
     rows.append(_row("state", _strip(frame.state, scales["state"])))
-    if frame.weights is not None:
-        axis = source_labels(look, len(frame.weights))
-        kind = "character" if axis.kind == "character" else "word"
-        weights = frame.weights.detach().double().tolist()
-        rows.append(_row("looks at", f'<p class="keys {kind}" dir="auto">{shaded_words(axis, weights)}</p>'))
-        rows.append(_row("numbers", _numbers(axis, frame.scores, weights)))
-    if frame.context is not None:
-        rows.append(_row("context", _strip(frame.context, scales["context"])))
+    rows += _glances(frame.glances, scales)
     if look.summary is not None:
         strip = _strip(look.summary, _scale(look.summary))
         rows.append(_row("source (the same at every step)", strip))
@@ -118,6 +112,26 @@ def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
     rows.append(_row("next token", f'<dl class="rows top">{top}</dl>'))
     head = f"<h3>Decoder {frame.index + 1} of {len(look.decoder)}: writes {_token(frame.token)}</h3>"
     return head + '<dl class="rows">' + "".join(rows) + "</dl>"
+
+
+def _glances(glances: tuple[Glance, ...], scales: dict[str, float]) -> list[str]:
+    """Where each attention looked, its numbers and what it brought back; its name where there are several."""
+    rows = []
+    for glance in glances:
+        of = f"{glance.name}: " if len(glances) > 1 else ""
+        kind = "character" if glance.key.kind == "character" else "word"
+        weights = _allowed(glance.weights, glance.mask)
+        shaded = shaded_words(glance.key, weights)
+        rows.append(_row(f"{of}looks at", f'<p class="keys {kind}" dir="auto">{shaded}</p>'))
+        rows.append(_row("numbers", _numbers(glance)))
+        rows.append(_row("context", _strip(glance.context, scales[glance.name])))
+    return rows
+
+
+def _allowed(values: Tensor, mask: Tensor | None) -> list[float | None]:
+    """Numbers, None where masked."""
+    allowed = [True] * len(values) if mask is None else mask.tolist()
+    return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
 
 
 def _token(token: str) -> str:
@@ -155,15 +169,21 @@ def _strip(vector: Tensor, scale: float) -> str:
     )
 
 
-def _numbers(axis: Axis, scores: Tensor | None, weights: list[float]) -> str:
+def _numbers(glance: Glance) -> str:
     """Keys, scores and weights under each other."""
-    lines = ["".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in axis.labels)]
-    if scores is not None:
-        lines.append("".join(f"<td>{score:.3f}</td>" for score in scores.detach().double().tolist()))
-    lines.append("".join(f'<td class="w{palette.level(weight)}">{weight:.3f}</td>' for weight in weights))
-    names = ["key", *(["score"] if scores is not None else []), "weight"]
+    lines = ["".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in glance.key.labels)]
+    names = ["key", "weight"]
+    if glance.scores is not None:
+        names.insert(1, "score")
+        lines.append("".join(_number(score) for score in _allowed(glance.scores, glance.mask)))
+    weights = _allowed(glance.weights, glance.mask)
+    lines.append("".join(_number(weight, f' class="w{palette.level(weight or 0.0)}"') for weight in weights))
     rows = "".join(f'<tr><th scope="row">{n}</th>{line}</tr>' for n, line in zip(names, lines, strict=True))
     return (
         '<div class="scroll" tabindex="0" role="group" aria-label="scores and weights">'
         f'<table class="numbers">{rows}</table></div>'
     )
+
+
+def _number(value: float | None, style: str = "") -> str:
+    return '<td class="m" title="masked"></td>' if value is None else f"<td{style}>{value:.3f}</td>"

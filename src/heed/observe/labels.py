@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
-from heed.observe.frames import Look
 from heed.observe.maps import Axis, Map
 
 __all__ = [
     "FIXED_VECTOR",
+    "MASKED",
     "axes_line",
     "axis_name",
     "clean",
@@ -16,12 +16,14 @@ __all__ = [
     "lines_up",
     "plural",
     "runs_right_to_left",
-    "source_labels",
     "visible",
 ]
 
 FIXED_VECTOR = "No attention: every output token knows the source through this one vector only."
 """Said wherever a look shows the summary in place of a map."""
+
+MASKED = "////"
+"""Stands in the place of a masked weight."""
 
 _REPLACEMENT = "\ufffd"
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -92,21 +94,3 @@ def axis_name(axis: Axis) -> str:
 def axes_line(map: Map) -> str:
     """What the rows and the columns of a map are; printed on every figure."""
     return f"rows: {axis_name(map.query)}, columns: {axis_name(map.key)}"
-
-
-def source_labels(look: Look, length: int) -> Axis:
-    """The axis that a decoder frame's weights run over: frames carry numbers only.
-
-    Args:
-        look: Where the frame comes from.
-        length: Number of the frame's weights.
-
-    Returns:
-        The key axis of the first map of that length (cross attention first), else the encoder's tokens, else numbers.
-    """
-    for map in sorted(look.maps, key=lambda map: map.mechanism != "cross"):
-        if len(map.key) == length and len(map.query) == len(look.decoder):
-            return map.key
-    if len(look.encoder) == length:
-        return Axis("source", "token", tuple(frame.token for frame in look.encoder))
-    return Axis("source", "position", tuple(str(i + 1) for i in range(length)))

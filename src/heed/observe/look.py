@@ -12,11 +12,12 @@ from torch import Tensor
 from heed.attention import Rows
 from heed.data.batching import PairBatch
 from heed.data.examples import Pair
-from heed.data.tokenizer import END, UNKNOWN, TextTokenizer
+from heed.data.tokenizer import END, START, UNKNOWN, TextTokenizer
 from heed.evaluation.alignment import aligned_characters
 from heed.models.base import PairDecoder
+from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import DecoderFrame, EncoderFrame, Look
+from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit, trace
 from heed.observe.words import merge_words
@@ -36,6 +37,7 @@ def look_at(
     beam_size: int | None = None,
     edits: Sequence[Edit] = (),
     title: str = "",
+    choice: Choice | None = None,
 ) -> Look:
     """Look at what a model writes for a source, or at a target that is given.
 
@@ -49,6 +51,10 @@ def look_at(
         beam_size: Beam of the search; the configuration's by default.
         edits: Changes of the attention weights, also while the output is written.
         title: First line; the model's name by default.
+        choice: Which attention is shown; by default every mechanism's last layer, the mean of its heads.
+
+    Raises:
+        ConfigError: The model has no such mechanism, layer or head.
     """
     if target is None:
         with edit(model, *edits):
@@ -71,12 +77,19 @@ def look_at(
     score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
     source_axis = _axis("source", task.source_tokenizer, batch.source[0].tolist())
     target_axis = _axis("target", task.target_tokenizer, batch.labels[0].tolist())
-    tokens = _maps(reading, source_axis, target_axis) + _maps(writing, source_axis, target_axis)
+    read_axis = _axis("target read", task.target_tokenizer, batch.target[0].tolist())
+    choice = choice or Choice()
+    choice.check([*reading.mechanisms(), *writing.mechanisms()])
+    encoder = _views(reading, choice, source_axis, target_axis, read_axis)
+    decoder = _views(writing, choice, source_axis, target_axis, read_axis)
+    tokens = tuple(view.map for view in (*encoder, *decoder))
     maps = tokens if source_axis.kind == target_axis.kind == "character" else _of_words(tokens, task, batch)
     name = task.config.model.name
     notes = [f"output: {score}"]
     if unknown := task.source_tokenizer.unknown_in(source):
         notes.append(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
+    if hidden := choice.hidden([*encoder, *decoder]):
+        notes.append(hidden)
     if edits:
         notes.append("edited: " + "; ".join(map(str, edits)))
     return Look(
@@ -84,8 +97,8 @@ def look_at(
         source,
         written,
         maps,
-        _encoder_frames(reading, source_axis),
-        _decoder_frames(writing, tokens, target_axis, logits, task.target_tokenizer),
+        _encoder_frames(reading, encoder, source_axis),
+        _decoder_frames(writing, decoder, target_axis, logits, task.target_tokenizer),
         tuple(notes),
         memory.summary[0] if memory.summary is not None and not model.aligns else None,
     )
@@ -96,18 +109,24 @@ def _axis(name: str, tokenizer: TextTokenizer, ids: list[int]) -> Axis:
 
 
 def _label(tokenizer: TextTokenizer, token: int) -> str:
-    return "end" if token == END else tokenizer.label(token)
+    return {START: "start", END: "end"}.get(token) or tokenizer.label(token)
 
 
 def _of_words(maps: Sequence[Map], task: Translation, batch: PairBatch) -> tuple[Map, ...]:
     """Maps of subword tokens as maps of words; those of whole words stay as they are."""
     sides = {}
-    tokenizers = {"source": task.source_tokenizer, "target": task.target_tokenizer}
-    for name, ids in (("source", batch.source[0].tolist()), ("target", batch.labels[0].tolist())):
-        tokenizer = tokenizers[name]
+    for name, tokenizer, tensor in (
+        ("source", task.source_tokenizer, batch.source),
+        ("target", task.target_tokenizer, batch.labels),
+        ("target read", task.target_tokenizer, batch.target),
+    ):
+        ids = tensor[0].tolist()
         words = tokenizer.words(ids)
         labels = tuple(
-            "end" if ids[word.start] == END else tokenizer.word_label(ids[word.start : word.stop]) for word in words
+            _label(tokenizer, ids[word.start])
+            if ids[word.start] in (START, END)
+            else tokenizer.word_label(ids[word.start : word.stop])
+            for word in words
         )
         sides[name] = Axis(name, "word" if tokenizer.unit == "token" else tokenizer.unit, labels), words
     merged = []
@@ -120,26 +139,45 @@ def _of_words(maps: Sequence[Map], task: Translation, batch: PairBatch) -> tuple
     return tuple(merged)
 
 
-def _maps(seen: Trace, source: Axis, target: Axis) -> tuple[Map, ...]:
-    """Every mechanism and layer that was seen, each on its own axes, one map per head."""
-    axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, target)}
+def _views(seen: Trace, choice: Choice, source: Axis, target: Axis, read: Axis) -> list[View]:
+    """What was seen of each attention that is shown, each on its own axes."""
+    axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, read)}
     captions = {
         "cross": "Row t: where the model looked to write output t. Weights before dropout.",
         "encoder": "Row i: where source position i looked. Weights before dropout.",
-        "decoder": "Row t: where the position that wrote output t looked. Weights before dropout.",
+        "decoder": "Row t: where the position that wrote output t looked, among what was read until then. "
+        "Weights before dropout.",
     }
-    result = []
-    for mechanism, layer in seen.mechanisms():
+    views = []
+    for mechanism, layer in choice.layers(seen.mechanisms()):
         maps = seen.maps(mechanism, layer, entries=[0])
         query, key = axes[mechanism]
-        for head in range(maps.weights.shape[1]):
-            result.append(maps.map(query, key, head=head, caption=captions[mechanism]))
-    return tuple(result)
+        for head in choice.heads(maps.weights.shape[1]):
+            drawn = maps.map(query, key, head=head, caption=captions[mechanism])
+            context = maps.context[0] if head is None else maps.context[0, head : head + 1]  # (heads, Q, d_value)
+            views.append(View(drawn, context.transpose(0, 1).flatten(1), maps.weights.shape[1]))
+    return views
 
 
-def _encoder_frames(reading: Trace, source: Axis) -> tuple[EncoderFrame, ...]:
+def _glance(view: View, position: int) -> Glance:
+    def row(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else tensor[position]
+
+    return Glance(
+        view.map.title,
+        view.map.mechanism,
+        view.map.key,
+        view.map.weights[position],
+        row(view.map.scores),
+        None if view.map.mask is None or bool(view.map.mask.all()) else view.map.mask[position],
+        view.context[position],
+    )
+
+
+def _encoder_frames(reading: Trace, views: Sequence[View], source: Axis) -> tuple[EncoderFrame, ...]:
     nets = reading.gates()
     layers = max((int(name.rsplit(".", 1)[1]) for name in nets), default=0)
+    blocks = {f"layer {i}": states[0] for i, states in enumerate(reading.tensors("states"))}
     frames = []
     for i, token in enumerate(source.labels):
         states: dict[str, Tensor] = {}
@@ -152,16 +190,16 @@ def _encoder_frames(reading: Trace, source: Axis) -> tuple[EncoderFrame, ...]:
             for gate in _SHOWN_GATES:
                 if gate in gates:
                     means[f"{label} {gate}"] = float(gates[gate][0, i].mean())
-        frames.append(EncoderFrame(i, token, states, means))
+        states |= {name: block[i] for name, block in blocks.items()}
+        frames.append(EncoderFrame(i, token, states, means, tuple(_glance(view, i) for view in views)))
     return tuple(frames)
 
 
 def _decoder_frames(
-    writing: Trace, maps: tuple[Map, ...], target: Axis, logits: Tensor, tokenizer: TextTokenizer
+    writing: Trace, views: Sequence[View], target: Axis, logits: Tensor, tokenizer: TextTokenizer
 ) -> tuple[DecoderFrame, ...]:
     states = [gates["hidden"][0] for gates in writing.gates().values()]
-    cross = [m for m in maps if m.mechanism == "cross"]
-    context = writing.maps("cross", entries=[0]).context[0].flatten(0, -3) if cross else None  # (H, T, d_value)
+    states += [block[0] for block in writing.tensors("states")]
     top = torch.softmax(logits, -1).topk(3, dim=-1)
     frames = []
     for t, token in enumerate(target.labels):
@@ -172,9 +210,7 @@ def _decoder_frames(
                 so_far=target.labels[:t],
                 token=token,
                 state=states[-1][t] if states else logits[t],
-                scores=None if not cross else cross[-1].scores[t] if cross[-1].scores is not None else None,
-                weights=cross[-1].weights[t] if cross else None,
-                context=None if context is None else context[:, t].flatten(),
+                glances=tuple(_glance(view, t) for view in views),
                 top=tuple((_label(tokenizer, i), p) for i, p in candidates),
             )
         )

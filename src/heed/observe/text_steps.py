@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from heed.observe.frames import DecoderFrame, EncoderFrame, Look
-from heed.observe.labels import FIXED_VECTOR, joined, lines_up, source_labels, visible
+from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
+from heed.observe.labels import FIXED_VECTOR, MASKED, joined, lines_up, visible
 from heed.observe.maps import Axis
 
 __all__ = ["fixed_vector_to_lines", "steps_to_lines"]
@@ -26,7 +26,7 @@ def steps_to_lines(look: Look, width: int) -> list[list[str]]:
     Returns:
         One block of lines per frame.
     """
-    encoder = [_encoder_lines(frame, len(look.encoder)) for frame in look.encoder]
+    encoder = [_encoder_lines(frame, len(look.encoder), width) for frame in look.encoder]
     return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
 
 
@@ -54,11 +54,12 @@ def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
     ]
 
 
-def _encoder_lines(frame: EncoderFrame, count: int) -> list[str]:
+def _encoder_lines(frame: EncoderFrame, count: int, width: int) -> list[str]:
     lines = [f"encoder step {frame.index + 1} of {count}: reads {visible(frame.token)}"]
     lines += [f"  {name:<10} {_vector(state)}" for name, state in frame.states.items()]
     gates = ", ".join(f"{name} {gate:.3f}" for name, gate in frame.gates.items())
-    return lines + ([f"  {'gate means':<10} {gates}"] if gates else [])
+    lines += [f"  {'gate means':<10} {gates}"] if gates else []
+    return lines + _glances(frame.glances, width)
 
 
 def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
@@ -67,12 +68,7 @@ def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
     so_far = joined(Axis("target", kind, frame.so_far), 0, len(frame.so_far))
     lines.append(f"  {'so far':<10} {visible(so_far) if so_far else '(nothing)'}")
     lines.append(f"  {'state':<10} {_vector(frame.state)}")
-    if frame.weights is not None:
-        axis = source_labels(look, len(frame.weights))
-        grid = all(lines_up(label) for label in axis.labels)
-        lines += _table(axis, frame, width) if grid else _largest(axis, frame)
-    if frame.context is not None:
-        lines.append(f"  {'context':<10} {_vector(frame.context)}")
+    lines += _glances(frame.glances, width)
     if look.summary is not None:
         lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
     best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in frame.top)
@@ -86,30 +82,52 @@ def _vector(vector: Tensor) -> str:
     return f"norm {float(values.norm()):.3f}, values {first}{more}"
 
 
-def _rows(frame: DecoderFrame) -> list[tuple[str, list[float]]]:
-    named = (("scores", frame.scores), ("weights", frame.weights))
-    return [(name, tensor.detach().double().tolist()) for name, tensor in named if tensor is not None]
-
-
-def _table(axis: Axis, frame: DecoderFrame, width: int) -> list[str]:
-    """Keys, scores and weights under each other, in blocks that fit the width."""
-    per_block = max(1, (width - 13) // _COLUMN)
+def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
+    """Scores, weights and context of each attention; its name where there are several."""
     lines = []
-    for start in range(0, len(axis), per_block):
-        part = slice(start, start + per_block)
-        keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in axis.labels[part])
-        lines.append(f"  {'keys':<10} {keys}")
-        for name, values in _rows(frame):
-            lines.append(f"  {name:<10} " + "".join(f"{value:{_COLUMN}.3f}" for value in values[part]))
+    for glance in glances:
+        lines += [f"  {glance.name}"] if len(glances) > 1 else []
+        grid = all(lines_up(label) for label in glance.key.labels)
+        lines += _table(glance, width) if grid else _largest(glance)
+        lines.append(f"  {'context':<10} {_vector(glance.context)}")
     return lines
 
 
-def _largest(axis: Axis, frame: DecoderFrame) -> list[str]:
+def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
+    """Scores and weights, None where masked."""
+    named = (("scores", glance.scores), ("weights", glance.weights))
+    allowed = [True] * len(glance.key) if glance.mask is None else glance.mask.tolist()
+    return [
+        (name, [value if may else None for value, may in zip(tensor.detach().double().tolist(), allowed, strict=True)])
+        for name, tensor in named
+        if tensor is not None
+    ]
+
+
+def _table(glance: Glance, width: int) -> list[str]:
+    """Keys, scores and weights under each other, in blocks that fit the width."""
+    per_block = max(1, (width - 13) // _COLUMN)
+    lines = []
+    for start in range(0, len(glance.key), per_block):
+        part = slice(start, start + per_block)
+        keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in glance.key.labels[part])
+        lines.append(f"  {'keys':<10} {keys}")
+        for name, values in _rows(glance):
+            lines.append(f"  {name:<10} " + "".join(_cell(value) for value in values[part]))
+    return lines
+
+
+def _cell(value: float | None) -> str:
+    return f"{MASKED:>{_COLUMN}}" if value is None else f"{value:{_COLUMN}.3f}"
+
+
+def _largest(glance: Glance) -> list[str]:
     """The keys with most weight, each on a line that ends with its label: such labels have no columns."""
-    rows = dict(_rows(frame))
-    order = sorted(range(len(axis)), key=lambda i: -rows["weights"][i])[:_LARGEST]
-    lines = [f"  {'weights':<10} the {len(order)} largest of {len(axis)}"]
+    rows = dict(_rows(glance))
+    may = [i for i, weight in enumerate(rows["weights"]) if weight is not None]
+    order = sorted(may, key=lambda i: -float(glance.weights[i]))[:_LARGEST]
+    lines = [f"  {'weights':<10} the {len(order)} largest of {len(may)}"]
     for i in order:
         score = f"  score {rows['scores'][i]:.3f}" if "scores" in rows else ""
-        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(axis.labels[i])}")
+        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(glance.key.labels[i])}")
     return lines

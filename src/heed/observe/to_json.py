@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from heed.observe.frames import DecoderFrame, EncoderFrame, Look
+from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.maps import Axis, Map
 
 __all__ = ["look_to_json", "numbers"]
 
-FORMAT = "heed-look-1"
+FORMAT = "heed-look-2"
 
 
 def _rounded(value: Any) -> Any:
@@ -47,12 +47,25 @@ def _map(map: Map) -> dict[str, Any]:
     }
 
 
+def _glance(glance: Glance) -> dict[str, Any]:
+    return {
+        "name": glance.name,
+        "mechanism": glance.mechanism,
+        "key": _axis(glance.key),
+        "weights": numbers(glance.weights),
+        "scores": numbers(glance.scores),
+        "mask": None if glance.mask is None else glance.mask.tolist(),
+        "context": numbers(glance.context),
+    }
+
+
 def _encoder(frame: EncoderFrame) -> dict[str, Any]:
     return {
         "index": frame.index,
         "token": frame.token,
         "states": {name: numbers(state) for name, state in frame.states.items()},
         "gates": {name: _rounded(float(gate)) for name, gate in frame.gates.items()},
+        "attention": [_glance(glance) for glance in frame.glances],
     }
 
 
@@ -62,9 +75,7 @@ def _decoder(frame: DecoderFrame) -> dict[str, Any]:
         "so_far": list(frame.so_far),
         "token": frame.token,
         "state": numbers(frame.state),
-        "scores": numbers(frame.scores),
-        "weights": numbers(frame.weights),
-        "context": numbers(frame.context),
+        "attention": [_glance(glance) for glance in frame.glances],
         "top": [[token, _rounded(float(probability))] for token, probability in frame.top],
     }
 

@@ -78,7 +78,9 @@ class Maps:
         if chosen is None and self.weights.dim() == 4 and self.weights.shape[1] == 1:
             chosen = 0
         mask = one(self.mask.float()) > 0
-        return Map(self.mechanism, self.layer, chosen, query, key, one(self.weights), one(self.scores), mask, caption)
+        # The mean over heads has no scores: the softmax of a mean is not the mean of the softmaxes.
+        scores = None if chosen is None and self.weights.dim() == 4 else one(self.scores)
+        return Map(self.mechanism, self.layer, chosen, query, key, one(self.weights), scores, mask, caption)
 
 
 class Trace:

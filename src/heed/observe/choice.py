@@ -1,0 +1,104 @@
+"""Which of a model's attentions a look shows: a Transformer has one per layer, head and mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from heed.errors import ConfigError
+from heed.observe.maps import Map
+
+__all__ = ["Choice", "View"]
+
+
+@dataclass(frozen=True)
+class View:
+    """A map that is shown, and what this attention brought back.
+
+    Attributes:
+        map: The map, token by token.
+        context: `(query, d_value)`; of several heads one after the other.
+        num_heads: How many heads the attention has.
+    """
+
+    map: Map
+    context: Tensor
+    num_heads: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to show.
+
+    Attributes:
+        mechanism: "cross", "encoder" or "decoder"; None for all.
+        layer: Its number from 0, from the end where negative, or "all".
+        head: Its number from 0, "mean" of all, or "all" one by one.
+    """
+
+    mechanism: str | None = None
+    layer: int | Literal["all"] = -1
+    head: int | Literal["mean", "all"] = "mean"
+
+    def check(self, seen: Sequence[tuple[str, int]]) -> None:
+        """Refuse a mechanism or a layer that nothing of what was seen has.
+
+        Raises:
+            ConfigError: It lists what there is.
+        """
+        names = list(dict.fromkeys(name for name, _ in seen))
+        if self.mechanism is not None and self.mechanism not in names:
+            has = f"this model has {', '.join(names)} attention" if names else "this model has no attention"
+            raise ConfigError(f"no '{self.mechanism}' attention to look at: {has}")
+        if seen and self.layer != "all" and not any(self._numbers(seen, name) for name in names):
+            counts = ", ".join(f"{sum(n == name for n, _ in seen)} of {name} attention" for name in names)
+            raise ConfigError(f"no layer {self.layer}: there are {counts}, counted from 0")
+
+    def layers(self, seen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        """The (mechanism, layer) pairs of those seen that are shown, in the order seen."""
+        return [
+            (name, number)
+            for name, number in seen
+            if self.mechanism in (None, name) and number in self._numbers(seen, name)
+        ]
+
+    def _numbers(self, seen: Sequence[tuple[str, int]], name: str) -> list[int]:
+        """The layers of one mechanism that are shown."""
+        layers = sorted(number for other, number in seen if other == name)
+        if self.layer == "all":
+            return layers
+        return (
+            layers[self.layer :][:1]
+            if self.layer < 0 and -self.layer <= len(layers)
+            else ([self.layer] if self.layer in layers else [])
+        )
+
+    def heads(self, num_heads: int) -> list[int | None]:
+        """The heads that are shown; None is the mean of all.
+
+        Raises:
+            ConfigError: There is no such head.
+        """
+        if self.head == "all" or (num_heads == 1 and self.head == "mean"):
+            return list(range(num_heads))
+        if self.head == "mean":
+            return [None]
+        if not 0 <= self.head < num_heads:
+            raise ConfigError(f"no head {self.head}: there are {num_heads}, counted from 0")
+        return [self.head]
+
+    def hidden(self, views: Sequence[View]) -> str:
+        """A line that says what is not shown, or nothing where a model has one layer and one head."""
+        if all(view.num_heads == 1 and view.map.layer == 0 for view in views):
+            return ""
+        layers = (
+            "all layers" if self.layer == "all" else "the last layer" if self.layer == -1 else f"layer {self.layer}"
+        )
+        heads = f"head {self.head}"
+        if isinstance(self.head, str):
+            count = max(view.num_heads for view in views)
+            heads = f"the mean of {count} heads" if self.head == "mean" else "each head"
+        return f"shown: {layers}, {heads}; --layer, --head and --mechanism choose"

@@ -1,0 +1,120 @@
+"""Layers, heads and mechanisms of a Transformer are looked at one by one, together, or as a mean."""
+
+import json
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from heed.cli import main
+from heed.config import DigitsData, ModelSection, RunConfig, TokenizerConfig, TrainingConfig
+from heed.errors import ConfigError
+from heed.observe.choice import Choice
+from heed.observe.look import look_at
+from heed.observe.trace import trace
+from heed.tasks.translation import Translation
+
+SOURCE, TARGET = "31415", "314"
+
+
+@pytest.fixture(scope="module")
+def both():
+    data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
+    section = ModelSection(name="transformer", size="tiny", d_model=8, num_heads=2, num_layers=3, d_ff=8)
+    training = TrainingConfig(steps=1)
+    config = RunConfig(data=data, tokenizer=TokenizerConfig(), model=section, training=training)
+    torch.manual_seed(1)
+    task = Translation.prepare(config)
+    return task, task.build_model().eval()
+
+
+def look(both, *choice, **options):
+    return look_at(*both, SOURCE, target=TARGET, choice=Choice(*choice), **options)
+
+
+def weights_seen(both):
+    task, model = both
+    batch = task.forced_batch(SOURCE, task.target_tokenizer.encode(TARGET).ids)
+    with torch.no_grad(), trace(model) as seen:
+        model(batch.source, batch.source_mask, batch.target)
+    return seen
+
+
+def test_by_default_the_last_layer_and_the_mean_of_its_heads(both):
+    shown, seen = look(both), weights_seen(both)
+    assert [(m.mechanism, m.layer, m.head) for m in shown.maps] == [
+        ("encoder", 2, None),
+        ("decoder", 2, None),
+        ("cross", 2, None),
+    ]
+    for one in shown.maps:
+        assert_close(one.weights, seen.maps(one.mechanism, 2).weights[0].mean(0))
+        assert one.scores is None  # no softmax of any scores gives a mean of weights
+    assert "shown: the last layer, the mean of 2 heads; --layer, --head and --mechanism choose" in shown.notes
+
+
+def test_one_head_of_one_layer(both):
+    shown, seen = look(both, "decoder", 1, 1), weights_seen(both)
+    (one,) = shown.maps
+    assert (one.mechanism, one.layer, one.head) == ("decoder", 1, 1)
+    assert_close(one.weights, seen.maps("decoder", 1).weights[0, 1])
+    assert_close(torch.softmax(one.scores.masked_fill(~one.mask, -torch.inf), -1), one.weights)
+
+
+def test_everything_at_once(both):
+    shown = look(both, None, "all", "all")
+    assert len(shown.maps) == 3 * 3 * 2
+    assert len({one.title for one in shown.maps}) == len(shown.maps)
+
+
+def test_self_attention_of_the_decoder_has_what_was_read_as_its_keys(both):
+    (one,) = look(both, "decoder").maps
+    assert one.query.labels == ("3", "1", "4", "end")
+    assert one.key.labels == ("start", "3", "1", "4")
+    assert torch.equal(one.mask, torch.ones(4, 4).tril().bool())
+
+
+def test_frames_hold_a_row_of_each_map_and_the_states_of_each_block(both):
+    shown = look(both, None, 0, 1)
+    encoder, decoder, cross = shown.maps
+    for i, frame in enumerate(shown.encoder):
+        assert list(frame.states) == ["layer 0", "layer 1", "layer 2"]
+        (glance,) = frame.glances
+        assert torch.equal(glance.weights, encoder.weights[i]) and glance.mask is None
+    seen = weights_seen(both)
+    for t, frame in enumerate(shown.decoder):
+        first, second = frame.glances
+        assert torch.equal(first.weights, decoder.weights[t]) and first.mask.sum() == t + 1
+        assert torch.equal(second.weights, cross.weights[t])
+        assert_close(second.context, seen.maps("cross", 0).context[0, 1, t])
+        assert_close(frame.state, seen.tensors("states")[-1][0, t])  # of the last block
+
+
+def test_what_the_model_has_not_is_refused(both):
+    with pytest.raises(ConfigError, match="no 'words' attention to look at: this model has encoder, decoder, cross"):
+        look(both, "words")
+    with pytest.raises(ConfigError, match="no layer 3: there are 3 of encoder attention, 3 of decoder attention"):
+        look(both, None, 3)
+    with pytest.raises(ConfigError, match="no layer -4"):
+        look(both, None, -4)
+    with pytest.raises(ConfigError, match="no head 2: there are 2, counted from 0"):
+        look(both, "cross", 0, 2)
+
+
+def heed(*words):
+    with pytest.raises(SystemExit) as stop:
+        main(list(map(str, words)))
+    return stop.value.code or 0
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    fields = ["model.name=transformer", "model.d_model=8", "model.num_heads=2", "model.d_ff=8", "training.steps=2"]
+    (tmp_path / "c.yaml").write_text("task: translation\ndata: {name: copy, train: 40, valid: 5, test: 5}\n")
+    assert heed("train", tmp_path / "c.yaml", *fields, "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    options = ["--mechanism", "cross", "--layer", "all", "--head", "0", "--as", "json"]
+    assert heed("look", tmp_path / "run", "314", *options) == 0
+    maps = json.loads(capsys.readouterr().out)["maps"]
+    assert [(m["mechanism"], m["layer"], m["head"]) for m in maps] == [("cross", 0, 0), ("cross", 1, 0)]
+    assert heed("look", tmp_path / "run", "314", "--layer", "top") == 2
+    assert "--layer is 'top'; give a number or all" in capsys.readouterr().err
