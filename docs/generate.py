@@ -16,6 +16,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("data.columns", config.Columns),
     ("data, dates", config.DatesData),
     ("data, copy and reverse", config.DigitsData),
+    ("data, grammar", config.GrammarData),
     ("tokenizer", config.TokenizerConfig),
     ("model", config.ModelSection),
     ("training", config.TrainingConfig),

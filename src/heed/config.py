@@ -16,6 +16,7 @@ __all__ = [
     "EvaluationConfig",
     "FilesData",
     "GenerationConfig",
+    "GrammarData",
     "ModelSection",
     "RunConfig",
     "Section",
@@ -77,6 +78,23 @@ class DigitsData(Section):
     """Number of test examples."""
 
 
+class GrammarData(Section):
+    """Embedded data: sentences of a small grammar in English and another language (`heed.data.grammar`)."""
+
+    name: Literal["grammar"] = "grammar"
+    """Which embedded data."""
+    language: Literal["es", "de", "hi"] = "es"
+    """What English is translated into: Spanish, German or Hindi in Latin letters."""
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(40_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(400, gt=0)
+    """Number of validation examples (sentences that training never sees)."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples."""
+
+
 class Columns(Section):
     """Where both sides stand in a file of columns."""
 
@@ -119,7 +137,8 @@ class TokenizerConfig(Section):
     """How text becomes tokens."""
 
     kind: Literal["auto", "char", "word", "bpe", "unigram"] = "auto"
-    """What a token is: a Unicode character, a word, or a subword; auto is char for embedded data, else bpe."""
+    """A token is a Unicode character, a word or a subword; auto is word for grammar, char for other embedded data, bpe
+    for files."""
     vocab_size: int | None = Field(None, gt=4)
     """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
     min_count: int = Field(2, gt=0)
@@ -222,14 +241,22 @@ class EvaluationConfig(Section):
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
     if isinstance(value, BaseModel):
-        return {DatesData: "dates", DigitsData: "digits"}.get(type(value), "files")
+        return next((kind for kind, section in _DATA_KINDS.items() if isinstance(value, section)), "files")
     name = value.get("name") if isinstance(value, dict) else None
     if name is None:
         return "files"
-    return {"dates": "dates", "copy": "digits", "reverse": "digits"}.get(name, "unknown")
+    return _EMBEDDED.get(name, "unknown") if isinstance(name, str) else "unknown"
 
 
-_DATA_KINDS: dict[str, type[BaseModel]] = {"dates": DatesData, "digits": DigitsData, "files": FilesData}
+_EMBEDDED = {"copy": "digits", "dates": "dates", "grammar": "grammar", "reverse": "digits"}
+"""Name of embedded data -> kind of its section."""
+
+_DATA_KINDS: dict[str, type[BaseModel]] = {
+    "dates": DatesData,
+    "digits": DigitsData,
+    "grammar": GrammarData,
+    "files": FilesData,
+}
 
 
 class RunConfig(Section):
@@ -238,7 +265,10 @@ class RunConfig(Section):
     task: Literal["translation"] = "translation"
     """What is learned."""
     data: Annotated[
-        Annotated[DatesData, Tag("dates")] | Annotated[DigitsData, Tag("digits")] | Annotated[FilesData, Tag("files")],
+        Annotated[DatesData, Tag("dates")]
+        | Annotated[DigitsData, Tag("digits")]
+        | Annotated[GrammarData, Tag("grammar")]
+        | Annotated[FilesData, Tag("files")],
         Discriminator(_data_kind),
     ]
     """Where the examples come from."""
@@ -299,7 +329,7 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
-        hint = suggest(str(given), ["copy", "dates", "reverse"])
+        hint = suggest(str(given), list(_EMBEDDED))
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
     return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 

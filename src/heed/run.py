@@ -226,7 +226,7 @@ def train(
 
     Args:
         what: A task, or a configuration file.
-        data: Embedded data instead of files: "dates", "copy" or "reverse".
+        data: Embedded data instead of files: "dates", "grammar", "copy" or "reverse".
         train: Two parallel files, source first, or one with both sides.
         valid: Validation files, or how many pairs to hold out.
         test: Test files.

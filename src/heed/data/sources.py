@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heed.config import DatesData, DigitsData, FilesData
+from heed.config import DatesData, DigitsData, FilesData, GrammarData
 from heed.data.dates import LANGUAGES, DateSource
 from heed.data.digits import DigitSource
 from heed.data.examples import Pair
 from heed.data.files import Counts, open_files
+from heed.data.grammar.source import GrammarSource
 
 __all__ = ["Splits", "open_pairs"]
 
@@ -31,7 +32,7 @@ class Splits:
     remarks: tuple[str, ...] = ()
 
 
-def open_pairs(data: DatesData | DigitsData | FilesData) -> Splits:
+def open_pairs(data: DatesData | DigitsData | GrammarData | FilesData) -> Splits:
     """Read or generate the examples.
 
     Raises:
@@ -46,6 +47,10 @@ def open_pairs(data: DatesData | DigitsData | FilesData) -> Splits:
         digits = DigitSource(kind=data.name, length=data.length, seed=data.seed)
         drawn = {split: digits.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
         return Splits(dict(drawn), f"{data.name} digits: {_listing(sizes)}")
+    if isinstance(data, GrammarData):
+        grammar = GrammarSource(data.language, data.seed)
+        drawn = {split: grammar.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
+        return Splits(dict(drawn), f"grammar, English to {data.language}: {_listing(sizes)}")
     dates = DateSource(
         languages=LANGUAGES if data.languages is None else data.languages,
         unseen=data.unseen,

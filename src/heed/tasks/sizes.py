@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heed.config import FilesData, RunConfig
+from heed.config import FilesData, GrammarData, RunConfig
 from heed.data.examples import Pair
 
 __all__ = ["auto_size", "with_tokenizer"]
@@ -34,7 +34,8 @@ def with_tokenizer(config: RunConfig, pairs: Sequence[Pair]) -> RunConfig:
     tokenizer = config.tokenizer
     kind = tokenizer.kind
     if kind == "auto":
-        kind = "bpe" if isinstance(config.data, FilesData) else "char"
+        words = isinstance(config.data, GrammarData)
+        kind = "bpe" if isinstance(config.data, FilesData) else "word" if words else "char"
     size = tokenizer.vocab_size
     if size is None and kind == "word":
         size = 30_000

@@ -1,0 +1,147 @@
+"""The words of the grammar, read from `lexicon.yaml`, which says what each list holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+__all__ = ["LEXICON", "Adjective", "Lexicon", "Noun", "Preposition", "Verb"]
+
+
+def _words(value: Any) -> Any:
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+"""A list, or a string of words with blanks between them."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Noun(_Entry):
+    """A noun, and the pronoun of a person in English."""
+
+    en: Words
+    es: Words
+    de: Words
+    hi: Words
+    pronoun: str = ""
+
+
+class Adjective(_Entry):
+    """An adjective, named by its English word."""
+
+    es: Words
+    de: str
+    hi: Words
+    estar: bool = False
+    absolute: bool = False
+
+
+class Verb(_Entry):
+    """A verb, and the groups of nouns that do it and that it is done to."""
+
+    en: Words
+    es: Words
+    de: Words
+    hi: Words
+    particle: bool = False
+    present: Words = ()
+    was: Words = ()
+    being: bool = False
+    dative: bool = False
+    fixed: Words = ()
+    completed: str = ""
+    possessive: bool = False
+    held: bool = False
+    affects: bool = False
+    subjects: Words = ()
+    objects: Words = ()
+    gifts: Words = ()
+    tenses: Words = ("past", "perfect", "progressive", "wants", "can")
+    definite: bool = False
+
+
+class Thinking(_Entry):
+    """A verb before "that", in the present."""
+
+    en: Words
+    es: Words
+    de: Words
+    hi: str
+
+
+class Preposition(_Entry):
+    """A preposition, or "home" alone."""
+
+    en: Words
+    es: Words
+    es_living: Words = ()
+    de: Words
+    hi: Words
+
+
+class Time(_Entry):
+    """When, and the tenses that go with it."""
+
+    es: Words
+    de: Words
+    hi: Words
+    tenses: Words
+
+
+class SamePair(_Entry):
+    """Two verbs that are done to the same thing, one after the other."""
+
+    verbs: tuple[str, str]
+    objects: Words
+
+
+class ObjectReason(_Entry):
+    """What a thing may be so that nobody does this to it."""
+
+    verb: str
+    objects: Words
+    adjectives: Words
+
+
+class Reasons(_Entry):
+    """Why something was not done, for the one who did not do it or for the thing."""
+
+    subject: Words
+    object: list[ObjectReason]
+
+
+class Lexicon(_Entry):
+    """The whole file."""
+
+    nouns: dict[str, Noun]
+    groups: dict[str, Words]
+    adjectives: dict[str, Adjective]
+    attributes: dict[str, Words]
+    states: dict[str, Words]
+    verbs: dict[str, Verb]
+    thoughts: dict[str, Thinking]
+    prepositions: dict[str, Preposition]
+    times: dict[str, Time]
+    places: dict[str, dict[str, Words]]
+    pairs: list[SamePair]
+    reasons: Reasons
+
+    def members(self, names: Words) -> list[str]:
+        """The nouns of groups and of names, each once."""
+        nouns = [noun for name in names for noun in self.groups.get(name, (name,))]
+        return list(dict.fromkeys(nouns))
+
+    def said_of(self, table: dict[str, Words], noun: str) -> list[str]:
+        """The adjectives that a table has for a noun, by itself or by its groups."""
+        groups = [name for name in table if name == noun or noun in self.groups.get(name, ())]
+        return list(dict.fromkeys(adjective for name in groups for adjective in table[name]))
+
+
+LEXICON = Lexicon.model_validate(yaml.safe_load((Path(__file__).parent / "lexicon.yaml").read_text(encoding="utf-8")))

@@ -1,0 +1,68 @@
+"""Words that know what they say, so that two languages can be linked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heed.data.examples import Link, Span
+
+__all__ = ["Word", "join", "link", "say"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word or a punctuation mark.
+
+    Attributes:
+        text: As written within a sentence.
+        says: The parts of the meaning it says, as "main.subject"; the most important first. Words of two languages
+            belong together where they say the same.
+    """
+
+    text: str
+    says: tuple[str, ...] = ()
+
+
+def say(texts: Sequence[str], *parts: str) -> list[Word]:
+    """Words that say the same parts together."""
+    return [Word(text, parts) for text in texts]
+
+
+def join(words: Sequence[Word]) -> tuple[str, list[Span]]:
+    """The sentence, its first letter a capital, and the span of each word."""
+    text, spans = "", []
+    for word in words:
+        if text and word.text not in ".,?" and text != "¿":
+            text += " "
+        begin = len(text)
+        text += word.text if begin > 1 else word.text[:1].upper() + word.text[1:]  # ¿Ha, El, The
+        spans.append((begin, len(text)))
+    return text, spans
+
+
+def link(
+    source: Sequence[Word], source_spans: Sequence[Span], target: Sequence[Word], target_spans: Sequence[Span]
+) -> tuple[Link, ...]:
+    """Link each target word to the source words that say the same.
+
+    They are one run of neighbours: those around the first word that says the most important part that is said at
+    all. A target word of which the source says nothing (the German comma) has no link.
+    """
+    said_at: dict[str, list[int]] = {}
+    for i, word in enumerate(source):
+        for part in word.says:
+            said_at.setdefault(part, []).append(i)
+    links = []
+    for word, span in zip(target, target_spans, strict=True):
+        parts = [part for part in word.says if part in said_at]
+        if not parts:
+            continue
+        same = {i for part in parts for i in said_at[part]}
+        first = last = said_at[parts[0]][0]
+        while first - 1 in same:
+            first -= 1
+        while last + 1 in same:
+            last += 1
+        links.append(Link(target=span, source=(source_spans[first][0], source_spans[last][1])))
+    return tuple(links)
