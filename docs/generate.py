@@ -14,6 +14,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("top level", config.RunConfig),
     ("data, your own files", config.FilesData),
     ("data.columns", config.Columns),
+    ("data.extra, each", config.ExtraData),
     ("data, dates", config.DatesData),
     ("data, copy and reverse", config.DigitsData),
     ("data, grammar", config.GrammarData),

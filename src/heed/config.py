@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
@@ -14,6 +15,7 @@ __all__ = [
     "DatesData",
     "DigitsData",
     "EvaluationConfig",
+    "ExtraData",
     "FilesData",
     "GenerationConfig",
     "GrammarData",
@@ -26,6 +28,7 @@ __all__ = [
     "check_section",
     "config_text",
     "read_config",
+    "with_paths_from",
     "write_config",
 ]
 
@@ -104,6 +107,34 @@ class Columns(Section):
     """Column of the target: a number from 0 or a name; 1 by default, "target" in JSON lines."""
 
 
+class ExtraData(Section):
+    """A further training corpus, never held out: back-translations, another domain, crawled pairs."""
+
+    files: list[str] = Field(min_length=1, max_length=2)
+    """Two parallel files, source first, or one with both sides; relative to the configuration."""
+    columns: Columns = Columns()
+    """Where both sides stand in a file of columns."""
+    weight: float = Field(1.0, gt=0, allow_inf_nan=False)
+    """How often a pair is seen in one pass over data.train: 0.5 is half of the corpus, drawn anew each pass, 2 is
+    twice."""
+    tag: str | None = None
+    """Token put before the source of these pairs, as <bt> (Caswell et al. 2019); no text is ever cut into it."""
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("tag")
+    @classmethod
+    def _unlike_text(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"<[^<>\s]+>", value):
+            raise ValueError(f"data.extra tag is {value!r}, expected a name in angle brackets without blanks, as <bt>")
+        if value in ("<pad>", "<unk>", "<s>", "</s>"):
+            raise ValueError(f"data.extra tag {value} has a meaning already; choose another name, as <bt>")
+        return value
+
+
 class FilesData(Section):
     """Your own pairs, in two parallel files or in one file of columns (`heed.data.readers`)."""
 
@@ -115,6 +146,8 @@ class FilesData(Section):
     """Test files."""
     columns: Columns = Columns()
     """Where both sides stand in a file of columns."""
+    extra: list[ExtraData] = []
+    """Further training corpora, weighted and perhaps tagged; their pairs are never held out."""
     max_length: int = Field(250, gt=0)
     """Training pairs with more tokens than this on a side are left out, and counted."""
     in_memory: int = Field(500_000, ge=0)
@@ -317,10 +350,11 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 
 
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
-    path = [part for part in problem["loc"] if not _is_tag(part, problem["loc"])]
+    loc = problem["loc"]  # pydantic names the chosen member of a union in it, which users never wrote
+    path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in _DATA_KINDS)]
     name = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
-        valid = _fields_at(kind, problem["loc"][:-1])
+        valid = _fields_at(kind, loc[:-1])
         owner = "" if len(path) > 1 else f" for {kind.__name__}"
         return f"unknown field '{name}'{owner}{suggest(str(path[-1]), valid)}"
     if problem["type"] == "value_error":
@@ -334,11 +368,6 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def _is_tag(part: object, path: tuple[object, ...]) -> bool:
-    """Pydantic names the chosen member of a union in the path; users never wrote it."""
-    return path[:1] == ("data",) and path.index(part) == 1 and part in _DATA_KINDS
-
-
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     """Names of the fields of the section at a path."""
     for part in path:
@@ -346,6 +375,7 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             kind = _DATA_KINDS[part]
         elif part in kind.model_fields:
             annotation = kind.model_fields[part].annotation
+            annotation = get_args(annotation)[0] if get_origin(annotation) is list else annotation
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
     return [*kind.model_fields, *(["name"] if kind is FilesData else [])]
@@ -371,11 +401,11 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}{where} is not YAML: {getattr(error, 'problem', error)}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")
-    return _with_paths_from(values, Path(path).absolute().parent)
+    return with_paths_from(values, Path(path).absolute().parent)
 
 
-def _with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Data files of a configuration are relative to it; the run must find them from anywhere."""
+def with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Values whose data files are relative to a folder, with absolute paths: a run must find them from anywhere."""
     data = values.get("data")
     if not isinstance(data, dict) or "name" in data:
         return values
@@ -386,6 +416,11 @@ def _with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         return str(folder / given) if isinstance(given, str) else given
 
     files = {key: absolute(data[key]) for key in ("train", "valid", "test") if key in data}
+    if isinstance(data.get("extra"), list):
+        files["extra"] = [
+            {**one, "files": absolute(one["files"])} if isinstance(one, dict) and "files" in one else one
+            for one in data["extra"]
+        ]
     return {**values, "data": {**data, **files}}
 
 

@@ -44,7 +44,7 @@ def forecast(config: RunConfig) -> str:
         threads = probe_threads(lambda: run(plan[len(plan) // 2]))
     elif threads is not None:
         torch.set_num_threads(threads)
-    encoded = task.encoded("train")
+    encoded = task.training.tokens
     widest = max(plan, key=lambda indices: len(indices) * sum(max(encoded[i].cost[n] for i in indices) for n in (0, 1)))
     run(widest)
     chosen = plan[:: max(1, len(plan) // 10)][:10]

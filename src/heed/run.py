@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import torch
 
 from heed import folder as folders
-from heed.config import FilesData, RunConfig, check_section, read_config, write_config
+from heed.config import FilesData, RunConfig, check_section, read_config, with_paths_from, write_config
 from heed.data.examples import Pair
 from heed.data.tokenizer import UNKNOWN
 from heed.errors import ConfigError, RunError, suggest
@@ -267,6 +267,7 @@ def train(
         for section in sections:
             place = place.setdefault(section, {})
         place[key] = value
+    values = with_paths_from(values, Path.cwd())
     config = check_section(RunConfig, values, str(what) if is_file else "heed.train")
     run, result = train_config(config, out, Quiet() if quiet else TerminalReporter())
     if run is None:
@@ -277,7 +278,7 @@ def train(
 def _paths(files: Files | None) -> list[str] | None:
     if files is None:
         return None
-    return [str(Path(f).absolute()) for f in ([files] if isinstance(files, str | Path) else files)]
+    return [str(f) for f in ([files] if isinstance(files, str | Path) else files)]
 
 
 def train_config(

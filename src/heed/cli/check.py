@@ -20,13 +20,13 @@ def run_check(words: list[str], fields: list[str]) -> None:
         f"\ntokenizer {tokenizer.kind}: {task.source_tokenizer.vocab_size:,} source tokens, "
         f"{task.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}"
     )
-    print(f"\n{'':12}{'':8}{'tokens':>12}{'median':>8}{'95 %':>8}{'longest':>9}{'unknown':>10}")
-    for split in task.splits.pairs:
+    print(f"\n{'':20}{'':8}{'tokens':>12}{'median':>8}{'95 %':>8}{'longest':>9}{'unknown':>10}")
+    for split in (*task.splits.pairs, *task.splits.extra):
         encoded = task.encoded(split)
         for side in ("source", "target"):
-            print(f"{split:12}{side:8}{_lengths([getattr(pair, side) for pair in encoded])}")
+            print(f"{split:20}{side:8}{_lengths([getattr(pair, side) for pair in encoded])}")
     print("\nas the model sees them:")
-    pairs, encoded = task.splits.pairs["train"], task.encoded("train")
+    pairs, encoded = task.training.pairs, task.training.tokens
     for i in range(0, len(pairs), max(1, len(pairs) // 3)):
         print(f"  {pairs[i].origin}")
         print(f"    source  {_tokens(task.source_tokenizer, encoded[i].source)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from heed.config import RunConfig, apply_overrides, check_section, read_config
+from heed.config import RunConfig, apply_overrides, check_section, read_config, with_paths_from
 from heed.errors import ConfigError, suggest
 
 __all__ = ["TASKS", "settings_from"]
@@ -52,7 +52,8 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if Path(first).exists():
             hint = f"; name the task first, as: heed train {TASKS[0]} {' '.join(words)}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
-    values = apply_overrides(values, [_absolute(field) for field in (*overrides, *fields)])
+    values = apply_overrides(values, [_held_out(field) for field in (*overrides, *fields)])
+    values = with_paths_from(values, Path.cwd())  # files on the command line are relative to where the user stands
     return check_section(RunConfig, values, where)
 
 
@@ -61,18 +62,15 @@ def _is_field(word: str) -> bool:
     return bool(equals) and "." in name and not Path(word).exists()
 
 
-def _absolute(field: str) -> str:
-    """Files on the command line are relative to where the user stands; a number of validation pairs is none."""
+def _held_out(field: str) -> str:
+    """`--valid 500` comes as a list of one word, like a file's name."""
     name, _, text = field.partition("=")
-    if name not in ("data.train", "data.valid", "data.test"):
+    if name != "data.valid":
         return field
     try:
         given = yaml.safe_load(text)
     except yaml.YAMLError:
         return field  # refused where fields are applied
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
-        return field
-    if name == "data.valid" and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists():
-        return f"{name}={names[0]}"
-    return f"{name}={json.dumps([str(Path(one).absolute()) for one in names])}"
+    if isinstance(given, list) and len(given) == 1 and str(given[0]).isdecimal() and not Path(str(given[0])).exists():
+        return f"{name}={given[0]}"
+    return field

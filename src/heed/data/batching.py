@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from heed.data.tokenizer import END, PADDING, START
 
-__all__ = ["PairBatch", "TokenPair", "collate_pairs", "plan_batches", "pool_batches"]
+__all__ = ["PairBatch", "TokenPair", "collate_pairs", "draw_epoch", "plan_batches", "pool_batches"]
 
 _POOL = 64
 """Batches that are sorted by length together: enough for little padding, few enough to keep the order random."""
@@ -92,8 +94,40 @@ def pool_batches(order: Sequence[int], costs: Sequence[tuple[int, int]], batch_t
     return [*batches, current] if current else batches
 
 
+def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[int]:
+    """Which examples of several corpora, numbered one corpus after the other, one pass sees.
+
+    A corpus of weight w is seen w times on average: each example floor(w) times, and of the rest a share drawn
+    without repetition. A draw that is no whole number is rounded up or down at random, so that a small weight of a
+    small corpus is not rounded to never.
+
+    Args:
+        sizes: Examples of each corpus.
+        weights: How often each corpus is seen.
+        seed: Seed of the run.
+        epoch: Which pass; the draw depends on (seed, epoch) only.
+    """
+    digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=7).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))  # not the one that orders the batches
+    chosen: list[int] = []
+    first = 0
+    for size, weight in zip(sizes, weights, strict=True):
+        times = math.floor(weight)
+        share = (weight - times) * size
+        order = torch.randperm(size, generator=generator)
+        drawn = math.floor(share + float(torch.rand((), generator=generator)))
+        chosen += [first + i for i in range(size)] * times
+        chosen += [first + i for i in order[:drawn].tolist()]
+        first += size
+    return chosen
+
+
 def plan_batches(
-    costs: Sequence[tuple[int, int]], batch_tokens: int, seed: int = 0, epoch: int | None = None
+    costs: Sequence[tuple[int, int]],
+    batch_tokens: int,
+    seed: int = 0,
+    epoch: int | None = None,
+    chosen: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """Plan the batches of one pass over the data.
 
@@ -104,15 +138,18 @@ def plan_batches(
         batch_tokens: Largest number of padded positions of a batch.
         seed: Seed of the run.
         epoch: Which pass; the order depends on (seed, epoch) only. None for one pass sorted by length (validation).
+        chosen: Examples of this pass, repeats and omissions allowed; every example once by default.
 
     Returns:
-        Every index exactly once, in batches.
+        The chosen indices, in batches.
     """
+    if chosen is None:
+        chosen = range(len(costs))
     if epoch is None:
-        return pool_batches(sorted(range(len(costs)), key=lambda i: costs[i], reverse=True), costs, batch_tokens)
+        return pool_batches(sorted(chosen, key=lambda i: costs[i], reverse=True), costs, batch_tokens)
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    order = torch.randperm(len(costs), generator=generator).tolist()
-    mean = max(1.0, sum(map(sum, costs)) / max(1, len(costs)))
+    order = [chosen[i] for i in torch.randperm(len(chosen), generator=generator).tolist()]
+    mean = max(1.0, sum(sum(costs[i]) for i in chosen) / max(1, len(chosen)))
     pool = max(1, int(_POOL * batch_tokens / mean))
     batches: list[list[int]] = []
     for start in range(0, len(order), pool):

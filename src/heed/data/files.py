@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from heed.config import FilesData
+from heed.config import Columns, FilesData
 from heed.data.examples import Pair
 from heed.data.readers import read_pairs
 from heed.data.store import keep_pairs, select
 from heed.errors import DataError
 
-__all__ = ["Counts", "hold_out", "open_files"]
+__all__ = ["Counts", "hold_out", "open_files", "read_kept", "refuse_columns"]
 
 
 @dataclass
@@ -44,18 +44,14 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
     """
-    columns = (data.columns.source, data.columns.target)
-    if len(data.train) == 2 and any(column is not None for column in columns):
-        raise DataError(
-            f"data.columns says where both sides stand in one file, but data.train names two: {', '.join(data.train)}"
-        )
+    refuse_columns("data.columns", data.columns, "data.train", data.train)
     remarks: list[str] = []
     pairs: dict[str, Sequence[Pair]] = {}
     counts: dict[str, Counts] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
         counts[split] = Counts()
-        pairs[split] = keep_pairs(_without_blanks(read_pairs(files, *columns), counts[split]), data.in_memory)
+        pairs[split] = read_kept(files, data.columns, counts[split], data.in_memory)
 
     read("train", data.train)
     if isinstance(data.valid, list):
@@ -81,6 +77,33 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
         if shared:
             remarks.append(f"warning: {shared:,} sources of the {split} set stand in the training set as well")
     return pairs, counts, remarks
+
+
+def refuse_columns(field: str, columns: Columns, files_field: str, files: Sequence[str]) -> None:
+    """Refuse columns for two parallel files, where they would say nothing.
+
+    Raises:
+        DataError: It names both fields.
+    """
+    if len(files) == 2 and (columns.source is not None or columns.target is not None):
+        raise DataError(
+            f"{field} says where both sides stand in one file, but {files_field} names two: {', '.join(files)}"
+        )
+
+
+def read_kept(files: Sequence[str], columns: Columns, counts: Counts, in_memory: int) -> Sequence[Pair]:
+    """Read one corpus and keep what the rules let pass.
+
+    Args:
+        files: Two parallel files, or one.
+        columns: Where both sides stand in one file.
+        counts: What became of the lines is counted here.
+        in_memory: More pairs than this are kept in a file.
+
+    Raises:
+        DataError: A file cannot be read.
+    """
+    return keep_pairs(_without_blanks(read_pairs(files, columns.source, columns.target), counts), in_memory)
 
 
 def _default_held_out(count: int) -> int:

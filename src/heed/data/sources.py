@@ -9,6 +9,7 @@ from heed.config import DatesData, DigitsData, FilesData, GrammarData
 from heed.data.dates import LANGUAGES, DateSource
 from heed.data.digits import DigitSource
 from heed.data.examples import Pair
+from heed.data.extra import ExtraCorpus, open_extra
 from heed.data.files import Counts, open_files
 from heed.data.grammar.source import GrammarSource
 
@@ -21,15 +22,23 @@ class Splits:
 
     Attributes:
         pairs: "train", "valid", "test" and, where the data has one, "unseen".
-        notes: What was kept and left out, for people.
-        counts: The same as numbers, per split, for files.
+        made: How examples were generated, for people.
+        counts: What was kept and left out per split, for files.
         remarks: What a user should know (overlaps, how the validation set was made).
+        extra: Further training corpora by name.
     """
 
     pairs: dict[str, Sequence[Pair]]
-    notes: str
+    made: str = ""
     counts: dict[str, Counts] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    extra: dict[str, ExtraCorpus] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> str:
+        """What was kept and left out, for people."""
+        lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
+        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
 
 
 def open_pairs(data: DatesData | DigitsData | GrammarData | FilesData) -> Splits:
@@ -40,8 +49,8 @@ def open_pairs(data: DatesData | DigitsData | GrammarData | FilesData) -> Splits
     """
     if isinstance(data, FilesData):
         pairs, counts, remarks = open_files(data)
-        lines = [f"{name}: {count}" for name, count in counts.items()]
-        return Splits(pairs, "\n".join([*lines, *remarks]), counts, tuple(remarks))
+        extra, further = open_extra(data, pairs)
+        return Splits(pairs, counts=counts, remarks=(*remarks, *further), extra=extra)
     sizes = {"train": data.train, "valid": data.valid, "test": data.test}
     if isinstance(data, DigitsData):
         digits = DigitSource(kind=data.name, length=data.length, seed=data.seed)

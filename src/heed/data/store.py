@@ -9,15 +9,16 @@ import os
 import shutil
 import tempfile
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from heed.data.batching import TokenPair
 from heed.data.examples import Pair
 
-__all__ = ["Stored", "cache_folder", "keep_pairs", "keep_tokens", "select"]
+__all__ = ["Joined", "Stored", "cache_folder", "keep_pairs", "keep_tokens", "select"]
 
 T = TypeVar("T")
 _TOGETHER = 1_000
@@ -72,6 +73,37 @@ class Stored(Sequence[T], Generic[T]):
     def select(self, indices: Sequence[int]) -> Stored[T]:
         """The items at these places, still in the file."""
         return Stored(self._table.select(indices), self._make, self._folder)
+
+
+class Joined(Sequence[T], Generic[T]):
+    """Several sequences as one, one after the other; nothing is copied."""
+
+    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
+        self._parts = parts
+        self._ends = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def part_of(self, index: int) -> int:
+        """Which of the sequences an item comes from."""
+        return bisect_right(self._ends, index)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = range(len(self))[index]  # from the end where it is negative
+        part = self.part_of(index)
+        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._parts)
 
 
 def select(items: Sequence[T], indices: Sequence[int]) -> Sequence[T]:

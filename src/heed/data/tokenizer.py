@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
 from heed.errors import ConfigError, RunError
@@ -39,10 +39,12 @@ class Encoded:
 
 
 class TextTokenizer:
-    """A trained tokenizer. Ids 0 to 3 are padding, unknown, start and end."""
+    """A trained tokenizer. Ids 0 to 3 are padding, unknown, start and end; the last ones may be tags."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        # A text that says "</s>" must not end a sequence. The library does not keep this in its JSON.
+        tokenizer.encode_special_tokens = True
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
@@ -106,6 +108,16 @@ class TextTokenizer:
     def vocab_size(self) -> int:
         """Number of tokens, special ones included."""
         return self._tokenizer.get_vocab_size()
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """Tokens that mark where a text comes from; no text is ever cut into one."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return {token.content: i for i, token in sorted(added.items()) if i >= len(SPECIAL_TOKENS)}
+
+    def add_tags(self, tags: Iterable[str]) -> None:
+        """Append tags such as "<bt>" to the vocabulary; one that is there already stays as it is."""
+        self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
 
     @property
     def unit(self) -> str:

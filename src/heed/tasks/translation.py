@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from heed.config import FilesData, RunConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.sources import Splits, open_pairs
-from heed.data.store import keep_tokens, select
+from heed.data.store import Joined, keep_tokens, select
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
@@ -24,6 +25,7 @@ from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.sizes import auto_size, with_tokenizer
+from heed.tasks.training_set import Corpus, TrainingSet
 from heed.training.loss import vocabulary_loss
 
 __all__ = ["Prediction", "Translation", "source_file", "target_file"]
@@ -70,7 +72,7 @@ class Translation:
         self.target_tokenizer = target
         self._splits = splits
         self._encoded: dict[str, Sequence[TokenPair]] = {}
-        self._costs: list[tuple[int, int]] | None = None
+        self._training: TrainingSet | None = None
         self._samplers: tuple[TextTokenizer, TextTokenizer] | None = None
         if config.tokenizer.sampling > 0:
             amount = config.tokenizer.sampling
@@ -90,13 +92,15 @@ class Translation:
         train = splits.pairs["train"]
         if not train:
             raise DataError("no training examples")
-        config = with_tokenizer(config, train)
+        seen = Joined([train, *(corpus.pairs for corpus in splits.extra.values())])
+        config = with_tokenizer(config, seen)
         if config.tokenizer.shared:
-            both = (text for pair in train for text in (pair.source, pair.target))
+            both = (text for pair in seen for text in (pair.source, pair.target))
             source = target = TextTokenizer.train(both, config.tokenizer)
         else:
-            source = TextTokenizer.train((pair.source for pair in train), config.tokenizer)
-            target = TextTokenizer.train((pair.target for pair in train), config.tokenizer)
+            source = TextTokenizer.train((pair.source for pair in seen), config.tokenizer)
+            target = TextTokenizer.train((pair.target for pair in seen), config.tokenizer)
+        source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, source, target, splits)
         task._leave_out_long()
         task.config = task._settled()
@@ -119,19 +123,28 @@ class Translation:
         data, splits = self.config.data, self.splits
         if not isinstance(data, FilesData):
             return
-        pairs, encoded = splits.pairs["train"], self.encoded("train")
-        short = [i for i, pair in enumerate(encoded) if max(len(pair.source), len(pair.target)) <= data.max_length]
-        if len(short) < len(pairs):
+
+        def short(name: str) -> list[int]:
+            tokens = self.encoded(name)
+            return [i for i, pair in enumerate(tokens) if max(len(pair.source), len(pair.target)) <= data.max_length]
+
+        rule = f"longer than data.max_length {data.max_length} tokens"
+        pairs, kept = splits.pairs["train"], short("train")
+        if len(kept) < len(pairs):
             counts = splits.counts["train"]
-            counts.filtered[f"longer than data.max_length {data.max_length} tokens"] = len(pairs) - len(short)
-            counts.kept = len(short)
-        if not short:
+            counts.filtered[rule] = len(pairs) - len(kept)
+            counts.kept = len(kept)
+        if not kept:
             raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
-        splits.pairs["train"], self._encoded["train"] = select(pairs, short), select(encoded, short)
+        splits.pairs["train"], self._encoded["train"] = select(pairs, kept), select(self.encoded("train"), kept)
+        for name, corpus in splits.extra.items():
+            kept = short(name)
+            splits.extra[name] = corpus.keep(kept, rule)
+            self._encoded[name] = select(self.encoded(name), kept)
 
     def _settled(self) -> RunConfig:
         """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
-        config, train = self.config, self.encoded("train")
+        config, train = self.config, self.training.tokens
         fields = dict(config.model.model_extra or {})
         body = body_class(config.model.name, self.interfaces)
         size = auto_size(config, len(train)) if config.model.size == "auto" else config.model.size
@@ -170,36 +183,43 @@ class Translation:
             self._splits = open_pairs(self.config.data)
         return self._splits
 
-    def encoded(self, split: str) -> Sequence[TokenPair]:
-        """The examples of a split as tokens."""
-        if split not in self._encoded:
-            self._encoded[split] = keep_tokens(self.splits.pairs[split], self.encode_pairs)
-        return self._encoded[split]
+    def encoded(self, name: str) -> Sequence[TokenPair]:
+        """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
+        if name not in self._encoded:
+            extra = self.splits.extra.get(name)
+            pairs = self.splits.pairs[name] if extra is None else extra.pairs
+            tag = None if extra is None else extra.tag
+            self._encoded[name] = keep_tokens(pairs, partial(self.encode_pairs, tag=tag))
+        return self._encoded[name]
 
-    def encode_pairs(self, pairs: Sequence[Pair]) -> list[TokenPair]:
-        """Pairs to tokens."""
+    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None) -> list[TokenPair]:
+        """Pairs to tokens, a tag before each source where one is given."""
+        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
         sources = self.source_tokenizer.encode_all([pair.source for pair in pairs])
         targets = self.target_tokenizer.encode_all([pair.target for pair in pairs])
-        return [TokenPair(s, t) for s, t in zip(sources, targets, strict=True)]
+        return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
+
+    @property
+    def training(self) -> TrainingSet:
+        """Everything that is trained on: the training set, then the further corpora."""
+        if self._training is None:
+            corpora = [Corpus(self.splits.pairs["train"], self.encoded("train"))]
+            for name, corpus in self.splits.extra.items():
+                tag = None if corpus.tag is None else self.source_tokenizer.tags[corpus.tag]
+                corpora.append(Corpus(corpus.pairs, self.encoded(name), corpus.weight, tag))
+            self._training = TrainingSet(corpora)
+        return self._training
 
     # What the training loop needs -----------------------------------------------------------------------------
 
     def train_batches(self, epoch: int) -> list[list[int]]:
-        """The batches of one pass over the training set."""
-        training = self.config.training
-        if self._costs is None:  # the same in every epoch
-            self._costs = [pair.cost for pair in self.encoded("train")]
-        return plan_batches(self._costs, training.batch_tokens, training.seed, epoch)
+        """The batches of one pass over the training set, and over the further corpora as often as they weigh."""
+        config = self.config.training
+        return self.training.batches(config.batch_tokens, config.seed, epoch)
 
     def collate(self, indices: list[int]) -> PairBatch:
-        """One batch of the training set, its texts cut anew where subword sampling is on."""
-        if self._samplers is None:
-            return collate_pairs(self.encoded("train"), indices)
-        pairs = self.splits.pairs["train"]
-        sources = self._samplers[0].encode_all([pairs[i].source for i in indices])
-        targets = self._samplers[1].encode_all([pairs[i].target for i in indices])
-        cut = [TokenPair(s, t) for s, t in zip(sources, targets, strict=True)]
-        return replace(collate_pairs(cut, list(range(len(cut)))), indices=indices)
+        """One batch of what is trained on, its texts cut anew where subword sampling is on."""
+        return self.training.collate(indices, self._samplers)
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor:
         """Sum over the batch's real target tokens of the cross-entropy in nats."""
@@ -234,7 +254,7 @@ class Translation:
 
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training examples, and how many there are."""
-        pair = self.splits.pairs["train"][indices[0]]
+        pair = self.training.pairs[indices[0]]
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
 
@@ -311,7 +331,7 @@ class Translation:
             beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
             length_penalty=given.length_penalty if length_penalty is None else length_penalty,
             num_best=num_best,
-            forbidden=(PADDING, START) if self.writes_unknown and model.aligns else (PADDING, UNKNOWN, START),
+            forbidden=self._never_written(model),
         )
         forced = self.target_tokenizer.encode(prefix).ids if prefix else []
         model.eval()
@@ -329,6 +349,10 @@ class Translation:
             for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
                 results[written[i]] = [self._prediction(h, forced) for h in hypotheses]
         return results
+
+    def _never_written(self, model: PairDecoder) -> tuple[int, ...]:
+        unknown = () if self.writes_unknown and model.aligns else (UNKNOWN,)
+        return (PADDING, START, *unknown, *self.target_tokenizer.tags.values())
 
     @property
     def writes_unknown(self) -> bool:
@@ -359,14 +383,21 @@ class Translation:
         return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
 
     def report_counts(self) -> dict[str, Any]:
-        """Per split: examples; for files also what was left out by which rule, tokens, unknown tokens."""
+        """Per split and further corpus: examples; for files also what was left out by which rule; tokens, unknown ones.
+
+        A corpus's tag counts as a source token.
+        """
         result: dict[str, Any] = {}
-        for name, pairs in self.splits.pairs.items():
+        extra = self.splits.extra
+        every_count = self.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
+        for name in (*self.splits.pairs, *extra):
             encoded = self.encoded(name)
-            entry: dict[str, Any] = {"examples": len(pairs)}
-            if name in self.splits.counts:
-                counts = self.splits.counts[name]
+            entry: dict[str, Any] = {"examples": len(encoded)}
+            if name in every_count:
+                counts = every_count[name]
                 entry |= {"read": counts.read, "filtered": counts.filtered}
+            if name in extra:
+                entry |= {"weight": extra[name].weight, "tag": extra[name].tag}
             for side in ("source", "target"):
                 tokens: list[list[int]] = [getattr(pair, side) for pair in encoded]
                 entry[f"{side}_tokens"] = sum(map(len, tokens))
