@@ -437,7 +437,18 @@ def test_errors_in_a_process_of_their_own(tmp_path, config):
 
 
 def test_the_public_names():
-    assert heed.__all__ == ["HeedError", "Run", "attend", "compare", "edit", "load", "run_lesson", "trace", "train"]
+    assert heed.__all__ == [
+        "HeedError",
+        "Run",
+        "attend",
+        "compare",
+        "edit",
+        "ensemble",
+        "load",
+        "run_lesson",
+        "trace",
+        "train",
+    ]
     for name in heed.__all__:
         assert getattr(heed, name).__name__ == name
         assert name in dir(heed)

@@ -351,7 +351,9 @@ def test_json_reads_back_as_the_look(map):
     assert (read["source"], read["target"], read["notes"]) == (look.source, look.target, ["a note"])
     assert [frame["token"] for frame in read["encoder"]] == list(map.key.labels)
     assert [tuple(frame["so_far"]) for frame in read["decoder"]] == [frame.so_far for frame in look.decoder]
-    torch.testing.assert_close(torch.tensor(read["decoder"][0]["attention"][0]["weights"]), map.weights[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        torch.tensor(read["decoder"][0]["attention"][0]["weights"]), map.weights[0], atol=1e-6, rtol=0
+    )
 
 
 # all

@@ -28,13 +28,22 @@ MAY_IMPORT = {
     "observe": {"attention", "layers", "models", "data", "evaluation", "tasks", "errors"},
     "folder": {"config", "evaluation", "errors"},
     "run": {"config", "data", "evaluation", "folder", "models", "observe", "tasks", "training", "errors"},
+    "ensembles": {"data", "generation", "run", "tasks", "errors"},
     "forecast": {"config", "tasks", "training", "errors"},
     "lessons": {
         *("attention", "config", "data", "evaluation", "layers", "models", "observe", "run", "tasks"),
         "errors",
     },
     "comparison": {"config", "data", "evaluation", "folder", "observe", "run", "tasks", "training", "errors"},
-    "heed": {"attention", "comparison", "errors", "lessons", "observe", "run"},  # the package itself: the public names
+    "heed": {
+        "attention",
+        "comparison",
+        "ensembles",
+        "errors",
+        "lessons",
+        "observe",
+        "run",
+    },  # the package itself: the public names
     "cli": {
         *("heed", "attention", "comparison", "config", "data", "evaluation", "folder", "observe", "registry", "run"),
         *("tasks", "forecast", "generation", "lessons", "training", "errors"),

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heed.attention import attend
     from heed.comparison import compare
+    from heed.ensembles import ensemble
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
     from heed.run import Run, load, train
 
-__all__ = ["HeedError", "Run", "attend", "compare", "edit", "load", "run_lesson", "trace", "train"]
+__all__ = ["HeedError", "Run", "attend", "compare", "edit", "ensemble", "load", "run_lesson", "trace", "train"]
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
@@ -29,6 +30,7 @@ _HOMES = {
     "attend": "heed.attention",
     "compare": "heed.comparison",
     "edit": "heed.observe.trace",
+    "ensemble": "heed.ensembles",
     "load": "heed.run",
     "run_lesson": "heed.lessons",
     "trace": "heed.observe.trace",

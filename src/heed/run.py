@@ -101,6 +101,9 @@ class Run:
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
+    def _aligned(self, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
+        return aligned_counts(self.task, self.model, pairs)
+
     def look(
         self,
         text: str,
@@ -165,7 +168,7 @@ class Run:
         encoded = self.task.encode_pairs(pairs)
         nll, correct, tokens = self.task.forced_scores(self.model, encoded)
         nothing = [0] * len(pairs)
-        aligned, linked = aligned_counts(self.task, self.model, pairs) or (nothing, nothing)
+        aligned, linked = self._aligned(pairs) or (nothing, nothing)
         exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
         return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
 

@@ -24,6 +24,14 @@ app = typer.Typer(
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.")]
 
 
+WithOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with", metavar="RUN", help="A further run, whose probabilities are averaged in; may be given several times."
+    ),
+]
+
+
 class Form(StrEnum):
     """How a look is written."""
 
@@ -152,6 +160,7 @@ def predict(
     top_p: Annotated[float | None, typer.Option(help="With --sample: from the best holding this share.")] = None,
     seed: Annotated[int, typer.Option(help="With --sample: the same seed draws the same outputs.")] = 1,
     prefix: Annotated[str, typer.Option(help="Every output begins with this text.")] = "",
+    others: WithOption = None,
     align: Annotated[bool, typer.Option("--align", help="Add which source word each word looked at most.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per output: text, scores, tokens.")] = False,
 ) -> None:
@@ -159,7 +168,7 @@ def predict(
     from heed.cli.predict import PredictOptions, run_predict
 
     options = PredictOptions(nbest, beam, sample, temperature, top_k, top_p, seed, prefix, align, as_json)
-    run_predict(run, text or [], input, out, options)
+    run_predict([run, *(others or [])], text or [], input, out, options)
 
 
 @app.command()
@@ -169,12 +178,13 @@ def evaluate(
         list[str] | None, typer.Argument(metavar="[FILE]...", help="Test files; the run's own by default.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="test, valid or, for dates, unseen.")] = None,
+    others: WithOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
 ) -> None:
     """Score a run on its test set, else on its validation set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate(run, files or [], split, as_json)
+    run_evaluate([run, *(others or [])], files or [], split, as_json)
 
 
 @app.command()

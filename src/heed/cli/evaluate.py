@@ -13,11 +13,11 @@ from heed.evaluation.report import scores_text
 __all__ = ["run_evaluate"]
 
 
-def run_evaluate(name: str, files: list[str], split: str | None, as_json: bool) -> None:
-    """Score a run and print the report."""
+def run_evaluate(names: list[str], files: list[str], split: str | None, as_json: bool) -> None:
+    """Score a run, or several that write together, on the data of the first, and print the report."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    run = heed.load(name)
+    run = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
     if files:
         data = run.config.data
         columns = (data.columns.source, data.columns.target) if isinstance(data, FilesData) else (None, None)

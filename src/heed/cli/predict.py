@@ -57,14 +57,19 @@ class PredictOptions:
         return None
 
 
-def run_predict(name: str, texts: list[str], given: Path | None, out: Path | None, options: PredictOptions) -> None:
-    """Write one output (or `nbest`) per text, in the order of the input, blank lines included."""
+def run_predict(
+    names: list[str], texts: list[str], given: Path | None, out: Path | None, options: PredictOptions
+) -> None:
+    """Write one output (or `nbest`) per text, in the order of the input, blank lines included.
+
+    Several runs write together.
+    """
     if texts and given is not None:
         raise ConfigError("give either texts or --input, not both")
     if options.beam is not None and options.nbest > options.beam:
         raise ConfigError(f"--nbest {options.nbest} needs a --beam of at least {options.nbest}, not {options.beam}")
     options.sampling()
-    run = heed.load(name)
+    run = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
     if options.align and not run.model.aligns:
         raise ConfigError(f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show")
     if not texts and given is None and interactive():

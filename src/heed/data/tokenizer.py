@@ -8,6 +8,7 @@ start of a text).
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,6 +119,21 @@ class TextTokenizer:
     def add_tags(self, tags: Iterable[str]) -> None:
         """Append tags such as "<bt>" to the vocabulary; one that is there already stays as it is."""
         self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
+
+    def first_difference(self, other: TextTokenizer) -> str:
+        """What tells another tokenizer from this one, for people; empty where any text is the same tokens to both.
+
+        Tags are not compared: no text is cut into them.
+        """
+        sizes = [one.vocab_size - len(one.tags) for one in (self, other)]
+        for i in range(min(sizes)):
+            if self.token(i) != other.token(i):
+                return f"token {i} is {self.token(i)!r} in one and {other.token(i)!r} in the other"
+        if sizes[0] != sizes[1]:
+            longer = self if sizes[0] > sizes[1] else other
+            return f"{sizes[0]:,} tokens and {sizes[1]:,}; only one has {longer.token(min(sizes))!r}"
+        ways = [{**json.loads(one._tokenizer.to_str()), "added_tokens": None} for one in (self, other)]
+        return "" if ways[0] == ways[1] else "they have the same tokens, but normalise or cut a text differently"
 
     @property
     def unit(self) -> str:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from heed.generation.beam import beam_search
+from heed.generation.ensemble import Ensemble
 from heed.generation.greedy import greedy_search
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions
 from heed.generation.sampling import SamplingOptions, sample
@@ -13,6 +14,7 @@ from heed.models.base import DecoderBody, Memory
 
 __all__ = [
     "BeamStep",
+    "Ensemble",
     "Generated",
     "Hypothesis",
     "SamplingOptions",
