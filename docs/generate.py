@@ -50,7 +50,7 @@ def table(section: type[BaseModel]) -> list[str]:
     rows = ["| field | default | meaning |", "|---|---|---|"]
     for name, field in section.model_fields.items():
         meaning = " ".join((field.description or "").split()).replace("|", "\\|")
-        rows.append(f"| `{name}` | {default(field)} | {meaning} |")
+        rows.append(f"| `{field.alias or name}` | {default(field)} | {meaning} |")
     return rows
 
 

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "evaluation": {"data", "errors"},
     "generation": {"models", "attention", "errors"},
     "training": {"config", "errors"},
-    "tasks": {"config", "data", "evaluation", "generation", "models", "registry", "training", "errors"},
+    "tasks": {"config", "data", "evaluation", "folder", "generation", "models", "registry", "training", "errors"},
     "observe": {"attention", "layers", "models", "data", "evaluation", "tasks", "errors"},
     "folder": {"config", "evaluation", "errors"},
     "run": {"config", "data", "evaluation", "folder", "models", "observe", "tasks", "training", "errors"},

@@ -169,6 +169,8 @@ class FilesData(Section):
 class TokenizerConfig(Section):
     """How text becomes tokens."""
 
+    from_: str | None = Field(None, alias="from")
+    """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
     kind: Literal["auto", "char", "word", "bpe", "unigram"] = "auto"
     """A token is a Unicode character, a word or a subword; auto is word for grammar, char for other embedded data, bpe
     for files."""
@@ -195,6 +197,9 @@ class ModelSection(BaseModel):
     """File in `heed/models`."""
     size: Literal["auto", "tiny", "small", "base"] = "auto"
     """Named size; base is the paper's, auto is chosen from the amount of data."""
+    from_: str | None = Field(None, alias="from")
+    """Run to start from: its weights where name and shape fit, its embeddings by token; its name, size and fields
+    where others are not given."""
 
 
 class TrainingConfig(Section):
@@ -378,7 +383,8 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             annotation = get_args(annotation)[0] if get_origin(annotation) is list else annotation
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
-    return [*kind.model_fields, *(["name"] if kind is FilesData else [])]
+    names = [field.alias or name for name, field in kind.model_fields.items()]
+    return [*names, *(["name"] if kind is FilesData else [])]
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -457,4 +463,4 @@ def write_config(config: RunConfig, path: Path) -> None:
 
 def config_text(config: RunConfig) -> str:
     """The configuration as YAML, every default written."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(config.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)

@@ -221,6 +221,7 @@ def train(
     minutes: float | None = None,
     steps: int | None = None,
     seed: int | None = None,
+    parent: str | Path | None = None,
     out: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     quiet: bool = False,
@@ -238,6 +239,7 @@ def train(
         minutes: Time budget, evaluation included.
         steps: Number of updates instead of a time budget.
         seed: Seed of weights, order and dropout.
+        parent: Run to start from (`model.from`).
         out: Run folder to make; `runs/<data>-<model>-<n>` by default.
         settings: Any other field, as `{"training.learning_rate": 0.001}`.
         quiet: Print nothing.
@@ -257,6 +259,7 @@ def train(
         "data.test": _paths(test),
         "model.name": model,
         "model.size": size,
+        "model.from": None if parent is None else str(parent),
         "training.minutes": minutes,
         "training.steps": steps,
         "training.seed": seed,
@@ -314,6 +317,7 @@ def train_config(
     config = task.config
     torch.manual_seed(config.training.seed)
     model = task.build_model()
+    taken = task.start_from_parent(model)
     choose_device(config.training.device)  # what cannot be must say so before there is a folder
     path = folders.create(out, config, resume)
     reporter.say(f"run folder {path}")
@@ -321,6 +325,8 @@ def train_config(
     task.save(path)
     parameters = sum(p.numel() for p in model.parameters())
     reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.splits.notes}")
+    if taken is not None:
+        reporter.say(str(taken))
     run = Run(path, config, task, model, {})
 
     def validated(trainer: Trainer, scores: dict[str, float]) -> None:
@@ -342,6 +348,7 @@ def train_config(
         "task": config.task,
         "model": config.model.name,
         "parameters": parameters,
+        **({} if taken is None else {"parent": taken.as_report()}),
         "data": task.report_counts(),
         "scores": scores,
         "training": {

@@ -99,6 +99,9 @@ def train(
     size: Annotated[str | None, typer.Option(help="auto, tiny, small or base (the paper's).")] = None,
     minutes: Annotated[float | None, typer.Option(help="Time budget, scoring included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
+    parent: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="Start from the weights of this run, where they fit.")
+    ] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
@@ -114,6 +117,7 @@ def train(
     given = {
         "model.name": model,
         "model.size": size,
+        "model.from": parent,
         "training.minutes": minutes,
         "training.seed": seed,
         "training.device": device,

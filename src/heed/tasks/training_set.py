@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, draw_epoch, plan_batches
 from heed.data.examples import Pair
 from heed.data.store import Joined
-from heed.data.tokenizer import TextTokenizer
+from heed.tasks.tokenizers import Tokenizers
 
 __all__ = ["Corpus", "TrainingSet"]
 
@@ -52,7 +52,7 @@ class TrainingSet:
             chosen = draw_epoch(sizes, weights, seed, epoch)
         return plan_batches(self._costs, batch_tokens, seed, epoch, chosen)
 
-    def collate(self, indices: list[int], samplers: tuple[TextTokenizer, TextTokenizer] | None) -> PairBatch:
+    def collate(self, indices: list[int], samplers: Tokenizers | None) -> PairBatch:
         """One batch.
 
         Args:

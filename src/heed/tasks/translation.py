@@ -18,24 +18,24 @@ from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.sources import Splits, open_pairs
 from heed.data.store import Joined, keep_tokens, select
-from heed.data.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokenizer import END, PADDING, START, UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
+from heed.tasks.parent import Parent, Taken, with_parents
 from heed.tasks.sizes import auto_size, with_tokenizer
+from heed.tasks.tokenizers import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
 from heed.tasks.training_set import Corpus, TrainingSet
 from heed.training.loss import vocabulary_loss
 
-__all__ = ["Prediction", "Translation", "source_file", "target_file"]
+__all__ = ["Prediction", "Translation"]
 
 _GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
 _VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
-
-source_file, target_file = "tokenizer.source.json", "tokenizer.target.json"
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,19 @@ class Translation:
 
     interfaces = ("pair_decoder",)
 
-    def __init__(self, config: RunConfig, source: TextTokenizer, target: TextTokenizer, splits: Splits | None) -> None:
+    def __init__(
+        self, config: RunConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
+    ) -> None:
         self.config = config
-        self.source_tokenizer = source
-        self.target_tokenizer = target
+        self.source_tokenizer, self.target_tokenizer = tokenizers
         self._splits = splits
+        self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._training: TrainingSet | None = None
-        self._samplers: tuple[TextTokenizer, TextTokenizer] | None = None
+        self._samplers: Tokenizers | None = None
         if config.tokenizer.sampling > 0:
             amount = config.tokenizer.sampling
-            self._samplers = (source.sampler(amount), target.sampler(amount))
+            self._samplers = (self.source_tokenizer.sampler(amount), self.target_tokenizer.sampler(amount))
 
     @classmethod
     def prepare(cls, config: RunConfig) -> Translation:
@@ -88,20 +90,19 @@ class Translation:
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
+        config, parent, spoken = with_parents(config)
         splits = open_pairs(config.data)
         train = splits.pairs["train"]
         if not train:
             raise DataError("no training examples")
         seen = Joined([train, *(corpus.pairs for corpus in splits.extra.values())])
-        config = with_tokenizer(config, seen)
-        if config.tokenizer.shared:
-            both = (text for pair in seen for text in (pair.source, pair.target))
-            source = target = TextTokenizer.train(both, config.tokenizer)
+        if spoken is None:
+            config = with_tokenizer(config, seen)
+            tokenizers = train_tokenizers(config.tokenizer, seen)
         else:
-            source = TextTokenizer.train((pair.source for pair in seen), config.tokenizer)
-            target = TextTokenizer.train((pair.target for pair in seen), config.tokenizer)
-        source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
-        task = cls(config, source, target, splits)
+            tokenizers = spoken.tokenizers
+        tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
+        task = cls(config, tokenizers, splits, parent)
         task._leave_out_long()
         task.config = task._settled()
         return task
@@ -109,14 +110,11 @@ class Translation:
     @classmethod
     def restore(cls, config: RunConfig, folder: Path) -> Translation:
         """The task of a run folder; its data is opened only when asked for."""
-        source = TextTokenizer.load(folder / source_file)
-        target = TextTokenizer.load(folder / target_file)
-        return cls(config, source, target, None)
+        return cls(config, load_tokenizers(folder, config.tokenizer), None)
 
     def save(self, folder: Path) -> None:
         """Write the tokenizers into a run folder."""
-        self.source_tokenizer.save(folder / source_file)
-        self.target_tokenizer.save(folder / target_file)
+        save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
 
     def _leave_out_long(self) -> None:
         """Drop training pairs that are too long, and count them."""
@@ -160,7 +158,8 @@ class Translation:
         if generation.max_length is None:
             longest = max(len(pair.target) for pair in train)
             generation = generation.model_copy(update={"max_length": math.ceil(1.5 * longest) + 20})
-        section = type(config.model).model_validate({"name": config.model.name, "size": size, **model.model_dump()})
+        kept = {"name": config.model.name, "size": size, "from": config.model.from_}
+        section = type(config.model).model_validate({**kept, **model.model_dump()})
         evaluation = config.evaluation
         if evaluation.select_by == "auto":
             best = "chrf" if isinstance(config.data, FilesData) else "exact_match"
@@ -173,6 +172,12 @@ class Translation:
         model = body(model_config(body, self.config.model.size, dict(self.config.model.model_extra or {})))
         assert isinstance(model, PairDecoder)
         return model
+
+    def start_from_parent(self, model: PairDecoder) -> Taken | None:
+        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
+        if self._parent is None:
+            return None
+        return self._parent.give(model, (self.source_tokenizer, self.target_tokenizer))
 
     # Data -----------------------------------------------------------------------------------------------------
 
