@@ -13,6 +13,7 @@ from heed.registry import list_models
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("top level", config.RunConfig),
     ("data, your own files", config.FilesData),
+    ("data, of the Hugging Face Hub", config.HubData),
     ("data.columns", config.Columns),
     ("data.extra, each", config.ExtraData),
     ("data, dates", config.DatesData),

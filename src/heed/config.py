@@ -19,6 +19,7 @@ __all__ = [
     "FilesData",
     "GenerationConfig",
     "GrammarData",
+    "HubData",
     "ModelSection",
     "RunConfig",
     "Section",
@@ -166,6 +167,28 @@ class FilesData(Section):
         return (path.absolute().parent.name if stem in ("", "train") else stem) or "data"
 
 
+class HubData(FilesData):
+    """Pairs of a data set of the Hugging Face Hub (`heed.data.hub`): all fields of your own files, and these."""
+
+    hub: str
+    """Name of the data set, as user/name; or a folder that the `datasets` library can read."""
+    config: str | None = None
+    """Which of its configurations, where it has several."""
+    revision: str | None = None
+    """Branch, tag or commit of the data set; the newest by default."""
+    train: list[str] = Field(["train"], min_length=1, max_length=1)
+    """Split to train on, also a part of one as train[:1000]."""
+    valid: list[str] | int | None = None
+    """Split to validate on, or how many training pairs to hold out; by default its split validation, if it has one."""
+    test: list[str] | None = None
+    """Split to test on; by default its split test, if it has one."""
+
+    @property
+    def name(self) -> str:
+        """What to call the data."""
+        return Path(self.hub).name or "data"
+
+
 class TokenizerConfig(Section):
     """How text becomes tokens."""
 
@@ -280,6 +303,8 @@ def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
     if isinstance(value, BaseModel):
         return next((kind for kind, section in _DATA_KINDS.items() if isinstance(value, section)), "files")
+    if isinstance(value, dict) and "hub" in value:
+        return "hub"
     name = value.get("name") if isinstance(value, dict) else None
     if name is None:
         return "files"
@@ -294,6 +319,7 @@ _DATA_KINDS: dict[str, type[BaseModel]] = {
     "digits": DigitsData,
     "grammar": GrammarData,
     "files": FilesData,
+    "hub": HubData,
 }
 
 
@@ -306,7 +332,8 @@ class RunConfig(Section):
         Annotated[DatesData, Tag("dates")]
         | Annotated[DigitsData, Tag("digits")]
         | Annotated[GrammarData, Tag("grammar")]
-        | Annotated[FilesData, Tag("files")],
+        | Annotated[FilesData, Tag("files")]
+        | Annotated[HubData, Tag("hub")],
         Discriminator(_data_kind),
     ]
     """Where the examples come from."""
@@ -421,7 +448,10 @@ def with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
             return [absolute(one) for one in given]
         return str(folder / given) if isinstance(given, str) else given
 
-    files = {key: absolute(data[key]) for key in ("train", "valid", "test") if key in data}
+    if "hub" not in data:
+        files = {key: absolute(data[key]) for key in ("train", "valid", "test") if key in data}
+    else:  # these are names of splits; the data set itself may be a folder
+        files = {"hub": absolute(data["hub"])} if (folder / str(data["hub"])).is_dir() else {}
     if isinstance(data.get("extra"), list):
         files["extra"] = [
             {**one, "files": absolute(one["files"])} if isinstance(one, dict) and "files" in one else one

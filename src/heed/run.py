@@ -214,6 +214,7 @@ def train(
     *,
     data: str | None = None,
     train: Files | None = None,
+    hub: str | None = None,
     valid: Files | int | None = None,
     test: Files | None = None,
     model: str | None = None,
@@ -231,7 +232,8 @@ def train(
     Args:
         what: A task, or a configuration file.
         data: Embedded data instead of files: "dates", "grammar", "copy" or "reverse".
-        train: Two parallel files, source first, or one with both sides.
+        train: Two parallel files, source first, or one with both sides; or a split of `hub`.
+        hub: A data set of the Hugging Face Hub, as "user/name"; its columns go into `settings`.
         valid: Validation files, or how many pairs to hold out.
         test: Test files.
         model: Name of the model.
@@ -254,6 +256,7 @@ def train(
     values: dict[str, Any] = read_config(what) if is_file else {"task": str(what)}
     given = {
         "data.name": data,
+        "data.hub": hub,
         "data.train": _paths(train),
         "data.valid": valid if isinstance(valid, int) else _paths(valid),
         "data.test": _paths(test),

@@ -82,8 +82,9 @@ WordsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="CONFIG | TASK FILE...",
-        help="A YAML file; or a task (translation) and its training files, source before target. "
-        "Any further SECTION.KEY=VALUE changes a field. With --resume a run folder goes on.",
+        help="A YAML file; or a task (translation) and its training files, source before target, or hub:USER/NAME, "
+        "a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE changes a field. With --resume a run folder "
+        "goes on.",
     ),
 ]
 FilesOption = Annotated[list[str] | None, typer.Option(help="Two parallel files, a,b, or one with both sides.")]

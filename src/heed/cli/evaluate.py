@@ -20,7 +20,8 @@ def run_evaluate(names: list[str], files: list[str], split: str | None, as_json:
     run = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
     if files:
         data = run.config.data
-        columns = (data.columns.source, data.columns.target) if isinstance(data, FilesData) else (None, None)
+        # Columns of a Hub data set are none of a file's.
+        columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
         reports = {" ".join(files): run.score(list(read_pairs(files, *columns)))}
     else:
         tests = [s for s in run.task.splits.pairs if s not in ("train", "valid")] or ["valid"]

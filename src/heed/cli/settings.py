@@ -38,6 +38,13 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
     elif first in TASKS:
         values, where = {"task": first}, "command line"
+        if files and files[0].startswith("hub:"):
+            if len(files) > 1:
+                raise ConfigError(
+                    f"'{files[0]}' is a whole data set and '{files[1]}' one more; data.train, --valid and --test name "
+                    "its splits, data.extra further files"
+                )
+            overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
         if len(files) > 2:
             raise ConfigError(
                 f"{len(files)} training files were given ({', '.join(files)}); expected two parallel files, source "

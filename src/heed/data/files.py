@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from heed.config import Columns, FilesData
+from heed.config import Columns, FilesData, HubData
 from heed.data.examples import Pair
+from heed.data.hub import HubSet
 from heed.data.readers import read_pairs
 from heed.data.store import keep_pairs, select
 from heed.errors import DataError
@@ -46,12 +47,19 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
     """
     refuse_columns("data.columns", data.columns, "data.train", data.train)
     remarks: list[str] = []
+    hub = None
+    if isinstance(data, HubData):
+        hub = HubSet(data)
+        data, remarks = hub.with_splits()
     pairs: dict[str, Sequence[Pair]] = {}
     counts: dict[str, Counts] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
         counts[split] = Counts()
-        pairs[split] = read_kept(files, data.columns, counts[split], data.in_memory)
+        if hub is None:
+            pairs[split] = read_kept(files, data.columns, counts[split], data.in_memory)
+        else:
+            pairs[split] = keep_pairs(_without_blanks(hub.pairs(files[0]), counts[split]), data.in_memory)
 
     read("train", data.train)
     if isinstance(data.valid, list):

@@ -1,0 +1,147 @@
+"""Data sets of the Hugging Face Hub, here as local folders that the same library reads; and no network, said."""
+
+import gc
+import os
+import subprocess
+import sys
+
+import datasets
+import pytest
+import yaml
+from datasets import Dataset, DatasetDict, Features, Translation, Value
+
+import heed
+from heed.cli import main
+from heed.cli.settings import settings_from
+from heed.config import HubData, RunConfig, check_section, config_text
+from heed.data.files import open_files
+from heed.errors import ConfigError, DataError
+
+COLUMNS = {"source": "translation.en", "target": "translation.yo"}
+FEATURES = Features({"id": Value("int64"), "note": Value("string"), "translation": Translation(["en", "yo"])})
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+    datasets.disable_progress_bars()
+    yield
+    gc.collect()  # memory-mapped files are closed with their tables
+
+
+def rows(count, word):
+    return [{"id": n, "note": None, "translation": {"en": f"{word} {n}", "yo": f"yo {word} {n}"}} for n in range(count)]
+
+
+def saved(folder, **splits):
+    DatasetDict({name: Dataset.from_list(r, features=FEATURES) for name, r in splits.items()}).save_to_disk(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    blank = [{"id": 9, "note": "x", "translation": {"en": None, "yo": "y"}}]
+    return saved(tmp_path / "set", train=[*rows(30, "w"), *blank], validation=rows(4, "v"), test=rows(5, "t"))
+
+
+def opened(hub, **fields):
+    return open_files(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
+
+
+def test_its_splits_are_the_splits_and_everything_is_counted(folder):
+    pairs, counts, remarks = opened(folder)
+    assert [len(pairs[split]) for split in ("train", "valid", "test")] == [30, 4, 5]
+    assert (counts["train"].read, counts["train"].filtered) == (31, {"source blank": 1})
+    assert (pairs["train"][7].source, pairs["train"][7].target) == ("w 7", "yo w 7")
+    assert pairs["test"][0].origin == f"{folder}:test:1"
+    assert f"data.valid is the split 'validation' of {folder}" in remarks
+
+
+def test_splits_may_be_named_cut_and_held_out(folder):
+    pairs, counts, _ = opened(folder, train="train[:20]", valid="test", test=["validation"])
+    assert [len(pairs[split]) for split in ("train", "valid", "test")] == [20, 5, 4]
+    pairs, counts, _ = opened(folder, valid=6)
+    assert [len(pairs[split]) for split in ("train", "valid")] == [24, 6]
+    assert counts["train"].filtered["held out for validation"] == 6
+
+
+def test_without_a_validation_split_pairs_are_held_out(tmp_path):
+    pairs, _, remarks = opened(saved(tmp_path / "bare", train=rows(50, "w")), in_memory=10)
+    assert (len(pairs["train"]), len(pairs["valid"]), "test" in pairs) == (40, 10, False)
+    assert "10 pairs held out for validation" in " ".join(remarks)
+
+
+def test_files_of_the_kinds_the_library_reads(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"source": "a", "target": "b"}\n{"source": "c", "target": "d"}\n' * 5)
+    pairs, _, _ = opened(str(tmp_path), columns={})
+    assert {pair.source for split in pairs.values() for pair in split} == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"columns": {}}, r"no column of texts 'source'; its columns of texts: note, translation.en, translation.yo"),
+        (
+            {"columns": {**COLUMNS, "target": "translation.yoo"}},
+            r"data.columns.target: .* did you mean 'translation.yo'",
+        ),
+        ({"columns": {**COLUMNS, "target": "id"}}, r"no column of texts 'id'"),
+        ({"train": "trian"}, r"data.hub '.*set': Unknown split \"trian\"\. Should be one of \['train', 'validation'"),
+        ({"config": "de-en"}, r"data.hub '.*set': BuilderConfig 'de-en' not found\. Available: \['default'\]"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is(folder, fields, message):
+    with pytest.raises(DataError, match=message):
+        opened(folder, **fields)
+
+
+def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    config = settings_from(["translation", "hub:set", "data.columns.source=translation.en"], ['data.valid=["7"]'])
+    assert isinstance(config.data, HubData)
+    assert (config.data.hub, config.data.valid, config.data.train) == (folder, 7, ["train"])
+    assert check_section(RunConfig, yaml.safe_load(config_text(config)), "again") == config
+    assert settings_from(["translation", "hub:user/name"], []).data.name == "name"
+    with pytest.raises(ConfigError, match=r"'hub:a/b' is a whole data set and 'more.en' one more"):
+        settings_from(["translation", "hub:a/b", "more.en"], [])
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "translation", "hub:set", *(f"data.columns.{side}={name}" for side, name in COLUMNS.items())])
+    assert not ended.value.code and "train: 30 of 31 pairs kept, 1 left out: source blank" in capsys.readouterr().out
+
+
+def test_a_configuration_beside_the_folder_and_a_whole_run(folder, tmp_path, monkeypatch):
+    values = {
+        "data": {"hub": "set", "columns": COLUMNS},
+        "model": {"d_embedding": 6, "d_hidden": 6, "d_attention": 6, "size": "tiny"},
+        "training": {"steps": 1, "threads": 1, "device": "cpu"},
+        "evaluation": {"bootstrap": 5},
+    }
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(values))
+    monkeypatch.chdir("/")
+    run = heed.train(tmp_path / "r.yaml", out=tmp_path / "run", quiet=True)
+    assert run.config.data.hub == folder and run.config.tokenizer.kind == "bpe"
+    assert run.report["data"]["train"]["examples"] == 30 and "chrf" in run.report["scores"]["test"]
+    assert heed.load(tmp_path / "run").evaluate("test")["examples"] == 5
+
+
+def test_from_python(folder, tmp_path):
+    settings = {"data.columns": COLUMNS, "model.d_hidden": 6, "training.threads": 1, "training.device": "cpu"}
+    run = heed.train(
+        "translation", hub=folder, size="tiny", steps=1, out=tmp_path / "run", settings=settings, quiet=True
+    )
+    assert run.report["data"]["valid"]["examples"] == 4
+
+
+def test_without_a_network_it_says_what_to_do(tmp_path):
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "heed", "check", "translation", "hub:user/name"]
+    ended = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
+    assert ended.returncode == 2 and ended.stdout == ""
+    assert ended.stderr.startswith("heed: data.hub 'user/name' is not in the cache and cannot be fetched: ")
+    assert ended.stderr.endswith("run this once with a network, or give the folder of a copy as data.hub\n")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_unknown_field_is_refused_with_a_suggestion():
+    with pytest.raises(ConfigError, match=r"unknown field 'data.revison'; did you mean 'revision'\?"):
+        check_section(RunConfig, {"data": {"hub": "a/b", "revison": "main"}}, "test")
