@@ -1,0 +1,104 @@
+"""The page on few pairs: its commands run, in order, and do what it says."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+import heed
+from heed.cli import main
+from heed.config import RunConfig, check_section
+
+PAGE = (Path(__file__).parent.parent / "docs" / "low-resource.md").read_text(encoding="utf-8")
+SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
+SMALL += ["generation.max_length=8", "tokenizer.vocab_size=120"]
+NOUNS = ["cat", "dog", "house", "book", "friend", "apple"]
+
+
+def sentences(count, language):
+    return [f"{language} {NOUNS[n % 6]} {NOUNS[n // 6 % 6]} {n}" for n in range(count)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The page's files, and its commands run one after the other."""
+    folder = tmp_path_factory.mktemp("page")
+    corpora = {"my": 60, "dev": 8, "test": 5, "bible": 30, "big": 60, "law": 30}
+    for name, count in corpora.items():
+        for ending in ("en", "fr" if name == "big" else "yo"):
+            lines = [f"{name} {line}" for line in sentences(count, ending)]
+            (folder / f"{name}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    mono = [*sentences(20, "yo"), "", "  ", *sentences(5, "yo"), ""]
+    (folder / "mono.yo").write_text("\n".join(mono) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL):
+            for line in block.splitlines():
+                words = shlex.split(line)[1:]
+                small = SMALL if words[0] == "train" else []
+                if words[0] == "train" and "--from" not in words:
+                    small = [*small, "model.size=tiny"]
+                with pytest.raises(SystemExit) as ended:
+                    main([*words, *small])
+                assert not ended.value.code, line
+    return folder
+
+
+def report(folder, run):
+    return json.loads((folder / run / "report.json").read_text(encoding="utf-8"))
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").split("\n")
+
+
+def test_every_command_of_the_page_left_its_run(folder):
+    named = re.findall(r"--out (\w+)(?:\s|$)", PAGE)
+    assert {"mixed", "back", "forth", "one", "two", "parent", "child", "law"} <= set(named)
+    for name in ("mixed", "back", "forth", "one", "two", "parent", "child", "law"):
+        assert heed.load(folder / name).folder == folder / name
+
+
+def test_back_translations_stand_line_by_line_beside_the_text(folder):
+    written, mono = lines(folder / "bt.en"), lines(folder / "mono.yo")
+    assert len(written) == len(mono) == 29
+    assert all(not text for text, line in zip(written, mono, strict=True) if not line.strip())
+    counts = report(folder, "forth")["data"]["extra bt.en"]
+    assert counts["read"] == 28 and counts["filtered"]["both sides blank"] == 3
+    assert counts["examples"] + sum(counts["filtered"].values()) == 28
+    assert (counts["weight"], counts["tag"]) == (1.0, "<bt>")
+    assert "<bt>" in heed.load(folder / "forth").task.source_tokenizer.tags
+
+
+def test_back_is_the_reverse_of_the_same_pairs(folder):
+    back, forth = (heed.load(folder / name).task.splits.pairs for name in ("back", "forth"))
+    for split in ("train", "valid"):
+        assert [(p.target, p.source) for p in back[split]] == [(p.source, p.target) for p in forth[split]]
+
+
+def test_a_weighted_corpus_is_counted_in_its_run(folder):
+    counts = report(folder, "mixed")["data"]["extra bible.en"]
+    assert (counts["examples"], counts["weight"], counts["tag"]) == (30, 0.5, None)
+
+
+def test_children_started_from_their_parents(folder):
+    child, law = report(folder, "child")["parent"], report(folder, "law")["parent"]
+    assert Path(child["run"]).name == "parent" and child["new"] == []
+    assert child["tokens"]["source_embedding.weight"]["taken"] < child["tokens"]["source_embedding.weight"]["of"]
+    assert all(tokens["taken"] == tokens["of"] for tokens in law["tokens"].values())
+
+
+def test_the_ensemble_wrote_what_python_writes(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    both = heed.ensemble(["one", "two"])
+    expected = [prediction.text for prediction in both.predict(lines(folder / "test.en")[:-1])]
+    assert lines(folder / "test.out") == [*expected, ""]
+
+
+def test_the_configuration_is_valid():
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+    config = check_section(RunConfig, yaml.safe_load(block), "low-resource.md")
+    assert [corpus.tag for corpus in config.data.extra] == [None, "<bt>"]
