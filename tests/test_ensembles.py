@@ -18,7 +18,7 @@ from heed.models.base import PairDecoder
 from heed.registry import list_models
 
 END, VOCABULARY = 3, 9
-DECODERS = {name: body for name, body in list_models().items() if body.interface == "pair_decoder"}
+DECODERS = {name: body for name, body in list_models() if body.interface == "pair_decoder"}
 
 
 def build(name, seed, **fields):

@@ -14,7 +14,7 @@ from heed.registry import list_models
 from heed.tasks.parent import Parent, vocabulary_axes
 from heed.tasks.translation import Translation
 
-DECODERS = {name: body for name, body in list_models().items() if body.interface == "pair_decoder"}
+DECODERS = {name: body for name, body in list_models() if body.interface == "pair_decoder"}
 SMALL = {
     "model.d_embedding": 6,
     "model.d_hidden": 6,
