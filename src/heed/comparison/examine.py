@@ -12,7 +12,7 @@ from heed.data.examples import Pair
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.text import text_measure
 from heed.run import Run
-from heed.tasks.translation import Prediction, target_file
+from heed.tasks.translation import Prediction
 
 __all__ = ["Speed", "common_lengths", "common_references", "examine", "predict_timed", "same_tokens"]
 
@@ -73,8 +73,8 @@ def common_lengths(runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[list[int
 
 def same_tokens(runs: Sequence[Run]) -> bool:
     """Whether all runs write the same tokens, so that scores per token can be compared."""
-    tokenizers = [(run.folder / target_file).read_bytes() for run in runs]
-    return all(other == tokenizers[0] for other in tokenizers[1:])
+    first, *others = (run.task.target_tokenizer for run in runs)
+    return not any(first.first_difference(other) for other in others)
 
 
 def examine(
