@@ -302,7 +302,7 @@ class EvaluationConfig(Section):
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
     if isinstance(value, BaseModel):
-        return next((kind for kind, section in _DATA_KINDS.items() if isinstance(value, section)), "files")
+        return next((kind for kind, section in _DATA_KINDS.items() if type(value) is section), "files")
     if isinstance(value, dict) and "hub" in value:
         return "hub"
     name = value.get("name") if isinstance(value, dict) else None

@@ -78,6 +78,6 @@ def _configured(base: RunConfig, model: str) -> RunConfig:
         if key in _COMMON or ("." in key and section in _COMMON_SECTIONS):
             raise ConfigError(f"--models: '{key}' in '{model}' must be the same for all; give it once for all of them")
         overrides.append(field if "." in key else f"model.{field}")
-    values = base.model_dump(mode="json")
+    values = base.model_dump(mode="json", by_alias=True)
     values["model"] = {"name": name, "size": base.model.size}
     return check_section(RunConfig, apply_overrides(values, overrides), f"--models {model}")

@@ -71,7 +71,7 @@ def group_by_seed(runs: Sequence[Run]) -> list[Entry]:
 
 def _without_seed(config: RunConfig) -> str:
     seedless = config.training.model_copy(update={"seed": 0})
-    return config.model_copy(update={"training": seedless}).model_dump_json()
+    return config.model_copy(update={"training": seedless}).model_dump_json(by_alias=True)
 
 
 def _label(names: list[str]) -> str:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING
 
-import torch
 
 from heed.comparison.chart import chart
 from heed.comparison.tables import tables_html
 from heed.observe.draw_html import CONTENT_POLICY, page_script, page_style
 from heed.observe.html_map import map_to_html
 from heed.observe.labels import clean
-from heed.observe.maps import Map
 from heed.run import Run
 
 if TYPE_CHECKING:
@@ -128,12 +125,4 @@ def _maps(run: Run, comparison: Comparison, source: str, numbers: Iterator[int])
     cross = [one for one in maps if one.mechanism == "cross"]
     if not cross:
         return '<p class="hint">This model does not look at the source while it writes.</p>'
-    layer = max(one.layer for one in cross)
-    return map_to_html(_mean([one for one in cross if one.layer == layer]), next(numbers))
-
-
-def _mean(heads: list[Map]) -> Map:
-    if len(heads) == 1:
-        return heads[0]
-    weights = torch.stack([one.weights for one in heads]).mean(0)
-    return replace(heads[0], head=None, weights=weights, scores=None, caption=f"Mean over {len(heads)} heads.")
+    return map_to_html(cross[-1], next(numbers))

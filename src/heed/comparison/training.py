@@ -103,7 +103,7 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
         raise RunError(f"'{folder}' exists and is no comparison; name another --out")
     plan = _read_plan(folder) if is_comparison(folder) else {}
     for one in planned:
-        asked = one.config.model_dump(mode="json")
+        asked = one.config.model_dump(mode="json", by_alias=True)
         if one.name in plan and (found := _first_difference(plan[one.name]["config"], asked)):
             name, before, now = found
             raise ConfigError(
@@ -155,7 +155,9 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_train, args=(planned.config.model_dump(mode="json"), path, quiet, sender))
+    process = context.Process(
+        target=_train, args=(planned.config.model_dump(mode="json", by_alias=True), path, quiet, sender)
+    )
     process.start()
     sender.close()
     with _Forwarding(process):

@@ -153,7 +153,8 @@ def _views(seen: Trace, choice: Choice, source: Axis, target: Axis, read: Axis) 
         maps = seen.maps(mechanism, layer, entries=[0])
         query, key = axes[mechanism]
         for head in choice.heads(maps.weights.shape[1]):
-            drawn = maps.map(query, key, head=head, caption=captions[mechanism])
+            caption = captions[mechanism] + (f" Mean of {maps.weights.shape[1]} heads." if head is None else "")
+            drawn = maps.map(query, key, head=head, caption=caption)
             context = maps.context[0] if head is None else maps.context[0, head : head + 1]  # (heads, Q, d_value)
             views.append(View(drawn, context.transpose(0, 1).flatten(1), maps.weights.shape[1]))
     return views
