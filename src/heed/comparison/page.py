@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING
 
+import torch
 
 from heed.comparison.chart import chart
 from heed.comparison.tables import tables_html
