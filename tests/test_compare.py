@@ -141,9 +141,14 @@ def test_texts_are_scored_by_sacrebleu_and_per_token_scores_need_the_same_tokens
 
 def test_models_of_every_kind_stand_side_by_side(folder, gru):
     """A model without attention has no alignment to be wrong, and one with several heads has one map."""
-    plain = trained(folder / "plain", model={"name": "seq2seq", "d_embedding": 8, "d_hidden": 8})
+    plain, again = (
+        trained(
+            folder / f"plain-{seed}", model={"name": "seq2seq", "d_embedding": 8, "d_hidden": 8}, training__seed=seed
+        )
+        for seed in (1, 2)
+    )
     heads = {"name": "transformer", "d_model": 8, "d_ff": 8, "num_heads": 2, "num_layers": 2}
-    comparison = heed.compare([plain, gru, trained(folder / "heads", model=heads)], resamples=50)
+    comparison = heed.compare([plain, gru, trained(folder / "heads", model=heads), again], resamples=50)
     first, second, _ = comparison.rows
     assert first["alignment_error"] is None and first["alignment_error_p_best"] is None
     assert 0 <= second["alignment_error"] <= 1 and second["alignment_error_best"] != "plain"
@@ -165,6 +170,7 @@ def test_costs_are_those_of_the_reports(gru, rnn):
     comparison = heed.compare([gru, rnn], resamples=20)
     for row, run in zip(comparison.rows, (gru, rnn), strict=True):
         assert row["parameters"] == run.report["parameters"]
+        assert row["updates"] == 4
         assert row["training_tokens_per_second"] == run.report["training"]["target_tokens_per_second"]
         assert row["peak_memory_mib"] == run.report["training"]["peak_memory_mib"]
         assert row["training_minutes"] == pytest.approx(run.report["training"]["seconds"] / 60)
@@ -236,6 +242,13 @@ def test_p_values_are_never_shown_as_zero():
     assert p_text(2 / 10_001, 10_000) == "0.0002"
     assert p_text(1 / 201, 200) == "< 0.005"
     assert p_text(1.0, 200) == "1.00"
+
+
+def test_seeds_that_were_trained_unevenly_are_marked(folder, gru_again, rnn):
+    longer = trained(folder / "longer", training__steps=8)
+    longer.config = gru_again.config.model_copy(update={"training": rnn.config.training})  # as under one time budget
+    text = " ".join(heed.compare([gru_again, longer, rnn], resamples=20).text(200).split())
+    assert "trained for very different numbers of updates (4, 8)" in text
 
 
 def test_the_caption_states_the_test(three):

@@ -92,9 +92,9 @@ def _ink(number: int) -> str:
 
 def _axis(low: float, high: float) -> tuple[float, float, float]:
     """Ends and step of an axis of four to ten round ticks that holds both numbers."""
-    span = max(high - low, 1.0)
-    step = next(s for s in _steps() if span / s <= 6)
-    return math.floor(low / step) * step, math.ceil(high / step + 1e-9) * step, step
+    step = next(s for s in _steps() if max(high - low, 1.0) / s <= 6)
+    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+    return bottom, max(top, bottom + step), step
 
 
 def _steps() -> list[float]:

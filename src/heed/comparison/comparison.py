@@ -256,7 +256,7 @@ def compare_entries(
         first,
         resampling,
         Conditions(str(where), count, beam_size, (min(passes), max(passes))),
-        _remarks(runs, name, differ, per_token, beam_size),
+        (*_remarks(runs, name, differ, per_token, beam_size), *_uneven(entries)),
     )
 
 
@@ -280,6 +280,17 @@ def _remarks(runs: Sequence[Run], split: str, differ: bool, per_token: bool, bea
     if any(not run.report for run in runs):
         remarks.append("A run without a report has no numbers of its training.")
     return tuple(remarks)
+
+
+def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
+    """Under a time budget a busy machine trains less: seeds of one model should have had about the same work."""
+    for entry in entries:
+        updates = [run.report["training"]["updates"] for run in entry.runs if "training" in run.report]
+        if updates and min(updates) < 0.8 * max(updates):
+            yield (
+                f"The seeds of {entry.label} were trained for very different numbers of updates "
+                f"({', '.join(map(str, updates))}): their spread is not only that of seeds."
+            )
 
 
 @contextmanager

@@ -80,12 +80,13 @@ def _sentences(comparison: Comparison, title: str, hint: str, chosen: Sequence[i
     if not chosen:
         return ""
     several = any(len(entry.runs) > 1 for entry in comparison.entries)
-    hints = [hint, "Outputs and maps are those of each model's first seed." if several else ""]
+    opened = "A click on an output shows where its model looked: the last layer, the mean over its heads."
+    hints = [hint, opened, "Outputs and maps are those of each model's first seed." if several else ""]
     said = " ".join(part for part in hints if part)
     return "\n".join(
         [
             f'<section class="sentences"><h2>{title}</h2>',
-            f'<p class="hint">{said}</p>' if said else "",
+            f'<p class="hint">{said}</p>',
             *(_sentence(comparison, i, numbers) for i in chosen),
             "</section>",
         ]
@@ -122,8 +123,8 @@ def _maps(run: Run, comparison: Comparison, source: str, numbers: Iterator[int])
     """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""
     if not source.strip():
         return '<p class="hint">A blank source: there is nothing to look at.</p>'
-    maps = run.look(source, beam_size=comparison.conditions.beam_size).maps
-    cross = [one for one in maps if one.mechanism == "cross"]
+    look = run.look(source, beam_size=comparison.conditions.beam_size, layer=-1, head="mean")
+    cross = [one for one in look.maps if one.mechanism == "cross"]
     if not cross:
         return '<p class="hint">This model does not look at the source while it writes.</p>'
     return map_to_html(cross[-1], next(numbers))

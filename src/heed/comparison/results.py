@@ -42,8 +42,8 @@ class Score:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over seeds (n - 1); None with a single run."""
-        return statistics.stdev(self.runs) if len(self.runs) > 1 else None
+        """Standard deviation over seeds (n - 1); None with a single run or without scores."""
+        return statistics.stdev(self.runs) if len(self.runs) > 1 and not math.isnan(self.value) else None
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,10 @@ def _scores(comparison: Comparison) -> Table:
 
 
 def _significance(comparison: Comparison) -> list[Table]:
-    """Differences and p-values: against the best, and with more than two entries against the baseline."""
+    """Differences and p-values: against the best, and where that is another against the baseline."""
     best = {measure.name: comparison.best(measure.name) for measure in comparison.measures}
     wanted = [("the best", best)]
-    if len(comparison.entries) > 2:
+    if len(comparison.entries) > 2 and set(best.values()) != {comparison.baseline}:
         baseline = comparison.entries[comparison.baseline].label
         wanted.append((baseline, {measure.name: comparison.baseline for measure in comparison.measures}))
     made = []
@@ -110,6 +110,7 @@ def _by_length(comparison: Comparison) -> list[Table]:
 
 _COSTS = {
     "parameters": "parameters",
+    "updates": "updates",
     "training_tokens_per_second": "training target tokens/s",
     "examples_per_second": "inference examples/s",
     "tokens_per_second": "inference tokens/s",
@@ -129,6 +130,7 @@ def costs(comparison: Comparison, place: int) -> dict[str, float | None]:
 
     return {
         "parameters": float(sum(p.numel() for p in runs[0].model.parameters())),
+        "updates": reported("updates"),
         "training_tokens_per_second": reported("target_tokens_per_second"),
         "examples_per_second": statistics.fmean(speed.examples for speed in speeds),
         "tokens_per_second": statistics.fmean(speed.tokens for speed in speeds),
