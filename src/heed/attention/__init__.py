@@ -4,6 +4,7 @@ from heed.attention.attend import attend, masked_softmax
 from heed.attention.keys import Keys, Rows
 from heed.attention.masks import causal_mask, padding_mask
 from heed.attention.modules import Attention, AttentionLayer, MultiHeadAttention
+from heed.attention.pooling import AttentionPooling
 from heed.attention.scores import (
     SCORES,
     Additive,
@@ -21,6 +22,7 @@ __all__ = [
     "Additive",
     "Attention",
     "AttentionLayer",
+    "AttentionPooling",
     "Concat",
     "Dot",
     "General",

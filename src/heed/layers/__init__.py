@@ -1,18 +1,24 @@
 """Parts used by two or more models."""
 
+from heed.layers.characters import CharacterFeatures
 from heed.layers.dropout import Dropout
-from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding
+from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput
+from heed.layers.pooling import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, replay_gates
 from heed.layers.states import Bridge, pack_states, select_states, unpack_states
 
 __all__ = [
     "Bridge",
+    "CharacterFeatures",
     "Dropout",
     "LearnedPositions",
     "Recurrent",
     "RecurrentCell",
     "SinusoidalPositions",
     "TokenEmbedding",
+    "TokenInput",
+    "max_pooling",
+    "mean_pooling",
     "pack_states",
     "replay_gates",
     "select_states",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from heed.errors import ShapeError
 from heed.shapes import Float, Int
 
-__all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "sinusoids"]
+__all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "TokenInput", "sinusoids"]
 
 
 class TokenEmbedding(nn.Embedding):
@@ -25,6 +25,35 @@ class TokenEmbedding(nn.Embedding):
         """Draw the table anew."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
         self._fill_padding_idx_with_zero()
+
+
+class TokenInput(nn.Module):
+    """What a text model reads: each token's embedding and, beside it, what else is known of the token.
+
+    Attributes:
+        embedding: The table; a task may fill it with given word vectors.
+        d_output: Width of the result, `d_embedding + d_features`.
+    """
+
+    def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(vocab_size, d_embedding)
+        self.d_features = d_features
+        self.d_output = d_embedding + d_features
+
+    def forward(
+        self, tokens: Int[Tensor, "*shape"], features: Float[Tensor, "*shape d_features"] | None = None
+    ) -> Float[Tensor, "*shape d_output"]:
+        """Tokens of any shape to vectors.
+
+        Raises:
+            ShapeError: Features are missing, not wanted, or of another width.
+        """
+        width = 0 if features is None else features.shape[-1]
+        if width != self.d_features:
+            raise ShapeError(f"features of width {width} were given, expected {self.d_features}")
+        embedded: Tensor = self.embedding(tokens)
+        return embedded if features is None else torch.cat([embedded, features], dim=-1)
 
 
 def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape d"]:

@@ -25,6 +25,9 @@ __all__ = [
     "Memory",
     "ModelConfig",
     "PairDecoder",
+    "TextEncoder",
+    "TokenEncoder",
+    "state_at",
 ]
 
 Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder"]
@@ -192,3 +195,104 @@ class LanguageModel(DecoderBody):
         """Three sequences of seven tokens."""
         generator = torch.Generator().manual_seed(seed)
         return {"tokens": torch.randint(4, config.vocab_size, (3, 7), generator=generator)}
+
+
+class TokenEncoder(Body):
+    """A model that gives a state for each token: it can tag, and with a pooling over its states classify.
+
+    Pooling, heads and losses belong to the tasks. Its configuration has the fields `vocab_size` and `d_features`, both
+    set by the task; `layers.TokenInput` is the input layer that fits them. Dropout on the states returned is its own.
+
+    Attributes:
+        d_output: Width of the states.
+    """
+
+    interface: ClassVar[Interface] = "encoder"
+    d_output: int
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
+        """Read texts.
+
+        Args:
+            tokens: `(batch, length)`.
+            mask: `(batch, length)`, True on real tokens, which come first; a row may have none.
+            features: `(batch, length, d_features)`, what else is known of each token (its characters); None where
+                the configuration's `d_features` is 0.
+
+        Returns:
+            hidden `(batch, length, d_output)`, undefined outside the mask.
+        """
+
+    def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """One vector per text, `(batch, d_output)`: the states after everything was read.
+
+        That of the last token here; a model whose states were read in another order has its own. Zeros for a text
+        without tokens.
+        """
+        return state_at(hidden, mask, mask.sum(1) - 1)
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three texts of unequal length, no padding token inside them."""
+        generator = torch.Generator().manual_seed(seed)
+        mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
+        tokens = torch.randint(4, config.vocab_size, (3, 7), generator=generator)
+        return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
+
+
+class TextEncoder(Body):
+    """A model that gives one vector for a whole text: it can classify.
+
+    Heads and losses belong to the tasks; dropout on the vector is the model's own. The field `vocab_size` of its
+    configuration is set by the task.
+
+    Attributes:
+        hierarchical: Whether it reads sentence by sentence: its tokens and mask are `(batch, sentences, words)`,
+            where real sentences come first, real words come first in each, and a real sentence has at least one.
+        d_output: Width of the vector.
+    """
+
+    interface: ClassVar[Interface] = "encoder"
+    hierarchical: ClassVar[bool] = False
+    d_output: int
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Read texts.
+
+        Args:
+            tokens: `(batch, length)`, or `(batch, sentences, words)`.
+            mask: As the tokens, True on real ones; a text may have none.
+
+        Returns:
+            `(batch, d_output)`.
+        """
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three texts of unequal length, or of unequal numbers of sentences of unequal length."""
+        generator = torch.Generator().manual_seed(seed)
+        if cls.hierarchical:
+            words = torch.tensor([[5, 3, 4, 1], [2, 5, 0, 0], [4, 0, 0, 0]])
+            mask = torch.arange(5) < words.unsqueeze(-1)
+        else:
+            mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
+        tokens = torch.randint(4, config.vocab_size, mask.shape, generator=generator)
+        return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
+
+
+def state_at(hidden: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
+    """The state of one token of each text.
+
+    Args:
+        hidden: `(batch, length, d)`.
+        mask: `(batch, length)`, True on real tokens.
+        positions: `(batch,)`, which token; any number for a text without tokens.
+
+    Returns:
+        `(batch, d)`, zeros for a text without tokens.
+    """
+    rows = torch.arange(len(hidden), device=hidden.device)
+    states = hidden[rows, positions.clamp_min(0)]
+    return states.masked_fill(~mask.any(1, keepdim=True), 0.0)

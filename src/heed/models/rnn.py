@@ -1,13 +1,22 @@
-"""One recurrent network. As a translator it reads the source and then writes the target, as one sequence.
+"""One recurrent network: over a text for its labels or tags, or over a source and on over the target.
+
+For a text, one direction or both, with a task's head on the states:
+
+    h(t) = cell(x(t), h(t-1)) from left to right;  g(t) = cell(x(t), g(t+1)) from right to left, with its own weights
+    hidden(t) = [h(t) ; g(t)]        y(t) = act(V hidden(t) + b) is the head
+
+As a translator it reads the source and then writes the target, as one sequence:
 
     h_0 = 0;  h_j = cell(x_j, h_{j-1}) over the source;  s_0 = h_m;  s_t = cell(x'_t, s_{t-1}), the same weights
     y_t from softmax(W_o s_t)        with d_readout: softmax(W_o tanh(W_r [s_t ; x'_t]))
 
 It is `seq2seq` with one set of weights for reading and writing: the control for the claim that one RNN is not enough.
 
-Source: Elman 1990 for the network; the lecture notes, SYSTEMS A3 and A7, for the comparison.
+Source: Elman 1990 for the network, Schuster and Paliwal 1997 for both directions (the cells' equations stand in
+`heed.layers.recurrent`); the lecture notes, SYSTEMS A3-A7, for labels and for the comparison; sizes over a text as in
+Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4.
 Differs from one table over a joint vocabulary in nothing: source and target tokens are counted separately, so each side
-has an embedding table of its own.
+has an embedding table of its own. Embeddings and states are dropped out in training.
 """
 
 from __future__ import annotations
@@ -20,11 +29,72 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
-from heed.layers import Dropout, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
+from heed.layers import Dropout, Recurrent, TokenEmbedding, TokenInput, pack_states, select_states, unpack_states
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, ModelConfig, PairDecoder, TokenEncoder, state_at
 
-__all__ = ["RnnTranslator", "RnnTranslatorConfig", "RnnTranslatorState"]
+__all__ = ["RNN", "RNNConfig", "RnnTranslator", "RnnTranslatorConfig", "RnnTranslatorState"]
+
+
+class RNNConfig(ModelConfig):
+    """Fields of `rnn`; the defaults are the bidirectional LSTM of Tai et al. 2015."""
+
+    vocab_size: int = Field(gt=0)
+    """Number of tokens; set from the data."""
+    d_features: int = Field(0, ge=0)
+    """Width of what else is known of each token (characters); set by the task."""
+    d_embedding: int = Field(300, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(168, gt=0)
+    """Width of the state of each direction."""
+    cell: CellKind = "lstm"
+    """Recurrent cell: rnn (tanh), lstm, gru, or gru_notes, the notes' gating."""
+    bidirectional: bool = True
+    """Whether a second network reads from the end."""
+    num_layers: int = Field(1, gt=0)
+    """Layers, each reading the states of the one before."""
+    dropout: float = Field(0.5, ge=0, lt=1)
+    """Probability with which a number of an embedding or of a state is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 64},
+        "small": {"d_embedding": 128, "d_hidden": 128},
+        "base": {},
+    }
+
+
+class RNN(TokenEncoder):
+    """Embeddings and recurrent layers."""
+
+    config_class = RNNConfig
+
+    def __init__(self, config: RNNConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.inputs = TokenInput(c.vocab_size, c.d_embedding, c.d_features)
+        self.encoder = Recurrent(
+            self.inputs.d_output,
+            c.d_hidden,
+            cell=c.cell,
+            num_layers=c.num_layers,
+            bidirectional=c.bidirectional,
+            dropout=c.dropout,
+        )
+        self.dropout = Dropout(c.dropout)
+        self.d_hidden = c.d_hidden
+        self.d_output = self.encoder.d_output
+
+    def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
+        """States of each token, `(batch, length, d_output)`, zeros outside the mask."""
+        embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
+        hidden, _ = self.encoder(embedded, mask)  # (B, T, d_output)
+        return self.dropout(hidden)  # type: ignore[no-any-return]
+
+    def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """`[h(T) ; g(1)]`: each direction's state after its own last token."""
+        ends = state_at(hidden[..., : self.d_hidden], mask, mask.sum(1) - 1)
+        starts = state_at(hidden[..., self.d_hidden :], mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
+        return torch.cat([ends, starts], dim=-1)
 
 
 class RnnTranslatorConfig(ModelConfig):

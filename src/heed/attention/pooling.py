@@ -1,0 +1,80 @@
+"""One vector from many: attention whose queries are learned instead of computed from anything.
+
+Shapes: B batch, K keys, N learned queries, d width of the keys.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention.modules import Attention
+from heed.attention.scores import Dot
+from heed.shapes import Bool, Float
+
+__all__ = ["AttentionPooling", "PoolingScore"]
+
+PoolingScore = Literal["additive", "dot", "self_attentive"]
+
+
+class AttentionPooling(nn.Module):
+    """`softmax(score(u, h)) h` for learned vectors u, the context vectors laid side by side.
+
+    | score | of u and h_i | learned vectors |
+    |---|---|---|
+    | additive | `u' tanh(W h_i + b)` (Yang et al. 2016, equations 5-7; the notes' v' tanh(...) with u for v) | 1 |
+    | dot | `u' h_i` | 1 |
+    | self_attentive | `u_n' tanh(W h_i)` (Lin et al. 2017, arXiv:1703.03130, equation 6) | `num_queries` |
+
+    Attributes:
+        attention: The attention that is watched; its mechanism is what a reader calls it.
+        d_output: Width of the result, `num_queries * d`.
+
+    Differs from Lin et al.: no penalty that keeps the queries apart.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        score: str = "additive",
+        d_attention: int | None = None,
+        num_queries: int = 1,
+        mechanism: str = "pooling",
+        layer: int = 0,
+    ) -> None:
+        """Build the layer.
+
+        Args:
+            d: Width of what is pooled.
+            score: "additive", "dot" or "self_attentive".
+            d_attention: Width of `tanh(W h + b)`; d by default. Unused for "dot".
+            num_queries: Learned vectors.
+            mechanism: What a reader calls it.
+            layer: Which of the model's layers it belongs to, from 0.
+        """
+        super().__init__()
+        d_query = d if score == "dot" else d_attention or d
+        self.key = None if score == "dot" else nn.Linear(d, d_query, bias=score == "additive")
+        self.query = nn.Parameter(torch.empty(num_queries, d_query))
+        nn.init.uniform_(self.query, -1 / math.sqrt(d_query), 1 / math.sqrt(d_query))
+        self.attention = Attention(Dot(), mechanism=mechanism, layer=layer)
+        self.d_output = num_queries * d
+
+    def forward(
+        self, states: Float[Tensor, "batch key d"], mask: Bool[Tensor, "batch key"] | None = None
+    ) -> Float[Tensor, "batch d_output"]:
+        """Pool states.
+
+        Args:
+            states: `(batch, key, d)`.
+            mask: `(batch, key)`, True = may attend; a row without any gives zeros.
+
+        Returns:
+            `(batch, num_queries * d)`.
+        """
+        key = states if self.key is None else torch.tanh(self.key(states))
+        keys = self.attention.prepare(key, states, mask)
+        query = self.query.expand(len(states), -1, -1)  # (B, N, d_query)
+        return self.attention(query, keys).flatten(1)  # type: ignore[no-any-return]

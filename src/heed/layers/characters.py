@@ -1,0 +1,41 @@
+"""A word as its characters: features for words that were seldom or never seen."""
+
+import torch
+from torch import Tensor, nn
+
+from heed.errors import ShapeError
+from heed.layers.embeddings import TokenEmbedding
+from heed.shapes import Float, Int
+
+__all__ = ["CharacterFeatures"]
+
+_WIDTH = 3
+
+
+class CharacterFeatures(nn.Module):
+    """Convolution of width 3 over the character embeddings of each word, and its largest value over the word.
+
+    Source: Ma and Hovy 2016 (arXiv:1603.01354), section 2.1, after dos Santos and Zadrozny 2014. Nothing differs but
+    that filters read the padding at both ends of a word as zeros.
+    """
+
+    def __init__(self, vocab_size: int, d_character: int, num_filters: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(vocab_size, d_character)
+        self.filters = nn.Conv1d(d_character, num_filters, _WIDTH, padding=_WIDTH // 2)
+        self.d_output = num_filters
+
+    def forward(self, characters: Int[Tensor, "batch words characters"]) -> Float[Tensor, "batch words d_output"]:
+        """Features of each word; padding characters are 0, and a word without characters has zeros.
+
+        Raises:
+            ShapeError: The tensor has another number of dimensions.
+        """
+        if characters.dim() != 3:
+            raise ShapeError(f"characters have shape {tuple(characters.shape)}, expected (batch, words, characters)")
+        flat = characters.flatten(0, 1)  # (B * W, C)
+        found = self.filters(self.embedding(flat).transpose(1, 2))  # (B * W, num_filters, C)
+        real = (flat != 0).unsqueeze(1)
+        largest = found.masked_fill(~real, torch.finfo(found.dtype).min).amax(-1)
+        features: Tensor = largest.masked_fill(~real.any(-1), 0.0)
+        return features.view(*characters.shape[:2], -1)

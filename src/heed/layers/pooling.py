@@ -1,0 +1,28 @@
+"""One vector per text from the states of its tokens, without parameters; the learned way is attention.pooling."""
+
+import torch
+from torch import Tensor
+
+from heed.shapes import Bool, Float
+
+__all__ = ["max_pooling", "mean_pooling"]
+
+
+def mean_pooling(
+    states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]
+) -> Float[Tensor, "batch d"]:
+    """The mean of the states inside the mask; zeros where there are none."""
+    total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
+    return total / mask.sum(1, keepdim=True).clamp_min(1)
+
+
+def max_pooling(
+    states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]
+) -> Float[Tensor, "batch d"]:
+    """The largest value of each unit over the states inside the mask; zeros where there are none.
+
+    Source: Kim 2014 (arXiv:1408.5882), "max over time".
+    """
+    lowest = torch.finfo(states.dtype).min
+    largest = states.masked_fill(~mask.unsqueeze(-1), lowest).amax(1)
+    return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)
