@@ -7,23 +7,31 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from heed import config
+from heed import config, config_tasks
 from heed.registry import list_models
 
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("top level", config.RunConfig),
-    ("data, your own files", config.FilesData),
-    ("data, of the Hugging Face Hub", config.HubData),
-    ("data.columns", config.Columns),
-    ("data.extra, each", config.ExtraData),
-    ("data, dates", config.DatesData),
-    ("data, copy and reverse", config.DigitsData),
-    ("data, grammar", config.GrammarData),
+    ("translation: data, your own files", config.FilesData),
+    ("translation: data, of the Hugging Face Hub", config.HubData),
+    ("translation: data.columns", config.Columns),
+    ("translation: data.extra, each", config.ExtraData),
+    ("translation: data, dates", config.DatesData),
+    ("translation: data, copy and reverse", config.DigitsData),
+    ("translation: data, grammar", config.GrammarData),
+    ("classification: data", config_tasks.TextsData),
+    ("classification: data.columns", config_tasks.TextColumns),
+    ("tagging: data", config_tasks.ColumnsData),
+    ("tagging: data.columns", config_tasks.TagColumns),
     ("tokenizer", config.TokenizerConfig),
     ("model", config.ModelSection),
+    ("classification: model, beside the fields of the model named", config_tasks.ClassificationHead),
+    ("tagging: model, beside the fields of the model named", config_tasks.TaggingHead),
     ("training", config.TrainingConfig),
-    ("generation", config.GenerationConfig),
-    ("evaluation", config.EvaluationConfig),
+    ("translation: generation", config.GenerationConfig),
+    ("translation: evaluation", config.TranslationEvaluation),
+    ("classification: evaluation", config_tasks.ClassificationEvaluation),
+    ("tagging: evaluation", config_tasks.TaggingEvaluation),
 ]
 
 

@@ -22,7 +22,7 @@ import heed
 from heed.cli import main
 from heed.comparison.choices import plan_runs, split_models
 from heed.comparison.tables import p_text, tables
-from heed.config import RunConfig, check_section
+from heed.config_tasks import check_config
 from heed.errors import ConfigError, DataError
 from heed.registry import body_class, model_config
 
@@ -423,7 +423,7 @@ def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
 
 
 def planned(models, seeds=1, **training):
-    base = check_section(RunConfig, {**SETTINGS, "training": {**SETTINGS["training"], **training}}, "test")
+    base = check_config({**SETTINGS, "training": {**SETTINGS["training"], **training}}, "test")
     return plan_runs(base, split_models(models), seeds)
 
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from heed.cli import main
-from heed.config import FilesData, RunConfig, TokenizerConfig, check_section
+from heed.config import FilesData, TokenizerConfig, TranslationConfig
+from heed.config_tasks import check_config
 from heed.errors import HeedError
 from heed.tasks.sizes import auto_size
 
@@ -80,13 +81,13 @@ def test_the_table_of_sizes_is_the_code(count):
     rows = re.findall(r"^\| (?:up to ([\d,]+)|more) \| (\w+) \| (\w+) \|$", PAGE, re.MULTILINE)
     _, char, other = next(r for r in rows if not r[0] or count <= int(r[0].replace(",", "")))
     for kind, size in (("char", char), ("bpe", other)):
-        config = RunConfig(data=FilesData(train=["x"]), tokenizer=TokenizerConfig(kind=kind))
+        config = TranslationConfig(data=FilesData(train=["x"]), tokenizer=TokenizerConfig(kind=kind))
         assert auto_size(config, count) == size
 
 
 def test_the_configuration_is_valid():
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
-    check_section(RunConfig, yaml.safe_load(block), "data.md")
+    check_config(yaml.safe_load(block), "data.md")
 
 
 def test_the_first_commands_run(folder, capsys):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from heed.config import RunConfig, check_section
+from heed.config_tasks import check_config
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,7 +23,7 @@ def test_the_configuration_page_lists_every_field_as_it_is():
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
 def test_a_recipe_is_a_valid_configuration_and_opens_with_its_command(path):
     text = path.read_text(encoding="utf-8")
-    check_section(RunConfig, yaml.safe_load(text), path.name)
+    check_config(yaml.safe_load(text), path.name)
     head = [line for line in text.splitlines() if line.startswith("#")]
     assert any(f"heed train examples/{path.name}" in line for line in head)
     assert any("minute" in line.lower() for line in head), "a recipe says what it took and what it reached"
@@ -34,7 +34,7 @@ def test_the_configuration_in_the_readme_is_valid():
     blocks = re.findall(r"```yaml\n(.*?)```", readme, flags=re.DOTALL)
     assert blocks
     for block in blocks:
-        check_section(RunConfig, yaml.safe_load(block), "README.md")
+        check_config(yaml.safe_load(block), "README.md")
 
 
 def test_the_commands_in_the_readme_exist():

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import heed
-from heed.config import RunConfig, TokenizerConfig, check_section, config_text
+from heed.config import TokenizerConfig, config_text
+from heed.config_tasks import check_config
 from heed.data.batching import draw_epoch, plan_batches
 from heed.data.store import Joined
 from heed.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
@@ -31,7 +32,7 @@ def numbered(count, word="w"):
 
 def prepared(data, **sections):
     values = {"data": data, "tokenizer": {"kind": "char"}, **sections}
-    return Translation.prepare(check_section(RunConfig, values, "test"))
+    return Translation.prepare(check_config(values, "test"))
 
 
 # --- weights
@@ -208,7 +209,7 @@ def test_files_named_in_python_and_on_the_command_line_are_where_the_user_stands
         write(tmp_path, name, numbered(9))
     config = settings_from(["translation", "a.tsv", "data.extra=[{files: bt.tsv, weight: 2}]"], [])
     assert config.data.extra[0].files == [str(tmp_path / "bt.tsv")]
-    assert check_section(RunConfig, yaml.safe_load(config_text(config)), "again") == config
+    assert check_config(yaml.safe_load(config_text(config)), "again") == config
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_files_named_in_python_and_on_the_command_line_are_where_the_user_stands
 )
 def test_what_cannot_be_is_refused_by_its_field(extra, message):
     with pytest.raises(ConfigError, match=message):
-        check_section(RunConfig, {"data": {"train": "a.tsv", "extra": [extra]}}, "test")
+        check_config({"data": {"train": "a.tsv", "extra": [extra]}}, "test")
 
 
 def test_files_that_do_not_fit_are_refused_as_training_files_are(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.config import FilesData, RunConfig, check_section
+from heed.config import FilesData
+from heed.config_tasks import check_config
 from heed.data.examples import Pair
 from heed.data.files import hold_out, open_files
 from heed.errors import DataError
@@ -124,7 +125,7 @@ def test_what_is_read_is_kept_or_counted(tmp_path_factory, rows, valid, longest)
         },
         "tokenizer": {"kind": "char"},
     }
-    task = Translation.prepare(check_section(RunConfig, values, "test"))
+    task = Translation.prepare(check_config(values, "test"))
     assert {name: counts["read"] for name, counts in task.report_counts().items() if name != "valid"} == {
         "train": len(rows) + 10,
         "test": len(rows) + 1,
@@ -140,14 +141,14 @@ def test_too_long_pairs_are_left_out_of_training_only_and_counted(tmp_path):
     long = [("x" * 11, "t"), ("s", "y" * 12)]
     files = {split: [write(tmp_path, f"{split}.tsv", numbered(8, split[0]) + long)] for split in ("train", "valid")}
     values = {"data": {**files, "max_length": 10}, "tokenizer": {"kind": "char"}}
-    task = Translation.prepare(check_section(RunConfig, values, "test"))
+    task = Translation.prepare(check_config(values, "test"))
     assert task.splits.counts["train"].filtered == {"longer than data.max_length 10 tokens": 2}
     assert [len(task.splits.pairs[split]) for split in ("train", "valid")] == [8, 10]
     assert max(len(pair.source) for pair in task.encoded("train")) <= 10
     assert "8 of 10 pairs kept, 2 left out: longer than data.max_length 10 tokens" in str(task.splits.counts["train"])
     values["data"]["max_length"] = 1
     with pytest.raises(DataError, match=r"every training pair is longer than data\.max_length 1 tokens"):
-        Translation.prepare(check_section(RunConfig, values, "test"))
+        Translation.prepare(check_config(values, "test"))
 
 
 def test_sources_of_a_test_set_that_training_has_are_remarked(tmp_path):
@@ -175,7 +176,7 @@ def test_a_small_vocabulary_grows_with_the_characters_of_the_script(tmp_path):
     rng = random.Random(1)
     texts = ["".join(chr(0x4E00 + rng.randrange(2_000)) for _ in range(12)) for _ in range(1_000)]
     values = {"data": {"train": write(tmp_path, "zh.tsv", [(text, f"t{n}") for n, text in enumerate(texts)])}}
-    task = Translation.prepare(check_section(RunConfig, values, "test"))
+    task = Translation.prepare(check_config(values, "test"))
     assert task.config.tokenizer.vocab_size == 2 * len(set("".join(p.source for p in task.splits.pairs["train"])))
     assert task.source_tokenizer.vocab_size <= task.config.tokenizer.vocab_size
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import heed
-from heed.config import RunConfig
+from heed.config import TranslationConfig
 from heed.data.generated import SPLITS, split_of
 from heed.data.grammar.scenes import NAMED
 from heed.data.grammar.source import GrammarSource
@@ -391,7 +391,9 @@ def test_hindi_verb_is_last(pairs):
 
 
 def config(**data):
-    return RunConfig.model_validate({"data": {"name": "grammar", "train": 300, "valid": 20, "test": 30, **data}})
+    return TranslationConfig.model_validate(
+        {"data": {"name": "grammar", "train": 300, "valid": 20, "test": 30, **data}}
+    )
 
 
 def test_words_are_its_tokens_and_exact_match_selects():

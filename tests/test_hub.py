@@ -13,7 +13,8 @@ from datasets import Dataset, DatasetDict, Features, Translation, Value
 import heed
 from heed.cli import main
 from heed.cli.settings import settings_from
-from heed.config import HubData, RunConfig, check_section, config_text
+from heed.config import HubData, config_text
+from heed.config_tasks import check_config
 from heed.data.files import open_files
 from heed.errors import ConfigError, DataError
 
@@ -100,7 +101,7 @@ def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):
     config = settings_from(["translation", "hub:set", "data.columns.source=translation.en"], ['data.valid=["7"]'])
     assert isinstance(config.data, HubData)
     assert (config.data.hub, config.data.valid, config.data.train) == (folder, 7, ["train"])
-    assert check_section(RunConfig, yaml.safe_load(config_text(config)), "again") == config
+    assert check_config(yaml.safe_load(config_text(config)), "again") == config
     assert settings_from(["translation", "hub:user/name"], []).data.name == "name"
     with pytest.raises(ConfigError, match=r"'hub:a/b' is a whole data set and 'more.en' one more"):
         settings_from(["translation", "hub:a/b", "more.en"], [])
@@ -144,4 +145,4 @@ def test_without_a_network_it_says_what_to_do(tmp_path):
 
 def test_an_unknown_field_is_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown field 'data.revison'; did you mean 'revision'\?"):
-        check_section(RunConfig, {"data": {"hub": "a/b", "revison": "main"}}, "test")
+        check_config({"data": {"hub": "a/b", "revison": "main"}}, "test")

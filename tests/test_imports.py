@@ -16,25 +16,33 @@ MAY_IMPORT = {
     "errors": set(),
     "shapes": set(),
     "config": {"errors"},
+    "config_tasks": {"config", "errors"},
     "attention": {"errors", "shapes"},
     "layers": {"attention", "errors", "shapes"},
     "models": {"attention", "layers", "errors", "shapes"},
     "registry": {"models", "config", "errors"},
-    "data": {"config", "errors"},
+    "data": {"config", "config_tasks", "errors"},
     "evaluation": {"data", "errors"},
     "generation": {"models", "attention", "errors"},
     "training": {"config", "errors"},
-    "tasks": {"config", "data", "evaluation", "folder", "generation", "models", "registry", "training", "errors"},
+    "tasks": {
+        *("attention", "layers", "config", "config_tasks", "data", "evaluation", "folder", "generation", "models"),
+        *("registry", "training", "errors"),
+    },
     "observe": {"attention", "layers", "models", "data", "evaluation", "tasks", "errors"},
     "folder": {"config", "evaluation", "errors"},
-    "run": {"config", "data", "evaluation", "folder", "models", "observe", "tasks", "training", "errors"},
-    "ensembles": {"data", "generation", "run", "tasks", "errors"},
-    "forecast": {"config", "tasks", "training", "errors"},
+    "uses": {"config", "data", "evaluation", "models", "observe", "tasks", "errors"},
+    "run": {"config", "config_tasks", "folder", "tasks", "training", "uses", "errors"},
+    "ensembles": {"data", "generation", "run", "tasks", "uses", "errors"},
+    "forecast": {"config", "run", "training", "errors"},
     "lessons": {
         *("attention", "config", "data", "evaluation", "layers", "models", "observe", "run", "tasks"),
         "errors",
     },
-    "comparison": {"config", "data", "evaluation", "folder", "observe", "run", "tasks", "training", "errors"},
+    "comparison": {
+        *("config", "config_tasks", "data", "evaluation", "folder", "observe", "run", "tasks", "training", "uses"),
+        "errors",
+    },
     "heed": {
         "attention",
         "comparison",
@@ -45,8 +53,8 @@ MAY_IMPORT = {
         "run",
     },  # the package itself: the public names
     "cli": {
-        *("heed", "attention", "comparison", "config", "data", "evaluation", "folder", "observe", "registry", "run"),
-        *("tasks", "forecast", "generation", "lessons", "training", "errors"),
+        *("heed", "attention", "comparison", "config", "config_tasks", "data", "evaluation", "folder", "observe"),
+        *("registry", "run", "tasks", "forecast", "generation", "lessons", "training", "uses", "errors"),
     },
     "__main__": {"cli"},
 }
@@ -107,7 +115,7 @@ def test_the_order_has_no_circle():
 
 def test_nothing_below_sees_the_observer_or_the_commands():
     for part, needs in MAY_IMPORT.items():
-        if part not in ("heed", "run", "cli", "comparison", "lessons"):
+        if part not in ("heed", "uses", "run", "cli", "comparison", "lessons"):
             assert "observe" not in needs, part
         if part != "__main__":
             assert "cli" not in needs, part

@@ -10,7 +10,7 @@ import yaml
 
 import heed
 from heed.cli import main
-from heed.config import RunConfig, check_section
+from heed.config_tasks import check_config
 
 PAGE = (Path(__file__).parent.parent / "docs" / "low-resource.md").read_text(encoding="utf-8")
 SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
@@ -100,5 +100,5 @@ def test_the_ensemble_wrote_what_python_writes(folder, monkeypatch):
 
 def test_the_configuration_is_valid():
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
-    config = check_section(RunConfig, yaml.safe_load(block), "low-resource.md")
+    config = check_config(yaml.safe_load(block), "low-resource.md")
     assert [corpus.tag for corpus in config.data.extra] == [None, "<bt>"]

@@ -11,15 +11,15 @@ from torch.testing import assert_close
 import heed
 from heed.attention import Rows
 from heed.cli import main
-from heed.config import DigitsData, ModelSection, RunConfig, TokenizerConfig, TrainingConfig
+from heed.config import DigitsData, ModelSection, TokenizerConfig, TrainingConfig, TranslationConfig
 from heed.data.tokenizer import UNKNOWN
 from heed.evaluation.report import scores_text
 from heed.observe.edits import Uniform
 from heed.observe.labels import FIXED_VECTOR
 from heed.observe.look import look_at
 from heed.observe.shown import ShownLook
-from heed.run import Run
 from heed.tasks.translation import Translation
+from heed.uses.translation import TranslationRun
 
 SOURCE = "31415"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,10 +30,10 @@ def make_run(name, tokenizer=None, **fields):
     data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
     section = ModelSection(name=name, size="tiny", d_embedding=8, d_hidden=8, **fields)
     tokenizer = tokenizer or TokenizerConfig()
-    config = RunConfig(data=data, tokenizer=tokenizer, model=section, training=TrainingConfig(steps=1))
+    config = TranslationConfig(data=data, tokenizer=tokenizer, model=section, training=TrainingConfig(steps=1))
     torch.manual_seed(1)
     task = Translation.prepare(config)
-    return Run(None, task.config, task, task.build_model().eval(), {})
+    return TranslationRun(None, task.config, task, task.build_model().eval(), {})
 
 
 def look_of(run, **options):

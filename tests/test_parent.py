@@ -8,7 +8,7 @@ import yaml
 
 import heed
 from heed.cli import main
-from heed.config import RunConfig, check_section
+from heed.config_tasks import check_config
 from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.tasks.parent import Parent, vocabulary_axes
@@ -57,7 +57,7 @@ def prepared(folder, parent, model=None, tokenizer=None, train="child.tsv"):
         "model": {"from": str(parent.folder), **(model or {})},
         "tokenizer": {"kind": "char"} if tokenizer is None else tokenizer,
     }
-    return Translation.prepare(check_section(RunConfig, values, "test"))
+    return Translation.prepare(check_config(values, "test"))
 
 
 # --- weights
@@ -156,7 +156,7 @@ def test_tied_tables_reach_every_name(shared, tmp_path):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
     old = heed.train(tmp_path / "a.yaml", out=tmp_path / "old", quiet=True)
     values |= {"data": {"train": str(tmp_path / "b.tsv")}, "model": {"from": str(old.folder)}}
-    task = Translation.prepare(check_section(RunConfig, values, "test"))
+    task = Translation.prepare(check_config(values, "test"))
     model = task.build_model()
     taken = task.start_from_parent(model)
     assert model.output.weight is model.target_embedding.weight and taken.new == ()
@@ -188,7 +188,7 @@ def test_a_tag_joins_the_parents_tokens(folder, parent):
         "model": {"from": str(parent.folder)},
         "tokenizer": {"from": str(parent.folder)},
     }
-    task = Translation.prepare(check_section(RunConfig, values, "test"))
+    task = Translation.prepare(check_config(values, "test"))
     assert task.source_tokenizer.tags == {"<bt>": parent.task.source_tokenizer.vocab_size}
     taken = task.start_from_parent(task.build_model())
     total = task.source_tokenizer.vocab_size

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heed.config import RunConfig, check_section
+from heed.config_tasks import check_config
 from heed.data.examples import Pair
 from heed.data.store import Stored, cache_folder, keep_pairs, select
 from heed.tasks.translation import Translation
@@ -43,7 +43,7 @@ def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path):
     def prepare(in_memory):
         data = {"train": [str(tmp_path / "a.source"), str(tmp_path / "a.target")], "max_length": 60}
         values = {"data": {**data, "in_memory": in_memory}, "tokenizer": {"kind": "word"}}
-        return Translation.prepare(check_section(RunConfig, values, "test"))
+        return Translation.prepare(check_config(values, "test"))
 
     light, heavy = prepare(0), prepare(10_000)
     assert isinstance(light.splits.pairs["train"], Stored) and isinstance(heavy.splits.pairs["train"], list)

@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 import heed
-from heed.config import RunConfig, check_section, read_config
+from heed.config import read_config
+from heed.config_tasks import check_config
 from heed.errors import RunError, TrainingError
 from heed.run import train_config
 from heed.tasks.translation import Translation
@@ -38,7 +39,7 @@ def make_config(model=None, data=None, **training):
         },
         "evaluation": {"bootstrap": 10},
     }
-    return check_section(RunConfig, values, "the test")
+    return check_config(values, "the test")
 
 
 class Scripted:
@@ -279,7 +280,7 @@ def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupte
         assert not (out / "model.safetensors").exists()
         with pytest.raises(RunError, match="--resume"):
             heed.load(out)
-        config, resume = check_section(RunConfig, read_config(out / "config.yaml"), "the folder"), True
+        config, resume = check_config(read_config(out / "config.yaml"), "the folder"), True
     run, result = train(out, config, resume=True)
     assert result.finished
     assert_same_run(out, uninterrupted)

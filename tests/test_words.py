@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heed.config import FilesData, ModelSection, RunConfig, TokenizerConfig, TrainingConfig
+from heed.config import FilesData, ModelSection, TokenizerConfig, TrainingConfig, TranslationConfig
 from heed.data.tokenizer import UNKNOWN
 from heed.observe.edits import Force, Uniform
 from heed.observe.look import look_at, word_links
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import edit
 from heed.observe.words import MERGED, merge_words
-from heed.run import Run
 from heed.tasks.translation import Translation
+from heed.uses.translation import TranslationRun
 
 SOURCE = "the cats sat, (here)"
 TARGET = "los gatos grises"
@@ -70,7 +70,7 @@ def made(folder, kind, **tokenizer):
         *(f"{a} {b} ({a}), \t{c} {d}" for a, c in zip(*words, strict=True) for b, d in zip(*words, strict=True)),
     ]
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    config = RunConfig(
+    config = TranslationConfig(
         data=FilesData(train=[str(path)], valid=3),
         tokenizer=TokenizerConfig(kind=kind, min_count=1, **tokenizer),
         model=ModelSection(name="bahdanau", size="tiny", d_embedding=8, d_hidden=8, d_attention=8),
@@ -127,7 +127,7 @@ def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
     # Tokens of the source: the, Zebra (unknown), sat, a comma, a blank, (, here, )
     with edit(model, *forced({0: 0, 1: 1, 2: 2, 3: 6})):
         links, instead = word_links(task, model, source, ids)
-        run = Run(None, task.config, task, model, {})
+        run = TranslationRun(None, task.config, task, model, {})
         prediction = task.translate(model, [source], max_length=1)[0][0]
         replaced = run._without_unknown(source, replace(prediction, ids=tuple(ids)))
     assert instead == {1: "Zebra", 3: "here"}

@@ -25,6 +25,7 @@ __all__ = [
     "Section",
     "TokenizerConfig",
     "TrainingConfig",
+    "TranslationConfig",
     "apply_overrides",
     "check_section",
     "config_text",
@@ -293,10 +294,17 @@ class GenerationConfig(Section):
 class EvaluationConfig(Section):
     """How a model is scored."""
 
-    select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
+    select_by: str = "auto"
+    """Validation score that chooses the best checkpoint; each task has its own."""
     bootstrap: int = Field(1_000, gt=0)
     """Resamples of the test set for the intervals."""
+
+
+class TranslationEvaluation(EvaluationConfig):
+    """How a translation is scored."""
+
+    select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
 
 
 def _data_kind(value: Any) -> str:
@@ -324,7 +332,24 @@ _DATA_KINDS: dict[str, type[BaseModel]] = {
 
 
 class RunConfig(Section):
-    """Everything that decides a run."""
+    """Everything that decides a run, as far as all tasks share it; each task has a class of its own."""
+
+    task: str
+    """What is learned: translation (where nothing is said), classification or tagging."""
+    data: Any
+    """Where the examples come from; each task has its own."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """How text becomes tokens."""
+    model: ModelSection = ModelSection()
+    """Which model."""
+    training: TrainingConfig = TrainingConfig(minutes=2.0)
+    """How it is trained."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How it is scored."""
+
+
+class TranslationConfig(RunConfig):
+    """Everything that decides a run of translation."""
 
     task: Literal["translation"] = "translation"
     """What is learned."""
@@ -337,15 +362,9 @@ class RunConfig(Section):
         Discriminator(_data_kind),
     ]
     """Where the examples come from."""
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    """How text becomes tokens."""
-    model: ModelSection = ModelSection()
-    """Which model."""
-    training: TrainingConfig = TrainingConfig(minutes=2.0)
-    """How it is trained."""
     generation: GenerationConfig = GenerationConfig()
     """How it writes."""
-    evaluation: EvaluationConfig = EvaluationConfig()
+    evaluation: TranslationEvaluation = TranslationEvaluation()
     """How it is scored."""
 
     @model_validator(mode="before")

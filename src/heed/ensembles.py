@@ -12,11 +12,12 @@ from heed.errors import ConfigError
 from heed.generation import Ensemble
 from heed.run import Run, load
 from heed.tasks.translation import Prediction
+from heed.uses.translation import TranslationRun
 
 __all__ = ["EnsembleRun", "ensemble"]
 
 
-class EnsembleRun(Run):
+class EnsembleRun(TranslationRun):
     """Several runs that write together; made by `ensemble`.
 
     Settings, data and tokenizers are those of the first run. What needs one model's attention is asked of the first
@@ -26,7 +27,7 @@ class EnsembleRun(Run):
         runs: The runs.
     """
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[TranslationRun]) -> None:
         first = runs[0]
         super().__init__(first.folder, first.config, first.task, Ensemble([run.model for run in runs]), {})
         self.runs = tuple(runs)
@@ -53,7 +54,7 @@ class EnsembleRun(Run):
         return None  # an ensemble has no alignment of its own to be wrong
 
 
-def ensemble(runs: Sequence[Run | str | Path]) -> EnsembleRun:
+def ensemble(runs: Sequence[TranslationRun | str | Path]) -> EnsembleRun:
     """Let several runs write together: at each step the mean of their probabilities decides.
 
     Args:
@@ -62,7 +63,7 @@ def ensemble(runs: Sequence[Run | str | Path]) -> EnsembleRun:
     Raises:
         ConfigError: No run is given, or two differ in a tokenizer; the message names the first difference.
     """
-    opened = [run if isinstance(run, Run) else load(run) for run in runs]
+    opened = [_open(run) for run in runs]
     if not opened:
         raise ConfigError("an ensemble needs at least one run")
     first = opened[0]
@@ -76,7 +77,21 @@ def ensemble(runs: Sequence[Run | str | Path]) -> EnsembleRun:
     return EnsembleRun(opened)
 
 
-def _difference(first: Run, other: Run, side: str) -> str:
+def _open(run: Run[Any, Any] | str | Path) -> TranslationRun:
+    """A run of translation.
+
+    Raises:
+        ConfigError: It is one of another task.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    if not isinstance(opened, TranslationRun):
+        raise ConfigError(
+            f"'{opened.folder}' is a run of {opened.config.task}, and only runs of translation write together"
+        )
+    return opened
+
+
+def _difference(first: TranslationRun, other: TranslationRun, side: str) -> str:
     mine: TextTokenizer = getattr(first.task, f"{side}_tokenizer")
     theirs: TextTokenizer = getattr(other.task, f"{side}_tokenizer")
     difference = mine.first_difference(theirs)

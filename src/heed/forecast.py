@@ -8,7 +8,7 @@ import time
 import torch
 
 from heed.config import RunConfig, config_text
-from heed.tasks.translation import Translation
+from heed.run import RUNS
 from heed.training.device import autocast, choose_device, choose_precision, peak_memory, probe_threads
 from heed.training.progress import duration
 
@@ -22,7 +22,7 @@ def forecast(config: RunConfig) -> str:
     process took for the longest batch, and the optimiser's state, which a run adds.
     """
     began = time.perf_counter()
-    task = Translation.prepare(config)
+    task = RUNS[config.task].task_class.prepare(config)
     prepared = time.perf_counter() - began
     config = task.config
     training = config.training
@@ -44,8 +44,7 @@ def forecast(config: RunConfig) -> str:
         threads = probe_threads(lambda: run(plan[len(plan) // 2]))
     elif threads is not None:
         torch.set_num_threads(threads)
-    encoded = task.training.tokens
-    widest = max(plan, key=lambda indices: len(indices) * sum(max(encoded[i].cost[n] for i in indices) for n in (0, 1)))
+    widest = max(plan, key=task.work)
     run(widest)
     chosen = plan[:: max(1, len(plan) // 10)][:10]
     start = time.perf_counter()
@@ -70,7 +69,7 @@ def forecast(config: RunConfig) -> str:
     return "\n".join(
         [
             config_text(config),
-            task.splits.notes,
+            task.notes,
             f"{config.model.name} ({config.model.size}), {parameters:,} parameters",
             f"device {device}, {precision}, {torch.get_num_threads()} threads",
             f"predicted: {updates:,} updates ({updates / updates_per_pass:.1f} passes over the data), "

@@ -5,189 +5,42 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 
 from heed import folder as folders
-from heed.config import FilesData, RunConfig, check_section, read_config, with_paths_from, write_config
-from heed.data.examples import Pair
-from heed.data.tokenizer import UNKNOWN
-from heed.errors import ConfigError, RunError, suggest
-from heed.evaluation.metrics import PairScores, summarise
-from heed.models.base import PairDecoder
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.look import aligned_counts, look_at, word_links
-from heed.observe.shown import ShownLook
-from heed.tasks.translation import Prediction, Translation
+from heed.config import RunConfig, read_config, with_paths_from, write_config
+from heed.config_tasks import check_config
+from heed.errors import ConfigError, RunError
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.contracts import TrainResult
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
+from heed.uses.base import Run
+from heed.uses.classification import ClassificationRun
+from heed.uses.tagging import TaggingRun
+from heed.uses.translation import TranslationRun
 
-__all__ = ["Run", "load", "train", "train_config"]
+__all__ = ["RUNS", "Run", "load", "train", "train_config"]
 
 
 Files = str | Path | Sequence[str | Path]
-"""Two parallel files, or one."""
+"""Two parallel files, one, or (for labelled texts) any number."""
 
 
-class Run:
-    """A trained model with everything it needs; made by `train` and `load`.
-
-    Attributes:
-        folder: The run folder.
-        config: Its effective configuration.
-        task: Turns text into tensors and back.
-        model: The torch module, in evaluation mode.
-        report: Scores, counts, speed and versions, as in `report.json`.
-    """
-
-    def __init__(
-        self, folder: Path, config: RunConfig, task: Translation, model: PairDecoder, report: dict[str, Any]
-    ) -> None:
-        self.folder = folder
-        self.config = config
-        self.task = task
-        self.model = model.eval()
-        self.report = report
-
-    def __repr__(self) -> str:
-        test = self.report.get("scores", {}).get("test", {})
-        score = f", test exact match {test['exact_match']['value']:.1%}" if "exact_match" in test else ""
-        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}>"
-
-    @overload
-    def predict(self, text: str, **options: Any) -> Prediction: ...
-
-    @overload
-    def predict(self, text: Sequence[str], **options: Any) -> list[Prediction]: ...
-
-    def predict(self, text: str | Sequence[str], **options: Any) -> Prediction | list[Prediction]:
-        """Write the output for a text, or for each of several.
-
-        Args:
-            text: One text, or several.
-            options: `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
-                `sampling` (`heed.generation.SamplingOptions`), `prefix`.
-        """
-        texts = [text] if isinstance(text, str) else list(text)
-        best = [candidates[0] for candidates in self.candidates(texts, **options)]
-        return best[0] if isinstance(text, str) else best
-
-    def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Prediction]]:
-        """The `num_best` best outputs for each text, best first; unknown words replaced where the run says so."""
-        if isinstance(texts, str):
-            raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
-        results = self.task.translate(self.model, texts, num_best=num_best, **options)
-        if self.task.writes_unknown:
-            for source, candidates in zip(texts, results, strict=True):
-                candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
-        return results
-
-    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
-        """Pairs (source word, written word) by the largest attention weight (see `heed.observe.look.word_links`)."""
-        return word_links(self.task, self.model, source, prediction.ids)[0]
-
-    def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
-        if UNKNOWN not in prediction.ids:
-            return prediction
-        _, instead = word_links(self.task, self.model, source, prediction.ids)
-        words = {n: f" {word}" for n, word in instead.items()}
-        return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
-
-    def _aligned(self, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
-        return aligned_counts(self.task, self.model, pairs)
-
-    def look(
-        self,
-        text: str,
-        *,
-        target: str | None = None,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        beam_size: int | None = None,
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """Look inside at one text: maps, and with `steps` a frame per token; a notebook displays the result.
-
-        Args:
-            text: The source.
-            target: A given output instead of the model's own.
-            steps: Whether to show every step.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            beam_size: Beam of the search.
-            mechanism: "cross", "encoder" or "decoder" attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
-        """
-        if not text.strip():
-            raise ConfigError("there is nothing to look at in a blank text")
-        title = f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
-        look = look_at(
-            self.task,
-            self.model,
-            text,
-            target=target,
-            beam_size=beam_size,
-            edits=edits,
-            title=title,
-            choice=Choice(mechanism, layer, head),
-        )
-        return ShownLook(look, steps)
-
-    def evaluate(self, split: str = "test") -> dict[str, Any]:
-        """Score a split of the run's data.
-
-        Args:
-            split: "test", "valid", or another split that the data has ("unseen").
-
-        Returns:
-            The report of `heed.evaluation.metrics.summarise`.
-
-        Raises:
-            ConfigError: The data has no such split.
-        """
-        splits = self.task.splits.pairs
-        if split not in splits:
-            raise ConfigError(f"the data has no split '{split}'{suggest(split, splits)}")
-        return self.score(splits[split])
-
-    def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
-        """What is measured on each pair, given what was written for it."""
-        encoded = self.task.encode_pairs(pairs)
-        nll, correct, tokens = self.task.forced_scores(self.model, encoded)
-        nothing = [0] * len(pairs)
-        aligned, linked = self._aligned(pairs) or (nothing, nothing)
-        exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
-        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
-
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
-        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
-        outputs = self.predict([pair.source for pair in pairs])
-        scores = self.pair_scores(pairs, outputs)
-        texts = None
-        if isinstance(self.config.data, FilesData):
-            references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
-            texts = [out.text for out in outputs], references
-        report = summarise(scores, self.config.evaluation.bootstrap, texts)
-        if not self.model.aligns and any(pair.links for pair in pairs):
-            report["alignment"] = "no attention"
-        report["cut_off"] = sum(not out.finished for out in outputs)
-        return report
+RUNS: dict[str, type[Run[Any, Any]]] = {
+    "translation": TranslationRun,
+    "classification": ClassificationRun,
+    "tagging": TaggingRun,
+}
+"""What is done with a trained model of each task; its `task_class` is what is trained."""
 
 
-def load(run: str | Path = "last") -> Run:
+def load(run: str | Path = "last") -> Run[Any, Any]:
     """Open a run folder.
 
     Args:
@@ -198,15 +51,16 @@ def load(run: str | Path = "last") -> Run:
     """
     path = folders.find(run)
     folders.check_format(path)
-    config = check_section(RunConfig, read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     if not (path / folders.WEIGHTS).is_file():
         raise RunError(
             f"{path} holds no {folders.WEIGHTS}: its training has not finished; go on with heed train {path} --resume"
         )
-    task = Translation.restore(config, path)
+    kind = RUNS[config.task]
+    task = kind.task_class.restore(config, path)
     model = task.build_model()
     load_weights(model, path / folders.WEIGHTS)
-    return Run(path, config, task, model, folders.read_report(path))
+    return kind(path, config, task, model, folders.read_report(path))
 
 
 def train(
@@ -226,15 +80,16 @@ def train(
     out: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     quiet: bool = False,
-) -> Run:
+) -> Run[Any, Any]:
     """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
 
     Args:
         what: A task, or a configuration file.
         data: Embedded data instead of files: "dates", "grammar", "copy" or "reverse".
-        train: Two parallel files, source first, or one with both sides; or a split of `hub`.
+        train: Training files: two parallel ones, source first, or one with both sides, or a split of `hub`; any number
+            of labelled ones.
         hub: A data set of the Hugging Face Hub, as "user/name"; its columns go into `settings`.
-        valid: Validation files, or how many pairs to hold out.
+        valid: Validation files, or how many examples to hold out.
         test: Test files.
         model: Name of the model.
         size: "auto", "tiny", "small" or "base".
@@ -277,7 +132,7 @@ def train(
             place = place.setdefault(section, {})
         place[key] = value
     values = with_paths_from(values, Path.cwd())
-    config = check_section(RunConfig, values, str(what) if is_file else "heed.train")
+    config = check_config(values, str(what) if is_file else "heed.train")
     run, result = train_config(config, out, Quiet() if quiet else TerminalReporter())
     if run is None:
         raise KeyboardInterrupt(result.reason)
@@ -296,8 +151,8 @@ def train_config(
     reporter: Reporter,
     *,
     resume: bool = False,
-    on_validation: Callable[[Run, dict[str, float], float], None] | None = None,
-) -> tuple[Run | None, TrainResult]:
+    on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
+) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder.
 
     Args:
@@ -316,7 +171,8 @@ def train_config(
     began = time.perf_counter()
     if resume and out is None:
         raise ConfigError("--resume needs the run folder to go on with")
-    task = Translation.prepare(config)
+    kind = RUNS[config.task]
+    task = kind.task_class.prepare(config)
     config = task.config
     torch.manual_seed(config.training.seed)
     model = task.build_model()
@@ -327,10 +183,10 @@ def train_config(
     write_config(config, path / folders.CONFIG)
     task.save(path)
     parameters = sum(p.numel() for p in model.parameters())
-    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.splits.notes}")
+    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
     if taken is not None:
         reporter.say(str(taken))
-    run = Run(path, config, task, model, {})
+    run = kind(path, config, task, model, {})
 
     def validated(trainer: Trainer, scores: dict[str, float]) -> None:
         if on_validation is not None:
@@ -343,7 +199,7 @@ def train_config(
     save_weights(model, path / folders.WEIGHTS)
     reporter.say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
-    for split in task.splits.pairs:
+    for split in task.split_names:
         if split not in ("train", "valid"):
             scores[split] = run.evaluate(split)
     run.report = {

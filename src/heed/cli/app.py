@@ -49,6 +49,12 @@ class LessonForm(StrEnum):
     json = "json"
 
 
+class Sort(StrEnum):
+    """What predictions are sorted by."""
+
+    uncertainty = "uncertainty"
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -82,14 +88,14 @@ WordsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="CONFIG | TASK FILE...",
-        help="A YAML file; or a task (translation) and its training files, source before target, or hub:USER/NAME, "
-        "a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE changes a field. With --resume a run folder "
-        "goes on.",
+        help="A YAML file; or a task (translation, classification, tagging) and its training files, source before "
+        "target, or hub:USER/NAME, a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE changes a field. "
+        "With --resume a run folder goes on.",
     ),
 ]
-FilesOption = Annotated[list[str] | None, typer.Option(help="Two parallel files, a,b, or one with both sides.")]
+FilesOption = Annotated[list[str] | None, typer.Option(help="Files as those of training, two as a,b.")]
 ValidOption = Annotated[
-    list[str] | None, typer.Option(help="Two parallel files, a,b, or one with both sides; or how many to hold out.")
+    list[str] | None, typer.Option(help="Files as those of training, two as a,b; or how many to hold out.")
 ]
 
 
@@ -168,11 +174,20 @@ def predict(
     others: WithOption = None,
     align: Annotated[bool, typer.Option("--align", help="Add which source word each word looked at most.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per output: text, scores, tokens.")] = False,
+    sort: Annotated[
+        Sort | None, typer.Option(help="uncertainty: what the model is least sure of first, for labelling.")
+    ] = None,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="Tagging: --input is in columns; write it again with predicted tags.")
+    ] = False,
 ) -> None:
     """Write the output for each line of input; without text on a terminal, ask for it."""
-    from heed.cli.predict import PredictOptions, run_predict
+    from heed.cli.outputs import PredictOptions
+    from heed.cli.predict import run_predict
 
-    options = PredictOptions(nbest, beam, sample, temperature, top_k, top_p, seed, prefix, align, as_json)
+    options = PredictOptions(
+        nbest, beam, sample, temperature, top_k, top_p, seed, prefix, align, as_json, sort is not None, columns
+    )
     run_predict([run, *(others or [])], text or [], input, out, options)
 
 
@@ -185,11 +200,12 @@ def evaluate(
     split: Annotated[str | None, typer.Option(help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
+    errors: Annotated[int, typer.Option(help="List this many wrong labels or entities with context.", min=0)] = 0,
 ) -> None:
     """Score a run on its test set, else on its validation set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate([run, *(others or [])], files or [], split, as_json)
+    run_evaluate([run, *(others or [])], files or [], split, as_json, errors)
 
 
 @app.command()

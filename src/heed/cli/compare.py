@@ -8,16 +8,17 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
-from heed.cli.settings import TASKS, settings_from
+from heed.cli.settings import settings_from
 from heed.cli.terminal import use_color, width
 from heed.comparison.choices import plan_runs, split_models
 from heed.comparison.comparison import compare_entries
 from heed.comparison.entries import Entry, group_by_seed, open_runs
 from heed.comparison.results import Resampling
 from heed.comparison.training import finished_entries, is_comparison, train_missing
+from heed.config_tasks import TASK_CONFIGS
 from heed.errors import ConfigError
-from heed.run import Run
 from heed.training.progress import TerminalReporter
+from heed.uses.translation import TranslationRun
 
 __all__ = ["CompareOptions", "run_compare"]
 
@@ -47,7 +48,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     """Train what is missing, compare, print the tables, write the files."""
     reporter = TerminalReporter()
     out = options.out
-    if options.models is None and words[0] not in TASKS and not words[0].endswith((".yaml", ".yml")):
+    if options.models is None and words[0] not in TASK_CONFIGS and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:
             raise ConfigError("--open shows the page that --out DIR keeps; give both")
         _refuse_training_options(fields, options)
@@ -95,7 +96,7 @@ def _opened(words: list[str]) -> list[Entry]:
     """Runs by folder; the folder of a comparison stands for all its runs."""
     if len(words) == 1 and is_comparison(Path(words[0])):
         return finished_entries(Path(words[0]))
-    runs: list[Run | str] = []
+    runs: list[TranslationRun | str] = []
     for word in words:
         if is_comparison(Path(word)):
             runs += [run for entry in finished_entries(Path(word)) for run in entry.runs]

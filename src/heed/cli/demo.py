@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from heed.cli.predict import ask
 from heed.cli.terminal import interactive, use_color, width
-from heed.config import DatesData, RunConfig, TrainingConfig
+from heed.config import DatesData, TrainingConfig, TranslationConfig
 from heed.data.dates import LANGUAGES
 from heed.data.examples import Pair
 from heed.evaluation.metrics import Interval, bootstrap
@@ -14,6 +15,7 @@ from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.run import Run, train_config
 from heed.training.progress import TerminalReporter
+from heed.uses.translation import TranslationRun
 
 __all__ = ["run_demo"]
 
@@ -28,10 +30,10 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         f"This takes about {minutes:g} minutes.\n",
         flush=True,
     )
-    config = RunConfig(data=DatesData(), training=TrainingConfig(minutes=minutes, seed=seed))
+    config = TranslationConfig(data=DatesData(), training=TrainingConfig(minutes=minutes, seed=seed))
     shown = False
 
-    def early_map(run: Run, scores: dict[str, float], seconds: float) -> None:
+    def early_map(run: Run[Any, Any], scores: dict[str, float], seconds: float) -> None:
         nonlocal shown
         if shown:
             return
@@ -47,6 +49,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     if run is None:
         print(f"\nStopped and saved. Go on with:  heed train {result.folder} --resume")
         raise SystemExit(130)
+    assert isinstance(run, TranslationRun)
     _tell(run)
     if interactive():
         print("\nTry one of your own, in any of these languages:", ", ".join(LANGUAGES))
@@ -61,7 +64,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     )
 
 
-def _tell(run: Run) -> None:
+def _tell(run: TranslationRun) -> None:
     scores = run.report["scores"]
     test, unseen = scores["test"], scores.get("unseen")
     print(f"\nExactly right on {test['examples']} held-out dates: {_interval(test['exact_match'])}")

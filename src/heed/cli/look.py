@@ -6,10 +6,12 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import heed
 from heed.cli.terminal import use_color, width
 from heed.errors import ConfigError
+from heed.uses.translation import TranslationRun
 
 __all__ = ["run_look"]
 
@@ -38,14 +40,20 @@ def run_look(
         if form not in ("text", "html"):
             raise ConfigError(f"--open shows a page, and --as {form} is none")
         form = "html"
-    shown = heed.load(name).look(
+    run = heed.load(name)
+    options: dict[str, Any] = {}
+    if isinstance(run, TranslationRun):
+        options["beam_size"] = beam
+    elif beam is not None:
+        raise ConfigError(f"--beam does not apply to a run of {run.config.task}")
+    shown = run.look(
         text,
         target=target,
         steps=steps,
-        beam_size=beam,
         mechanism=mechanism,
         layer="all" if layer == "all" else _number("layer", layer, "all"),
         head=head if head in ("mean", "all") else _number("head", head, "mean or all"),  # type: ignore[arg-type]
+        **options,
     )
     if form == "text" and out is None:
         print(shown.text(width(), use_color()))

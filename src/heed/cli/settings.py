@@ -8,12 +8,14 @@ from typing import Any
 
 import yaml
 
-from heed.config import RunConfig, apply_overrides, check_section, read_config, with_paths_from
+from heed.config import RunConfig, apply_overrides, read_config, with_paths_from
+from heed.config_tasks import TASK_CONFIGS, check_config
 from heed.errors import ConfigError, suggest
 
-__all__ = ["TASKS", "settings_from"]
+__all__ = ["settings_from"]
 
-TASKS = ("translation",)
+_EXAMPLES = {"translation": "my.en my.yo", "classification": "reviews.tsv", "tagging": "train.conll"}
+"""How the files of each task are given."""
 
 
 def settings_from(words: list[str], fields: list[str]) -> RunConfig:
@@ -36,7 +38,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         values, where = read_config(first), first
     elif Path(first).is_dir():
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
-    elif first in TASKS:
+    elif first in TASK_CONFIGS:
         values, where = {"task": first}, "command line"
         if files and files[0].startswith("hub:"):
             if len(files) > 1:
@@ -45,7 +47,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
                     "its splits, data.extra further files"
                 )
             overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
-        if len(files) > 2:
+        if first == "translation" and len(files) > 2:
             raise ConfigError(
                 f"{len(files)} training files were given ({', '.join(files)}); expected two parallel files, source "
                 "first, or one with both sides; --valid and --test name the others"
@@ -53,15 +55,15 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if files:
             overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
         elif not any(word.startswith("data.") for word in overrides):
-            raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} my.en my.yo")
+            raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} {_EXAMPLES[first]}")
     else:
-        hint = suggest(first, TASKS)
+        hint = suggest(first, TASK_CONFIGS)
         if Path(first).exists():
-            hint = f"; name the task first, as: heed train {TASKS[0]} {' '.join(words)}"
+            hint = f"; name the task first, as: heed train translation {' '.join(words)}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [_held_out(field) for field in (*overrides, *fields)])
     values = with_paths_from(values, Path.cwd())  # files on the command line are relative to where the user stands
-    return check_section(RunConfig, values, where)
+    return check_config(values, where)
 
 
 def _is_field(word: str) -> bool:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heed.config import RunConfig, apply_overrides, check_section
+from heed.config import RunConfig, apply_overrides
+from heed.config_tasks import check_config
 from heed.errors import ConfigError
 
 __all__ = ["Planned", "plan_runs", "split_models"]
@@ -42,6 +43,8 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int) -> list[Planne
     Raises:
         ConfigError: A model is named twice, or a field cannot be.
     """
+    if base.task != "translation":
+        raise ConfigError(f"runs of {base.task} cannot be compared yet; runs of translation can")
     if not models:
         raise ConfigError("name the models to compare, as: --models bahdanau,bahdanau:cell=lstm")
     if len(set(models)) < len(models):
@@ -80,4 +83,4 @@ def _configured(base: RunConfig, model: str) -> RunConfig:
         overrides.append(field if "." in key else f"model.{field}")
     values = base.model_dump(mode="json", by_alias=True)
     values["model"] = {"name": name, "size": base.model.size}
-    return check_section(RunConfig, apply_overrides(values, overrides), f"--models {model}")
+    return check_config(apply_overrides(values, overrides), f"--models {model}")

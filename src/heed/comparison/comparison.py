@@ -24,8 +24,8 @@ from heed.comparison.results import Bucket, Resampling, Result, best_of, results
 from heed.data.examples import Pair
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes
-from heed.run import Run
 from heed.training.device import choose_device
+from heed.uses.translation import TranslationRun
 
 __all__ = ["Comparison", "Conditions", "compare", "compare_entries"]
 
@@ -163,7 +163,7 @@ class Comparison:
 
 
 def compare(
-    runs: Sequence[Run | str | os.PathLike[str]],
+    runs: Sequence[TranslationRun | str | os.PathLike[str]],
     *,
     split: str | None = None,
     baseline: str | None = None,
@@ -193,7 +193,9 @@ def compare(
         DataError: The runs do not have the same examples.
         RunError: A run cannot be opened.
     """
-    opened = open_runs([run if isinstance(run, Run) else Path(run) if str(run) != "last" else "last" for run in runs])
+    opened = open_runs(
+        [run if isinstance(run, TranslationRun) else Path(run) if str(run) != "last" else "last" for run in runs]
+    )
     return compare_entries(
         group_by_seed(opened),
         split=split,
@@ -260,7 +262,9 @@ def compare_entries(
     )
 
 
-def _remarks(runs: Sequence[Run], split: str, differ: bool, per_token: bool, beam_size: int | None) -> tuple[str, ...]:
+def _remarks(
+    runs: Sequence[TranslationRun], split: str, differ: bool, per_token: bool, beam_size: int | None
+) -> tuple[str, ...]:
     remarks = []
     if split == "valid":
         remarks.append("This is the set that each run's weights were selected on: the scores flatter.")
@@ -268,7 +272,7 @@ def _remarks(runs: Sequence[Run], split: str, differ: bool, per_token: bool, bea
         remarks.append("The runs normalise text differently: references are taken as they stand in the data.")
     if not per_token:
         remarks.append("The runs write different tokens: scores per token are left out, and tokens a second differ.")
-    beams = sorted({run.config.generation.beam_size for run in runs})
+    beams = sorted({run.task.config.generation.beam_size for run in runs})
     if beam_size is None and len(beams) > 1:
         remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
     threads = sorted({run.report["training"]["threads"] for run in runs if "training" in run.report})
@@ -304,7 +308,7 @@ def _threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _on(run: Run, device: torch.device) -> Iterator[None]:
+def _on(run: TranslationRun, device: torch.device) -> Iterator[None]:
     """A run's model on a device, and then where it was."""
     before = next(run.model.parameters()).device
     run.model.to(device)

@@ -13,8 +13,9 @@ from heed.config import RunConfig
 from heed.data.examples import Pair
 from heed.errors import ConfigError, DataError, suggest
 from heed.run import Run, load
+from heed.uses.translation import TranslationRun
 
-__all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_runs"]
+__all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_run", "open_runs"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Entry:
     """
 
     label: str
-    runs: tuple[Run, ...]
+    runs: tuple[TranslationRun, ...]
 
     @property
     def seeds(self) -> list[int]:
@@ -35,30 +36,42 @@ class Entry:
         return [run.config.training.seed for run in self.runs]
 
 
-def open_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
+def open_run(run: Run[Any, Any] | str | Path) -> TranslationRun:
+    """Open one run.
+
+    Raises:
+        ConfigError: It is of a task that cannot be compared.
+        RunError: The folder is none, or unfinished.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    if not isinstance(opened, TranslationRun):
+        raise ConfigError(
+            f"'{opened.folder}' is a run of {opened.config.task}, which cannot be compared yet; runs of translation can"
+        )
+    return opened
+
+
+def open_runs(runs: Sequence[TranslationRun | str | Path]) -> list[TranslationRun]:
     """Open what was named.
 
     Raises:
         ConfigError: Fewer than two runs, or one run twice.
         RunError: A folder is none, or unfinished.
     """
-    opened = [run if isinstance(run, Run) else load(run) for run in runs]
+    opened = [open_run(run) for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{len(opened)} run was given; a comparison takes two or more")
-    seen: dict[Path, Run] = {}
+    seen: dict[Path, TranslationRun] = {}
     for run in opened:
         if run.folder.absolute() in seen:
             raise ConfigError(f"run '{run.folder}' was given twice")
         seen[run.folder.absolute()] = run
-    tasks = {run.config.task for run in opened}
-    if len(tasks) > 1:
-        raise ConfigError(f"the runs are of different tasks: {', '.join(sorted(tasks))}")
     return opened
 
 
-def group_by_seed(runs: Sequence[Run]) -> list[Entry]:
+def group_by_seed(runs: Sequence[TranslationRun]) -> list[Entry]:
     """Runs that differ in nothing but their seed make one entry; where only one would be left, each run is one."""
-    groups: dict[str, list[Run]] = {}
+    groups: dict[str, list[TranslationRun]] = {}
     for run in runs:
         groups.setdefault(_without_seed(run.config), []).append(run)
     kept = list(groups.values()) if len(groups) > 1 else [[run] for run in runs]
@@ -95,7 +108,7 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
     raise ConfigError(f"baseline '{name}' is none of the runs{suggest(name, [entry.label for entry in entries])}")
 
 
-def common_examples(runs: Sequence[Run], split: str | None) -> tuple[str, list[Pair]]:
+def common_examples(runs: Sequence[TranslationRun], split: str | None) -> tuple[str, list[Pair]]:
     """The examples that all runs are scored on.
 
     Args:

@@ -11,8 +11,8 @@ from heed.config import FilesData
 from heed.data.examples import Pair
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.text import text_measure
-from heed.run import Run
 from heed.tasks.translation import Prediction
+from heed.uses.translation import TranslationRun
 
 __all__ = ["Speed", "common_lengths", "common_references", "examine", "predict_timed", "same_tokens"]
 
@@ -35,7 +35,7 @@ class Speed:
     passes: int
 
 
-def predict_timed(run: Run, sources: Sequence[str], beam_size: int | None) -> tuple[list[Prediction], Speed]:
+def predict_timed(run: TranslationRun, sources: Sequence[str], beam_size: int | None) -> tuple[list[Prediction], Speed]:
     """The outputs for all sources, and the speed at which they came, after a first pass over a few."""
     run.predict(sources[: min(16, len(sources))], beam_size=beam_size)
     seconds: list[float] = []
@@ -48,7 +48,7 @@ def predict_timed(run: Run, sources: Sequence[str], beam_size: int | None) -> tu
     return outputs, Speed(len(sources) / taken, written / taken, len(seconds))
 
 
-def common_references(runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[list[str], bool]:
+def common_references(runs: Sequence[TranslationRun], pairs: Sequence[Pair]) -> tuple[list[str], bool]:
     """The texts that all outputs are held against.
 
     Returns:
@@ -62,7 +62,7 @@ def common_references(runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[list[
     return first, False
 
 
-def common_lengths(runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[list[int], str]:
+def common_lengths(runs: Sequence[TranslationRun], pairs: Sequence[Pair]) -> tuple[list[int], str]:
     """The length of each source and its unit: tokens where all runs cut sources alike, else characters."""
     lengths = [[len(ids) for ids in run.task.source_tokenizer.encode_all([p.source for p in pairs])] for run in runs]
     if all(other == lengths[0] for other in lengths[1:]):
@@ -71,14 +71,18 @@ def common_lengths(runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[list[int
     return [len(pair.source) for pair in pairs], "characters"
 
 
-def same_tokens(runs: Sequence[Run]) -> bool:
+def same_tokens(runs: Sequence[TranslationRun]) -> bool:
     """Whether all runs write the same tokens, so that scores per token can be compared."""
     first, *others = (run.task.target_tokenizer for run in runs)
     return not any(first.first_difference(other) for other in others)
 
 
 def examine(
-    run: Run, pairs: Sequence[Pair], outputs: Sequence[Prediction], references: Sequence[str], per_token: bool
+    run: TranslationRun,
+    pairs: Sequence[Pair],
+    outputs: Sequence[Prediction],
+    references: Sequence[str],
+    per_token: bool,
 ) -> Outcomes:
     """A run's outputs with the measures of its task, the most telling first.
 

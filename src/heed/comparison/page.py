@@ -17,7 +17,7 @@ from heed.comparison.tables import tables_html
 from heed.observe.draw_html import CONTENT_POLICY, page_script, page_style
 from heed.observe.html_map import map_to_html
 from heed.observe.labels import clean
-from heed.run import Run
+from heed.uses.translation import TranslationRun
 
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison
@@ -119,7 +119,7 @@ def _text(text: str) -> str:
     return f'<dd dir="auto">{escape(clean(text))}</dd>'
 
 
-def _maps(run: Run, comparison: Comparison, source: str, numbers: Iterator[int]) -> str:
+def _maps(run: TranslationRun, comparison: Comparison, source: str, numbers: Iterator[int]) -> str:
     """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""
     if not source.strip():
         return '<p class="hint">A blank source: there is nothing to look at.</p>'

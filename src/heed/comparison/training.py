@@ -17,11 +17,10 @@ from typing import Any
 
 from heed import folder as folders
 from heed.comparison.choices import Planned
-from heed.comparison.entries import Entry
-from heed.config import RunConfig, check_section
+from heed.comparison.entries import Entry, open_run
+from heed.config_tasks import check_config
 from heed.errors import ConfigError, HeedError, RunError, TrainingError
-from heed.run import load, train_config
-from heed.tasks.translation import Translation
+from heed.run import RUNS, train_config
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 __all__ = ["finished_entries", "is_comparison", "train_missing"]
@@ -58,7 +57,9 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
     for one in missing:
         if one.label not in checked:
             checked.add(one.label)
-            parameters = sum(p.numel() for p in Translation.prepare(one.config).build_model().parameters())
+            parameters = sum(
+                p.numel() for p in RUNS[one.config.task].task_class.prepare(one.config).build_model().parameters()
+            )
             reporter.say(f"{one.label}: {parameters:,} parameters")
     _write_plan(folder, plan)
     minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
@@ -87,7 +88,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> lis
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(plan[name]["label"], []).append(name)
-    return [Entry(label, tuple(load(folder / name) for name in group)) for label, group in groups.items()]
+    return [Entry(label, tuple(open_run(folder / name) for name in group)) for label, group in groups.items()]
 
 
 def _is_finished(path: Path) -> bool:
@@ -182,7 +183,7 @@ def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection) 
         os.setpgrp()  # Ctrl-C in the terminal then reaches the parent only, which hands it on once
     outcome: bool | HeedError
     try:
-        config = check_section(RunConfig, values, str(path))
+        config = check_config(values, str(path))
         run, _ = train_config(config, path, Quiet() if quiet else TerminalReporter(), resume=True)
         outcome = run is not None
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Link", "Pair", "Span"]
+__all__ = ["Link", "Pair", "Sentence", "Span", "Text"]
 
 Span = tuple[int, int]
 """Half-open range `(start, end)` of character positions in a string."""
@@ -29,4 +29,22 @@ class Pair:
     source: str
     target: str
     links: tuple[Link, ...] | None = None
+    origin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One example of classification: a text and its labels (one, or any number where texts may have several)."""
+
+    text: str
+    labels: tuple[str, ...]
+    origin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One example of tagging: words and the tag of each."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
     origin: str = field(default="", compare=False)

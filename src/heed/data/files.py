@@ -14,7 +14,15 @@ from heed.data.readers import read_pairs
 from heed.data.store import keep_pairs, select
 from heed.errors import DataError
 
-__all__ = ["Counts", "hold_out", "open_files", "read_kept", "refuse_columns"]
+__all__ = [
+    "Counts",
+    "default_held_out",
+    "held_out_places",
+    "hold_out",
+    "open_files",
+    "read_kept",
+    "refuse_columns",
+]
 
 
 @dataclass
@@ -25,15 +33,17 @@ class Counts:
         read: Pairs in the files.
         filtered: Rule -> pairs it left out.
         kept: Pairs that are used.
+        unit: What is counted.
     """
 
     read: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
     kept: int = 0
+    unit: str = "pairs"
 
     def __str__(self) -> str:
         gone = "".join(f", {count:,} left out: {rule}" for rule, count in self.filtered.items() if count)
-        return f"{self.kept:,} of {self.read:,} pairs kept{gone}"
+        return f"{self.kept:,} of {self.read:,} {self.unit} kept{gone}"
 
 
 def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Counts], list[str]]:
@@ -65,7 +75,7 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
     if isinstance(data.valid, list):
         read("valid", data.valid)
     else:
-        wanted = data.valid if data.valid is not None else _default_held_out(len(pairs["train"]))
+        wanted = data.valid if data.valid is not None else default_held_out(len(pairs["train"]))
         train, valid = hold_out(pairs["train"], wanted)
         pairs["train"], pairs["valid"] = train, valid
         counts["train"].kept, counts["valid"] = len(train), Counts(len(valid), {}, len(valid))
@@ -114,7 +124,7 @@ def read_kept(files: Sequence[str], columns: Columns, counts: Counts, in_memory:
     return keep_pairs(_without_blanks(read_pairs(files, columns.source, columns.target), counts), in_memory)
 
 
-def _default_held_out(count: int) -> int:
+def default_held_out(count: int) -> int:
     """A twentieth, at least 200 and at most 1,000; never more than a fifth of a tiny corpus."""
     return min(max(200, min(1000, count // 20)), max(1, count // 5))
 
@@ -140,7 +150,13 @@ def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[Sequence[Pair], Sequen
     Returns:
         The pairs that stay and those held out, each in the order of the file.
     """
-    marks = [hashlib.blake2b(pair.source.encode(), digest_size=8).digest() for pair in pairs]
+    inside, outside = held_out_places([pair.source for pair in pairs], wanted)
+    return select(pairs, inside), select(pairs, outside)
+
+
+def held_out_places(texts: Sequence[str], wanted: int) -> tuple[list[int], list[int]]:
+    """Which of some texts stay and which are held out, by a hash of each: equal texts share their fate."""
+    marks = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
     out: set[bytes] = set()
     taken = 0
     for mark, size in sorted(Counter(marks).items()):
@@ -149,4 +165,4 @@ def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[Sequence[Pair], Sequen
         out.add(mark)
         taken += size
     inside = [i for i, mark in enumerate(marks) if mark not in out]
-    return select(pairs, inside), select(pairs, [i for i, mark in enumerate(marks) if mark in out])
+    return inside, [i for i, mark in enumerate(marks) if mark in out]

@@ -105,6 +105,22 @@ class TextTokenizer:
         tokenizer.decoder = decoders.Fuse()
         return cls(tokenizer)
 
+    @classmethod
+    def train_words(cls, sentences: Iterable[Sequence[str]], config: TokenizerConfig) -> TextTokenizer:
+        """A tokenizer of texts that are given as words: of the kind "word" one token is one of these words."""
+        if config.kind != "word":
+            return cls.train((word for words in sentences for word in words), config)
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        trainer: Any = trainers.WordLevelTrainer(
+            vocab_size=config.vocab_size or 8_000,
+            min_frequency=config.min_count,
+            special_tokens=list(SPECIAL_TOKENS),
+            show_progress=False,
+        )
+        _normalize(tokenizer, config)
+        tokenizer.train_from_iterator((word for words in sentences for word in words), trainer)
+        return cls(tokenizer)
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special ones included."""
@@ -150,6 +166,12 @@ class TextTokenizer:
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts to ids, without start and end."""
         return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """Texts that are given as words: the ids of each word of each text, at least one a word."""
+        flat = self.encode_all([word for words in sentences for word in words])
+        ids = iter(flat)
+        return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
 
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased where so configured."""

@@ -7,8 +7,8 @@ import textwrap
 
 from heed.lessons.parts import Check, Stage, Table
 from heed.lessons.summary import number, outcome, verdict
-from heed.observe.draw_text import paint
 from heed.observe.labels import clean, lines_up, visible
+from heed.observe.palette import paint
 
 __all__ = ["lesson_to_text"]
 

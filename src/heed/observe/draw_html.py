@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from heed.observe import palette
+from heed.observe.draw_shading import shading_to_html
 from heed.observe.frames import Look
 from heed.observe.html_map import map_to_html
 from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
@@ -39,11 +40,14 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         f"<style>\n{page_style()}</style></head>",
         f"<body><header><h1>{title}</h1>",
         '<dl class="texts">',
-        f'<div><dt>source</dt><dd dir="auto">{escape(clean(look.source))}</dd></div>',
-        f'<div><dt>target</dt><dd dir="auto">{escape(clean(look.target))}</dd></div>' if look.target else "",
+        f'<div><dt>{escape(look.names[0])}</dt><dd dir="auto">{escape(clean(look.source))}</dd></div>',
+        f'<div><dt>{escape(look.names[1])}</dt><dd dir="auto">{escape(clean(look.target))}</dd></div>'
+        if look.target
+        else "",
         "</dl>",
         f'<ul class="notes">{notes}</ul>' if notes else "",
         "</header><main>",
+        *map(shading_to_html, look.shadings),
         *(map_to_html(map, i) for i, map in enumerate(look.maps)),
         "" if look.summary is None else fixed_vector_to_html(look.summary),
         steps_to_html(look) if steps else "",

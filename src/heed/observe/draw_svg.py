@@ -204,7 +204,7 @@ def _color_bar(map: Map, left: int, top: int) -> list[str]:
     lines = [
         f'<rect x="{left}" y="{top}" width="{_BAR}" height="10" fill="url(#ramp)" stroke="#9aa3ad"/>',
         _text(left, top + 24, "0", "small"),
-        _text(left + _BAR / 2, top + 24, "weight", "small middle"),
+        _text(left + _BAR / 2, top + 24, map.unit, "small middle"),
         _text(left + _BAR, top + 24, "1", "small", ' text-anchor="end"'),
     ]
     if map.mask is not None and not bool(map.mask.all()):

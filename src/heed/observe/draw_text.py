@@ -9,13 +9,14 @@ from __future__ import annotations
 from torch import Tensor
 
 from heed.observe import palette
+from heed.observe.draw_shading import shading_to_text
 from heed.observe.frames import Look
 from heed.observe.labels import MASKED, axes_line, clean, joined, lines_up, plural, runs_right_to_left, visible
 from heed.observe.maps import Axis, Map
 from heed.observe.spans import Span, best_spans, links
 from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
 
-__all__ = ["look_to_text", "map_to_text", "paint"]
+__all__ = ["look_to_text", "map_to_text"]
 
 _SHADES = ((0.05, "·"), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
 _LABEL = 16
@@ -51,8 +52,10 @@ def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bo
     Returns:
         Lines without a final newline.
     """
-    blocks = [[clean(look.title), f"source  {clean(look.source)}", f"target  {clean(look.target)}"]]
+    source, target = (f"{name:<7}" for name in look.names)
+    blocks = [[clean(look.title), f"{source} {clean(look.source)}", f"{target} {clean(look.target)}"]]
     blocks[0] += [f"note    {clean(note)}" for note in look.notes]
+    blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
     blocks += [[map_to_text(map, width=width, color=color)] for map in look.maps]
     if look.summary is not None:
         blocks.append(fixed_vector_to_lines(look.summary, width))
@@ -91,7 +94,7 @@ def _number_cell(weight: float | None, width: int, color: bool) -> str:
     if weight is None:
         return MASKED.rjust(width) + (" " if color else "")
     if color:  # the colour fills the gap between the columns
-        return paint(f"{weight:.2f} ".rjust(width + 1), weight)
+        return palette.paint(f"{weight:.2f} ".rjust(width + 1), weight)
     return f"{_shade(weight)}{weight:.2f}".rjust(width)
 
 
@@ -113,7 +116,7 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
 def _compact_cell(weight: float | None, color: bool) -> str:
     if weight is None:
         return MASKED[0]
-    return paint(" ", weight) if color else _shade(weight)
+    return palette.paint(" ", weight) if color else _shade(weight)
 
 
 def _header(labels: tuple[str, ...]) -> list[str]:
@@ -163,13 +166,6 @@ def _shade(weight: float) -> str:
     return next(sign for limit, sign in _SHADES if weight < limit)
 
 
-def paint(text: str, weight: float) -> str:
-    """The text on a ground as dark as the weight is small, in terminal colours."""
-    background = palette.shade(weight, palette.DARK)
-    codes = [";".join(str(int(c[i : i + 2], 16)) for i in (1, 3, 5)) for c in (background, palette.ink(background))]
-    return f"\x1b[48;2;{codes[0]}m\x1b[38;2;{codes[1]}m{text}\x1b[0m"
-
-
 def _cut(label: str, length: int) -> str:
     text = visible(label)
     return text if len(text) <= length else text[: length - 1] + "…"
@@ -177,8 +173,8 @@ def _cut(label: str, length: int) -> str:
 
 def _legend(map: Map, color: bool) -> str:
     if color:
-        scale = "0 " + "".join(paint(" ", i / 10) for i in range(11)) + " 1"
+        scale = "0 " + "".join(palette.paint(" ", i / 10) for i in range(11)) + " 1"
     else:
-        scale = "weight: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
+        scale = f"{map.unit}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     masked = map.mask is not None and not bool(map.mask.all())
     return scale + (f"  {MASKED[0]} masked" if masked else "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from heed.observe.maps import Axis, Map
+from heed.observe.shading import Shading
 
 __all__ = ["DecoderFrame", "EncoderFrame", "Glance", "Look"]
 
@@ -88,6 +89,8 @@ class Look:
         notes: Lines a reader needs: score of the output, policies, self-checks.
         summary: For a model that does not attend to the source, the one vector `(d,)` through which it knows it, the
             same for every output token; else None.
+        shadings: The text with a number for each word: what a label rests on, how sure each tag is.
+        names: What a reader calls source and target.
     """
 
     title: str
@@ -98,3 +101,5 @@ class Look:
     decoder: tuple[DecoderFrame, ...]
     notes: tuple[str, ...] = ()
     summary: Tensor | None = None
+    shadings: tuple[Shading, ...] = ()
+    names: tuple[str, str] = ("source", "target")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from heed.errors import ShapeError
 
-__all__ = ["Axis", "Map"]
+__all__ = ["Axis", "Map", "Traces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,29 @@ class Map:
         head = "" if self.head is None else f", head {self.head}"
         return f"{self.mechanism} attention, layer {self.layer}{head}"
 
+    @property
+    def unit(self) -> str:
+        """What its numbers are."""
+        return "weight"
+
     def best(self) -> list[int]:
         """For each query the position of its largest weight (the first of equal ones)."""
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Traces(Map):
+    """Numbers of a recurrent network over a text, drawn as a map is: one row a gate, one column a position.
+
+    `mechanism` is the network ("forward", "backward"); the weights are numbers in 0..1 and need not sum to anything.
+    """
+
+    @property
+    def title(self) -> str:
+        """Short name: network and layer."""
+        return f"{self.mechanism} network, layer {self.layer}: gates over the text"
+
+    @property
+    def unit(self) -> str:
+        """What its numbers are."""
+        return "value"

@@ -6,7 +6,7 @@ the bytes of a figure depend on nothing else. `LIGHT` is for white paper, `DARK`
 
 from __future__ import annotations
 
-__all__ = ["DARK", "LEVELS", "LIGHT", "contrast", "css_variables", "ink", "level", "shade"]
+__all__ = ["DARK", "LEVELS", "LIGHT", "contrast", "css_variables", "ink", "level", "paint", "shade"]
 
 LIGHT = (
     "#f7fbfc", "#bbebfc", "#8bd7f6", "#61c0ee", "#3da8e2", "#248fd2", "#1a76bd", "#1c5da3", "#1f4785", "#1e3364",
@@ -68,3 +68,10 @@ def css_variables(ramp: tuple[str, ...]) -> str:
     """Custom properties `--w0: background; --t0: text; ...` for one ramp."""
     colors = [shade(i / LEVELS, ramp) for i in range(LEVELS + 1)]
     return "".join(f"--w{i}:{color};--t{i}:{ink(color)};" for i, color in enumerate(colors))
+
+
+def paint(text: str, weight: float) -> str:
+    """The text on a ground as dark as the weight is small, in terminal colours."""
+    background = shade(weight, DARK)
+    codes = [";".join(str(int(c[i : i + 2], 16)) for i in (1, 3, 5)) for c in (background, ink(background))]
+    return f"\x1b[48;2;{codes[0]}m\x1b[38;2;{codes[1]}m{text}\x1b[0m"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from heed.errors import ConfigError
 from heed.observe.draw_html import look_to_html
+from heed.observe.draw_shading import shading_to_svg
 from heed.observe.draw_svg import map_to_svg, vector_to_svg
 from heed.observe.draw_text import look_to_text
 from heed.observe.frames import Look
@@ -48,7 +49,9 @@ class ShownLook:
         return look_to_html(self.look, steps=self.steps)
 
     def svg(self, index: int = -1) -> str:
-        """One map (by default the last) as SVG; the fixed vector of a model that has no attention."""
+        """One map (by default the last) as SVG; the shaded words of a label or of tags; else the one fixed vector."""
+        if self.look.shadings:
+            return shading_to_svg(self.look.shadings[0])
         if not self.maps and self.look.summary is not None:
             return vector_to_svg(self.look.summary, self.look.title, FIXED_VECTOR)
         return map_to_svg(self.maps[index])

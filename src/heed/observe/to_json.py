@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from heed.observe.draw_shading import shading_values
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.maps import Axis, Map
 
@@ -96,6 +97,7 @@ def look_to_json(look: Look) -> str:
         "source": look.source,
         "target": look.target,
         "notes": list(look.notes),
+        "shadings": [shading_values(shading) for shading in look.shadings],
         "maps": [_map(map) for map in look.maps],
         "summary": numbers(look.summary),
         "encoder": [_encoder(frame) for frame in look.encoder],

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import RunConfig, TokenizerConfig, check_section, read_config
+from heed.config import TokenizerConfig, TranslationConfig, read_config
+from heed.config_tasks import check_config
 from heed.data.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.models.base import Body, ModelConfig
@@ -53,7 +54,7 @@ class Parent:
     """A finished run to start from."""
 
     folder: Path
-    config: RunConfig
+    config: TranslationConfig
     tokenizers: Tokenizers
 
     @classmethod
@@ -70,7 +71,9 @@ class Parent:
         try:
             path = folders.find(run).absolute()
             folders.check_format(path)
-            config = check_section(RunConfig, read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+            config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+            if not isinstance(config, TranslationConfig):
+                raise ConfigError(f"{field}: {path} is a run of {config.task}, not of translation")
             tokenizers = load_tokenizers(path, config.tokenizer)
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
@@ -118,7 +121,7 @@ class Parent:
         return Taken(self.folder, tuple(whole), tokens, tuple(new))
 
 
-def with_parents(config: RunConfig) -> tuple[RunConfig, Parent | None, Parent | None]:
+def with_parents(config: TranslationConfig) -> tuple[TranslationConfig, Parent | None, Parent | None]:
     """Open the runs that `model.from` and `tokenizer.from` name.
 
     Returns:
@@ -138,7 +141,7 @@ def with_parents(config: RunConfig) -> tuple[RunConfig, Parent | None, Parent | 
     return config, weights, tokens
 
 
-def _model_of(parent: Parent, config: RunConfig) -> Any:
+def _model_of(parent: Parent, config: TranslationConfig) -> Any:
     section, theirs = config.model, parent.config.model
     name = section.name if "name" in section.model_fields_set else theirs.name
     values = {"name": name, "size": section.size, "from": str(parent.folder), **(section.model_extra or {})}

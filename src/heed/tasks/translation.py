@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.config import FilesData, RunConfig
+from heed.config import FilesData, TranslationConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.sources import Splits, open_pairs
@@ -24,6 +24,7 @@ from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
+from heed.tasks.overview import length_table, tokens_text
 from heed.tasks.parent import Parent, Taken, with_parents
 from heed.tasks.sizes import auto_size, with_tokenizer
 from heed.tasks.tokenizers import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
@@ -67,7 +68,7 @@ class Translation:
     interfaces = ("pair_decoder",)
 
     def __init__(
-        self, config: RunConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
+        self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
     ) -> None:
         self.config = config
         self.source_tokenizer, self.target_tokenizer = tokenizers
@@ -81,7 +82,7 @@ class Translation:
             self._samplers = (self.source_tokenizer.sampler(amount), self.target_tokenizer.sampler(amount))
 
     @classmethod
-    def prepare(cls, config: RunConfig) -> Translation:
+    def prepare(cls, config: TranslationConfig) -> Translation:
         """Read the data, train the tokenizers, settle what depends on the data.
 
         Returns:
@@ -108,7 +109,7 @@ class Translation:
         return task
 
     @classmethod
-    def restore(cls, config: RunConfig, folder: Path) -> Translation:
+    def restore(cls, config: TranslationConfig, folder: Path) -> Translation:
         """The task of a run folder; its data is opened only when asked for."""
         return cls(config, load_tokenizers(folder, config.tokenizer), None)
 
@@ -140,7 +141,7 @@ class Translation:
             splits.extra[name] = corpus.keep(kept, rule)
             self._encoded[name] = select(self.encoded(name), kept)
 
-    def _settled(self) -> RunConfig:
+    def _settled(self) -> TranslationConfig:
         """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
         config, train = self.config, self.training.tokens
         fields = dict(config.model.model_extra or {})
@@ -188,6 +189,16 @@ class Translation:
             self._splits = open_pairs(self.config.data)
         return self._splits
 
+    @property
+    def split_names(self) -> list[str]:
+        """The sets that the data has."""
+        return list(self.splits.pairs)
+
+    @property
+    def notes(self) -> str:
+        """What was read, kept and left out."""
+        return self.splits.notes
+
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
@@ -225,6 +236,11 @@ class Translation:
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
         return self.training.collate(indices, self._samplers)
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
+        tokens = self.training.tokens
+        return len(indices) * sum(max(tokens[i].cost[side] for i in indices) for side in (0, 1))
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor:
         """Sum over the batch's real target tokens of the cross-entropy in nats."""
@@ -386,6 +402,31 @@ class Translation:
     def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
         """Any pairs as one batch, in the order given."""
         return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
+
+    def overview(self) -> str:
+        """Counts, lengths, unknown tokens, samples as the model sees them."""
+        tokenizer = self.config.tokenizer
+        rows = [
+            (split, side, [getattr(pair, side) for pair in self.encoded(split)])
+            for split in (*self.splits.pairs, *self.splits.extra)
+            for side in ("source", "target")
+        ]
+        pairs, encoded = self.training.pairs, self.training.tokens
+        samples = [
+            f"  {pairs[i].origin}\n    source  {tokens_text(self.source_tokenizer, encoded[i].source)}\n"
+            f"    target  {tokens_text(self.target_tokenizer, encoded[i].target)}"
+            for i in range(0, len(pairs), max(1, len(pairs) // 3))
+        ]
+        return "\n".join(
+            [
+                self.notes,
+                f"\ntokenizer {tokenizer.kind}: {self.source_tokenizer.vocab_size:,} source tokens, "
+                f"{self.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}\n",
+                length_table(rows),
+                "\nas the model sees them:",
+                *samples,
+            ]
+        )
 
     def report_counts(self) -> dict[str, Any]:
         """Per split and further corpus: examples; for files also what was left out by which rule; tokens, unknown ones.

@@ -1,0 +1,204 @@
+"""The configuration of each task: what classification and tagging have of their own, and which class a task means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from heed.config import EvaluationConfig, ModelSection, RunConfig, Section, TranslationConfig, check_section
+from heed.errors import ConfigError, suggest
+
+__all__ = [
+    "TASK_CONFIGS",
+    "ClassificationConfig",
+    "ClassificationEvaluation",
+    "ClassificationHead",
+    "ColumnsData",
+    "LabelledData",
+    "TagColumns",
+    "TaggingConfig",
+    "TaggingEvaluation",
+    "TaggingHead",
+    "TextColumns",
+    "TextModelSection",
+    "TextsData",
+    "check_config",
+]
+
+
+class LabelledData(Section):
+    """Your own labelled files, as far as classification and tagging share them."""
+
+    train: list[str] = Field(min_length=1)
+    """Training files (for classification also folders); several are read one after the other. Relative to the
+    configuration."""
+    valid: list[str] | int | None = None
+    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000."""
+    test: list[str] | None = None
+    """Test files."""
+
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
+        path = Path(self.train[0]).absolute()
+        stem = path.name.split(".")[0]
+        return (path.parent.name if stem in ("", "train") else stem) or "data"
+
+
+class TextColumns(Section):
+    """Where text and label stand in a file of columns."""
+
+    text: int | str | None = None
+    """Column of the text: a number from 0 or a name; "text" by default."""
+    label: int | str | None = None
+    """Column of the label: a number from 0 or a name; "label" by default."""
+
+
+class TextsData(LabelledData):
+    """Texts with labels: CSV, TSV, JSON lines, one folder per class, or lines `label text` (`heed.data.texts`)."""
+
+    format: Literal["auto", "csv", "tsv", "jsonl", "lines", "folders"] = "auto"
+    """How the files are written: auto goes by the ending; lines are `label text`, or `__label__a __label__b text`."""
+    columns: TextColumns = TextColumns()
+    """Where text and label stand in a file of columns."""
+    several_labels: bool = False
+    """A text may have several labels, or none."""
+    label_separator: str = Field(",", min_length=1)
+    """What stands between several labels of one cell."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """How much a text of each class counts in the loss: balanced is inverse to the class's share, or a weight per
+    class (1 where none is given)."""
+    sentence_separator: str | None = Field(None, min_length=1)
+    """What stands between the sentences of a document, for models that read sentence by sentence; by default line
+    breaks, `<br />` and sentence ends."""
+    max_sentence: int = Field(60, gt=0)
+    """Sentences with more tokens than this are cut into several, for models that read sentence by sentence."""
+    max_length: int = Field(1_000, gt=0)
+    """Only the first tokens of a text are read, this many; the texts that are cut are counted."""
+
+
+class TagColumns(Section):
+    """Where word and tag stand in a file with one word a line."""
+
+    word: int = 0
+    """Column of the word, from 0; negative numbers count from the last, -1."""
+    label: int = -1
+    """Column of the tag, from 0; negative numbers count from the last, -1."""
+
+
+class ColumnsData(LabelledData):
+    """Sentences with one word a line and its tag in a column, as CoNLL has them (`heed.data.conll`)."""
+
+    columns: TagColumns = TagColumns()
+    """Where word and tag stand."""
+    scheme: Literal["auto", "bio", "iob1", "io", "bioes", "plain"] = "auto"
+    """How the tags mark entities; auto finds out for each set, plain tags (as parts of speech) mark none."""
+    max_length: int = Field(500, gt=0)
+    """Training sentences with more tokens than this are left out, and counted."""
+
+
+class TextModelSection(ModelSection):
+    """Which model; all other fields are the model's and the task's own (`heed models` lists them)."""
+
+    name: str = "rnn"
+    """File in `heed/models`."""
+
+
+class ClassificationHead(Section):
+    """From a model's hidden states to labels; these fields stand in the `model` section beside the model's own."""
+
+    pooling: Literal["attention", "last", "first", "mean", "max"] = "attention"
+    """From states of words to one vector: a learned attention, the state after reading, the first, mean or maximum."""
+    pooling_score: Literal["additive", "dot", "self_attentive"] = "additive"
+    """Attention over the states h: additive is u' tanh(W h + b), dot is u' h, self_attentive has several u."""
+    d_pooling: int = Field(100, gt=0)
+    """Width of tanh(W h + b) in additive and self_attentive pooling."""
+    pooling_hops: int = Field(4, gt=0)
+    """Number of learned vectors u in self_attentive pooling, each with weights of its own."""
+    head: Literal["auto", "softmax", "sigmoid"] = "auto"
+    """softmax has one output for each label; sigmoid one for two classes, or one for each of several labels. auto is
+    sigmoid where texts have several labels."""
+
+
+class TaggingHead(Section):
+    """From a model's hidden states to tags; these fields stand in the `model` section beside the model's own."""
+
+    head: str = "softmax"
+    """softmax decides for each word alone."""
+    characters: Literal["none", "cnn"] = "none"
+    """Each word's characters as a further input of the model: none, or a convolution over them."""
+    d_character: int = Field(30, gt=0)
+    """Width of the character embeddings."""
+    num_filters: int = Field(50, gt=0)
+    """Filters of the convolution over characters, of width 3."""
+
+
+class ClassificationEvaluation(EvaluationConfig):
+    """How a classification is scored."""
+
+    select_by: Literal["auto", "accuracy", "macro_f1", "micro_f1", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is accuracy, or micro_f1 for several labels."""
+
+
+class TaggingEvaluation(EvaluationConfig):
+    """How a tagging is scored."""
+
+    select_by: Literal["auto", "entity_f1", "accuracy", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is entity_f1, or accuracy for plain tags."""
+
+
+class ClassificationConfig(RunConfig):
+    """Everything that decides a run of classification."""
+
+    task: Literal["classification"] = "classification"
+    """What is learned."""
+    data: TextsData
+    """Where the examples come from."""
+    model: TextModelSection = TextModelSection()
+    """Which model."""
+    evaluation: ClassificationEvaluation = ClassificationEvaluation()
+    """How it is scored."""
+
+
+class TaggingConfig(RunConfig):
+    """Everything that decides a run of tagging."""
+
+    task: Literal["tagging"] = "tagging"
+    """What is learned."""
+    data: ColumnsData
+    """Where the examples come from."""
+    model: TextModelSection = TextModelSection()
+    """Which model."""
+    evaluation: TaggingEvaluation = TaggingEvaluation()
+    """How it is scored."""
+
+
+TASK_CONFIGS: dict[str, type[RunConfig]] = {
+    "translation": TranslationConfig,
+    "classification": ClassificationConfig,
+    "tagging": TaggingConfig,
+}
+"""The tasks by name."""
+
+
+def check_config(values: dict[str, Any], where: str) -> RunConfig:
+    """Build the configuration of a run, of the class that its task means (translation by default).
+
+    Args:
+        values: What the user wrote.
+        where: What messages call the place: a file, "the command line".
+
+    Raises:
+        ConfigError: There is no such task, or a field is wrong; all problems, one line each.
+    """
+    task = values.get("task", "translation")
+    if task not in TASK_CONFIGS:
+        raise ConfigError(f"{where}: task is {task!r}{suggest(str(task), TASK_CONFIGS)}")
+    return check_section(TASK_CONFIGS[task], values, where)

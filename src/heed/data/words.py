@@ -1,0 +1,40 @@
+"""Raw text cut into words, each with its place, for models that were trained on words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+__all__ = ["split_words"]
+
+_WORD = (
+    r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]"  # an address
+    r"|[@#]\w+"  # a name or a tag of social media
+    r"|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without blanks: each character
+    r"|\d+(?:[.,:/]\d+)*%?"
+    r"|(?:[^\W\d_]\.){2,}"  # U.S.
+    r"|\w+?(?=n['\u2019]t\b)|n['\u2019]t\b"  # do n't
+    r"|['\u2019](?:s|m|re|ve|ll|d)\b"  # it 's
+    r"|[^\W_](?:[\wMARKS]|-(?=\w)|['\u2019](?!(?:s|m|re|ve|ll|d|t)\b)(?=\w))*"
+    r"|\.{2,}|(\S)\1*"
+)
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Vowel signs and accents that stand beside their letter are part of the word; `re` has no class for them."""
+    marks = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c) in ("Mn", "Mc"))
+    return re.compile(_WORD.replace("MARKS", re.escape(marks)), re.IGNORECASE)
+
+
+def split_words(text: str) -> list[tuple[int, int]]:
+    """Cut a text into words and marks.
+
+    Words keep hyphens and apostrophes inside them; English clitics ('s, n't) stand alone, as most corpora have them;
+    so does every other mark, repeats of it together. Chinese and Japanese characters are words each.
+
+    Returns:
+        The span `(start, end)` of each word, in order.
+    """
+    return [found.span() for found in _pattern().finditer(text)]

@@ -1,0 +1,161 @@
+"""A text and its label, or its tags, under the microscope: the words it rests on, and what the recurrent nets did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.data.tokenizer import TextTokenizer
+from heed.observe.choice import Choice
+from heed.observe.edits import Edit
+from heed.observe.frames import EncoderFrame, Look
+from heed.observe.maps import Axis, Map, Traces
+from heed.observe.shading import Shading
+from heed.observe.trace import Trace, edit, trace
+from heed.tasks.classification import Classification
+from heed.tasks.heads import Classifier
+
+__all__ = ["join_tokens", "look_at_text", "network_traces", "word_axis"]
+
+_GATES = ("reset", "update", "input", "forget", "output")
+_CELL = re.compile(r"(?:.*\.)?(?P<kind>forward|backward)_cells\.(?P<layer>\d+)$")
+_GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
+
+
+def look_at_text(
+    task: Classification,
+    model: Classifier,
+    text: str,
+    *,
+    edits: Sequence[Edit] = (),
+    title: str = "",
+    choice: Choice | None = None,
+) -> Look:
+    """Look at the label that a model gives to a text.
+
+    Args:
+        task: The task of the model.
+        model: What to look at.
+        text: The text.
+        edits: Changes of the attention weights.
+        title: First line.
+        choice: Which attention is shown; by default every mechanism's last layer, the mean of its heads.
+    """
+    choice = choice or Choice()
+    (encoded,) = task.encode_texts([text])
+    batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
+    model.eval()
+    with torch.no_grad(), trace(model, edits=edits) as seen:
+        model(batch.tokens, batch.mask)
+    with edit(model, *edits):
+        (prediction,) = task.classify(model, [text])
+    ids = task.tokens_of(encoded)
+    axis, words = word_axis(task.tokenizer, ids)
+    shadings, maps = [], []
+    choice.check(seen.mechanisms())
+    for mechanism, layer in choice.layers(seen.mechanisms()):
+        weights = seen.maps(mechanism, layer, entries=[0]).weights[0]  # (H, Q, K)
+        if weights.shape[-1] != len(ids):
+            continue
+        for head in choice.heads(len(weights)):
+            columns = join_tokens(weights.mean(0) if head is None else weights[head], words, torch.sum)
+            if mechanism == "pooling":
+                shadings.append(_pooling_shading(axis, columns))
+                query = Axis("learned", "vector", tuple(str(i + 1) for i in range(len(columns))))
+                if len(columns) == 1:
+                    continue  # the shading says it all
+            elif len(columns) == len(ids):
+                columns, query = join_tokens(columns.T, words, torch.mean).T, axis
+            else:
+                continue
+            maps.append(Map(mechanism, layer, head, query, axis, columns, caption="Weights before dropout."))
+    notes = [prediction.summary()]
+    if encoded.cut:
+        notes.append(f"only the first {len(ids)} tokens are read (data.max_length); {encoded.cut} more are not")
+    if unknown := task.tokenizer.unknown_in(text):
+        notes.append(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
+    if edits:
+        notes.append("edited: " + "; ".join(map(str, edits)))
+    traces, frames = network_traces(seen, axis, words, len(ids))
+    name = title or f"{task.config.model.name} on {task.config.data.name}"
+    return Look(
+        name,
+        text,
+        prediction.label,
+        (*maps, *traces),
+        frames,
+        (),
+        tuple(notes),
+        shadings=tuple(shadings),
+        names=("text", "label"),
+    )
+
+
+def _pooling_shading(axis: Axis, weights: Tensor) -> Shading:
+    """How much each word counts in the vector that is classified: the mean over the learned queries."""
+    shares = weights.mean(0)
+    return Shading(
+        "The words that the label rests on: weights of the pooling attention"
+        + (f", mean of {len(weights)} learned queries" if len(weights) > 1 else ""),
+        axis,
+        tuple(shares.tolist()),
+        float(shares.max()) if len(shares) else 1.0,
+    )
+
+
+def word_axis(tokenizer: TextTokenizer, ids: Sequence[int]) -> tuple[Axis, list[range]]:
+    """The words of a text and the tokens of each; every token by itself for characters."""
+    words = tokenizer.words(list(ids))
+    labels = tuple(tokenizer.word_label(ids[word.start : word.stop]) for word in words)
+    return Axis("text", "character" if tokenizer.unit == "character" else "word", labels), words
+
+
+def join_tokens(matrix: Tensor, words: Sequence[range], join: Any) -> Tensor:
+    """`(rows, tokens)` to `(rows, words)`: a word's tokens are summed or averaged."""
+    if not words:
+        return matrix[:, :0]
+    return torch.stack([join(matrix[:, word.start : word.stop], dim=1) for word in words], dim=1)
+
+
+def network_traces(
+    seen: Trace, axis: Axis, words: Sequence[range], num_tokens: int
+) -> tuple[tuple[Traces, ...], tuple[EncoderFrame, ...]]:
+    """What the recurrent networks over the tokens of one text did.
+
+    Args:
+        seen: A trace of a pass over a batch of one.
+        axis: Its words.
+        words: The tokens of each.
+        num_tokens: Their number.
+
+    Returns:
+        Per network and layer its gates over the words; and a frame per word, with the state after its last token
+        (backward: its first) and the mean of each gate.
+    """
+    traces = []
+    states: list[dict[str, Tensor]] = [{} for _ in words]
+    means: list[dict[str, float]] = [{} for _ in words]
+    for name, gates in seen.gates().items():
+        found = _CELL.match(name)
+        if found is None or gates["hidden"].shape[:2] != (1, num_tokens):
+            continue
+        kind, layer = found["kind"], int(found["layer"])
+        hidden = gates["hidden"][0]  # (T, d_hidden)
+        rows = {gate: gates[gate][0].mean(-1) for gate in _GATES if gate in gates}
+        rows["state"] = hidden.abs().mean(-1)
+        matrix = join_tokens(torch.stack(list(rows.values())), words, torch.mean)
+        traces.append(
+            Traces(kind, layer, None, Axis("gates", "gate", tuple(rows)), axis, matrix, caption=_GATE_CAPTION)
+        )
+        label = kind if layer == 0 else f"{kind} layer {layer}"
+        for i, word in enumerate(words):
+            states[i][label] = hidden[word.stop - 1 if kind == "forward" else word.start]
+            means[i] |= {f"{label} {gate}": float(matrix[row, i]) for row, gate in enumerate(rows) if gate != "state"}
+    if not traces:
+        return (), ()
+    frames = tuple(EncoderFrame(i, token, states[i], means[i]) for i, token in enumerate(axis.labels))
+    return tuple(traces), frames

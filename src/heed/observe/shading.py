@@ -1,0 +1,42 @@
+"""Words as a reader reads them, each on a ground as dark as its number: what a label rests on, how sure a tag is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heed.observe.maps import Axis
+
+__all__ = ["Shading"]
+
+
+@dataclass(frozen=True)
+class Shading:
+    """One number per position of a text.
+
+    Attributes:
+        title: What the numbers are.
+        axis: The positions.
+        weights: One number in 0..1 each.
+        darkest: The number that is drawn darkest; 1, or the largest where the weights of a long text are all small.
+        tags: A second text under each position, or nothing.
+        others: What else is known of each position (the next best tags), or nothing.
+    """
+
+    title: str
+    axis: Axis
+    weights: tuple[float, ...]
+    darkest: float = 1.0
+    tags: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.weights) == len(self.axis) and len(self.tags) in (0, len(self.axis))
+
+    def level(self, i: int) -> float:
+        """How dark position `i` is, 0 to 1."""
+        return min(1.0, self.weights[i] / self.darkest) if self.darkest > 0 else 0.0
+
+    @property
+    def scale(self) -> str:
+        """What the shades mean."""
+        return f"shaded from 0 to {self.darkest:.3g}"

@@ -1,0 +1,1 @@
+"""What is done with a trained model, one file for each task: predict, score, look."""
