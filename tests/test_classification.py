@@ -1,0 +1,347 @@
+"""Classification from files to labels, scores and looks, on toy texts that are learned in seconds."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+
+import heed
+from heed.cli import main
+from heed.config_tasks import check_config
+from heed.errors import ConfigError, DataError
+from heed.evaluation.labels import calibration_error, f1_scores, score_labels
+from heed.observe.edits import Uniform
+from heed.tasks.classification import Classification
+
+FILLER = "the of and film story it was we saw plot".split()
+TRAINING = {"steps": 60, "batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.01}
+SMALL = {"d_embedding": 16, "d_hidden": 12, "dropout": 0.0, "d_pooling": 12}
+
+
+def toy_lines(count, seed, words=(("pos", "great"), ("neg", "awful"))):
+    """Texts of filler with one word that decides."""
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        label, word = rng.choice(words)
+        text = rng.choices(FILLER, k=rng.randint(2, 9))
+        text.insert(rng.randrange(len(text) + 1), word)
+        lines.append(f"{label} {' '.join(text)}\n")
+    return "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for name, count, seed in (("train", 300, 1), ("valid", 60, 2), ("test", 80, 3)):
+        (folder / f"{name}.txt").write_text(toy_lines(count, seed))
+    return folder
+
+
+def settings(files, **model):
+    data = {name: str(files / f"{name}.txt") for name in ("train", "valid", "test")}
+    return {
+        "task": "classification",
+        "data": data,
+        "model": {"name": "rnn", "cell": "gru", **SMALL, **model},
+        "training": TRAINING,
+        "evaluation": {"bootstrap": 50},
+    }
+
+
+def prepare(values):
+    return Classification.prepare(check_config(values, "test"))
+
+
+@pytest.fixture(scope="module")
+def run(files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return heed.train(
+        "classification",
+        train=files / "train.txt",
+        valid=files / "valid.txt",
+        test=files / "test.txt",
+        out=out,
+        quiet=True,
+        settings={f"model.{k}": v for k, v in {"cell": "gru", **SMALL}.items()}
+        | {f"training.{k}": v for k, v in TRAINING.items()}
+        | {"evaluation.bootstrap": 50},
+    )
+
+
+def test_the_deciding_word_is_learned_and_looked_at(run):
+    assert run.report["scores"]["test"]["accuracy"]["value"] >= 0.95
+    assert run.predict("the film was great").label == "pos"
+    shown = run.look("we saw the story and it was awful of film")
+    (shading,) = shown.look.shadings
+    assert shown.target == "neg"
+    assert shading.axis.labels[int(np.argmax(shading.weights))] == "awful"
+    assert np.isclose(sum(shading.weights), 1.0, atol=1e-5)
+
+
+def test_a_loaded_run_predicts_the_same_and_knows_its_labels(run):
+    again = heed.load(run.folder)
+    assert again.task.labels == ["neg", "pos"]
+    texts = ["great film", "awful", "it was a plot", ""]
+    assert again.predict(texts) == run.predict(texts)
+    assert again.evaluate("test")["accuracy"] == run.report["scores"]["test"]["accuracy"]
+
+
+def test_probabilities_are_those_of_all_labels_and_a_blank_text_has_none(run):
+    prediction, blank = run.predict(["great film", " "])
+    assert np.isclose(sum(prediction.probabilities.values()), 1.0, atol=1e-5)
+    assert prediction.probability == max(prediction.probabilities.values())
+    assert blank.label == "" and blank.probabilities == {} and blank.uncertainty == 1.0
+
+
+def test_padding_and_company_change_nothing(run):
+    texts = ["great", "we saw the film and the story and it was awful", "plot"]
+    together = run.predict(texts)
+    for text, prediction in zip(texts, together, strict=True):
+        alone = run.predict(text)
+        assert np.allclose(list(alone.probabilities.values()), list(prediction.probabilities.values()), atol=1e-5)
+
+
+def test_a_look_shows_gates_of_both_directions_and_every_step(run):
+    shown = run.look("the film was great", steps=True)
+    assert {trace.mechanism for trace in shown.maps} == {"forward", "backward"}
+    assert all(trace.query.labels == ("reset", "update", "state") for trace in shown.maps)
+    assert len(shown.look.encoder) == 4 and set(shown.look.encoder[0].states) == {"forward", "backward"}
+    assert "great" in shown.text() and "encoder step 4 of 4" in shown.text()
+    assert "<ruby>" not in shown.html() and 'class="shading"' in shown.html()
+    assert shown.svg().startswith("<svg") and "great" in shown.svg()
+    assert json.loads(shown.json())["shadings"][0]["axis"]["labels"][-1] == "great"
+
+
+def test_an_edit_reaches_the_pooling_attention(run):
+    (shading,) = run.look("the film was great", edits=[Uniform("pooling")]).look.shadings
+    assert np.allclose(shading.weights, 0.25)
+
+
+def test_a_text_to_look_at_must_hold_something_and_has_no_target(run):
+    with pytest.raises(ConfigError, match="blank"):
+        run.look(" ")
+    with pytest.raises(ConfigError, match="does not apply"):
+        run.look("great", target="pos")
+
+
+# --- the model
+
+
+@pytest.mark.parametrize("pooling", ["last", "first", "mean", "max", "attention"])
+@pytest.mark.parametrize("score", ["additive", "dot", "self_attentive"])
+def test_every_pooling_gives_one_vector_a_text_whatever_the_padding(files, pooling, score):
+    if pooling != "attention" and score != "additive":
+        return
+    task = prepare(settings(files, pooling=pooling, pooling_score=score, pooling_hops=3))
+    model = task.build_model().eval()
+    batch = task.collate([0, 1, 2, 3])
+    logits = model(batch.tokens, batch.mask)
+    assert logits.shape == (4, 2)
+    wider = torch.nn.functional.pad(batch.tokens, (0, 3)), torch.nn.functional.pad(batch.mask, (0, 3))
+    torch.testing.assert_close(model(*wider), logits, rtol=1e-4, atol=1e-5)
+    empty = model(batch.tokens, torch.zeros_like(batch.mask))
+    torch.testing.assert_close(empty, model.output.bias.expand(4, 2))
+    task.loss(model, batch, 0.1).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_last_pooling_takes_each_direction_where_it_has_read_everything(files):
+    task = prepare(settings(files, pooling="last"))
+    model = task.build_model().eval()
+    batch = task.collate([0, 1, 2])
+    hidden = model.body(batch.tokens, batch.mask)
+    last = model.body.last(hidden, batch.mask)
+    for row, length in enumerate(batch.mask.sum(1).tolist()):
+        d = SMALL["d_hidden"]
+        torch.testing.assert_close(last[row], torch.cat([hidden[row, length - 1, :d], hidden[row, 0, d:]]))
+
+
+def test_one_output_is_two_with_the_difference_of_their_logits(files):
+    """sigmoid(a) = softmax([0, a]): both heads learn the same thing."""
+    task = prepare(settings(files, head="sigmoid"))
+    model = task.build_model()
+    assert model.output.out_features == 1
+    batch = task.collate([0, 1, 2])
+    logits = model(batch.tokens, batch.mask)
+    both = torch.cat([torch.zeros_like(logits), logits], dim=1)
+    expected = torch.nn.functional.cross_entropy(both, batch.labels, reduction="sum")
+    torch.testing.assert_close(task.loss(model, batch, 0.0), expected)
+    torch.testing.assert_close(task.probabilities(logits), both.softmax(-1))
+
+
+def test_balanced_weights_make_every_class_count_alike(files, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text(toy_lines(30, 1, [("a", "great")]) + toy_lines(10, 2, [("b", "awful")]))
+    values = settings(files)
+    values["data"] = {"train": str(path), "valid": str(path), "class_weights": "balanced"}
+    task = prepare(values)
+    weights = task._weights(torch.zeros(1))
+    torch.testing.assert_close(weights, torch.tensor([40 / 60, 40 / 20]))
+    values["data"]["class_weights"] = {"b": 3.0}
+    torch.testing.assert_close(prepare(values)._weights(torch.zeros(1)), torch.tensor([1.0, 3.0]))
+    values["data"]["class_weights"] = {"c": 3.0}
+    with pytest.raises(ConfigError, match="no training text has the label 'c'"):
+        prepare(values)
+
+
+def test_several_labels_are_decisions_of_their_own(tmp_path):
+    rng = random.Random(1)
+    rows = ["text,label"]
+    for _ in range(240):
+        labels = [name for name in ("red", "blue") if rng.random() < 0.5]
+        words = rng.choices(FILLER, k=4) + labels
+        rng.shuffle(words)
+        rows.append(f'{" ".join(words)},"{",".join(labels)}"')
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    values = {"train": str(tmp_path / "a.csv"), "valid": 40, "several_labels": True, "test": str(tmp_path / "a.csv")}
+    model = {"name": "rnn", "cell": "gru", **SMALL}
+    config = {"task": "classification", "data": values, "model": model, "training": {**TRAINING, "steps": 90}}
+    (tmp_path / "c.yaml").write_text(json.dumps(config))
+    run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
+    assert run.report["scores"]["test"]["accuracy"]["value"] > 0.9
+    assert set(run.predict("the red film blue").labels) == {"red", "blue"}
+    assert run.predict("the plot").labels == ()
+    assert "confusion" not in run.report["scores"]["test"]
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"poling": "mean"}, r"unknown field 'poling' for RNNConfig; did you mean 'pooling'\?"),
+        ({"d_hiden": 3}, r"unknown field 'd_hiden' for RNNConfig; did you mean 'd_hidden'\?"),
+        ({"pooling": "sum"}, "pooling is 'sum'"),
+        ({"name": "bahdanau"}, "bahdanau"),
+        ({"vocab_size": 7}, "model.vocab_size is 7, but the data has"),
+    ],
+)
+def test_a_wrong_field_of_model_or_head_is_named(files, model, message):
+    with pytest.raises(ConfigError, match=message):
+        prepare(settings(files, **model))
+
+
+def test_labels_that_cannot_be_learned_or_scored_are_named(files, tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("pos a b\npos c d\npos e f\n")
+    values = settings(files)
+    values["data"] = {"train": str(path), "valid": 1}
+    with pytest.raises(DataError, match="every training example has the label 'pos'"):
+        prepare(values)
+    values = settings(files)
+    path.write_text("neutral a b\n")
+    values["data"] = {**values["data"], "valid": str(path)}
+    with pytest.raises(DataError, match=r"one.txt:1: label 'neutral' was never seen in training; valid: neg, pos"):
+        prepare(values).encoded("valid")
+
+
+def test_three_classes_need_more_than_one_output(files, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a x\nb y\nc z\n" * 5)
+    values = settings(files, head="sigmoid")
+    values["data"] = {"train": str(path), "valid": str(path)}
+    with pytest.raises(ConfigError, match="one output for two classes, but there are 3"):
+        prepare(values)
+
+
+def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("pos " + "great " * 50_000 + "\nneg awful\n")
+    values = settings(files)
+    values["data"] = {"train": str(path), "valid": str(path), "max_length": 100}
+    task = prepare(values)
+    assert "train: 1 texts are longer than data.max_length 100 tokens" in task.notes
+    assert task.collate([0, 1]).tokens.shape == (2, 100)
+
+
+# --- scores
+
+
+def test_scores_of_labels_worked_out_by_hand():
+    true = np.eye(3, dtype=bool)[[0, 0, 1, 2]]
+    predicted = np.eye(3, dtype=bool)[[0, 1, 1, 1]]
+    probabilities = np.where(predicted, 0.8, 0.1)
+    report = score_labels(true, predicted, probabilities, ["a", "b", "c"], False, resamples=50)
+    assert report["accuracy"]["value"] == 0.5 and report["micro_f1"]["value"] == 0.5
+    assert report["confusion"]["matrix"] == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
+    assert report["per_label"]["b"] == {"precision": pytest.approx(1 / 3), "recall": 1.0, "f1": 0.5, "support": 1}
+    assert np.isclose(report["macro_f1"]["value"], (2 / 3 + 1 / 2 + 0) / 3)
+    assert np.isclose(report["calibration_error"], 0.3)  # 80 % sure, 50 % right
+    assert report["accuracy"]["low"] <= 0.5 <= report["accuracy"]["high"]
+
+
+def test_f1_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        true, predicted = rng.random((30, 4)) < 0.3, rng.random((30, 4)) < 0.4
+        macro, micro = f1_scores(true, predicted)
+        assert np.isclose(macro, f1_score(true.astype(int), predicted.astype(int), average="macro", zero_division=0))
+        assert np.isclose(micro, f1_score(true.astype(int), predicted.astype(int), average="micro", zero_division=0))
+
+
+def test_a_calibrated_model_has_no_calibration_error():
+    true = np.zeros((1000, 2), dtype=bool)
+    true[:750, 0] = True
+    true[750:, 1] = True
+    predicted = np.zeros_like(true)
+    predicted[:, 0] = True
+    assert calibration_error(true, predicted, np.tile([0.75, 0.25], (1000, 1))) < 1e-9
+    assert np.isclose(calibration_error(true, predicted, np.tile([1.0, 0.0], (1000, 1))), 0.25)
+
+
+# --- commands
+
+
+def call(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_predict_writes_a_line_for_a_line(run, capsys, tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("great film\n\nawful film\n")
+    code, out, _ = call(capsys, "predict", run.folder, "--input", path)
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 3
+    assert lines[0].split("\t")[0] == "pos" and lines[1] == "" and lines[2].split("\t")[0] == "neg"
+    _, out, _ = call(capsys, "predict", run.folder, "great film", "--json")
+    assert json.loads(out)["label"] == "pos"
+    _, out, _ = call(capsys, "predict", run.folder, "great film", "--nbest", "2")
+    assert [line.split("\t")[1] for line in out.splitlines()] == ["pos", "neg"]
+
+
+def test_texts_for_labelling_come_least_certain_first(run, capsys):
+    _, out, _ = call(capsys, "predict", run.folder, "great great", "the plot of", "awful", "--sort", "uncertainty")
+    rows = [line.split("\t") for line in out.splitlines()]
+    values = [float(row[0]) for row in rows]
+    assert values == sorted(values, reverse=True) and rows[0][2] == "the plot of"
+
+
+@pytest.mark.parametrize("option", [["--beam", "3"], ["--align"], ["--prefix", "a"], ["--columns"]])
+def test_an_option_that_does_not_apply_is_refused(run, capsys, option):
+    code, _, err = call(capsys, "predict", run.folder, "great", *option)
+    assert code == 2 and f"{option[0]} does not apply to a run of classification" in err
+
+
+def test_evaluate_lists_errors_and_scores_files(run, capsys, files, tmp_path):
+    path = tmp_path / "wrong.txt"
+    path.write_text("neg great film\npos great story\n")
+    code, out, _ = call(capsys, "evaluate", run.folder, path, "--errors", "3")
+    assert code == 0 and "50.00%" in out and "wrong.txt:1  is neg, predicted pos" in out and "great film" in out
+    code, out, _ = call(capsys, "evaluate", run.folder, "--json")
+    report = json.loads(out)["test"]
+    assert report["examples"] == 80 and "macro_f1" in report
+
+
+def test_check_counts_labels_and_dry_run_predicts_the_cost(files, capsys):
+    code, out, _ = call(capsys, "check", "classification", files / "train.txt")
+    assert code == 0 and "neg" in out and "held out" in out and "as the model sees them" in out
+    code, out, _ = call(capsys, "train", "classification", files / "train.txt", "--dry-run", "training.steps=3")
+    assert code == 0 and "predicted: 3 updates" in out

@@ -1,0 +1,179 @@
+"""Tags and columns: every scheme reads as the same entities, as seqeval reads them; every mistake is named."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heed.config_tasks import ColumnsData
+from heed.data.conll import ColumnFile, read_sentences
+from heed.data.tags import entities, find_scheme, write_tags
+from heed.data.words import split_words
+from heed.errors import DataError
+from heed.evaluation.entities import entity_errors, entity_f1, score_tags
+
+SCHEMES = {
+    "bio": "B-A I-A B-A O B-B O B-A",
+    "iob1": "I-A I-A B-A O I-B O I-A",
+    "bioes": "B-A E-A S-A O S-B O S-A",
+}
+FOUND = [("A", 0, 2), ("A", 2, 3), ("B", 4, 5), ("A", 6, 7)]
+
+
+@pytest.mark.parametrize(("scheme", "tags"), SCHEMES.items())
+def test_every_scheme_marks_the_same_entities(scheme, tags):
+    assert entities(tags.split()) == FOUND
+    assert write_tags(FOUND, 7, scheme) == tags.split()
+    assert find_scheme([tags.split()]) == scheme
+
+
+def test_bilou_is_bioes_under_other_letters_and_io_joins_neighbours():
+    assert entities("B-A L-A U-A O U-B O U-A".split()) == FOUND
+    assert entities("I-A I-A I-A O I-B".split()) == [("A", 0, 3), ("B", 4, 5)]
+    assert find_scheme(["I-A I-A O I-B".split()]) == "io"
+    assert find_scheme(["DET NOUN VERB".split()]) == "plain"
+
+
+tags = st.lists(st.sampled_from(["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in "AB")]), max_size=12)
+
+
+@settings(deadline=None)
+@given(tags)
+def test_entities_are_those_of_seqeval(sequence):
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    assert entities(sequence) == [(kind, start, end + 1) for kind, start, end in get_entities(sequence)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(tags, st.randoms()), min_size=1, max_size=5))
+def test_entity_f1_is_that_of_seqeval(drawn):
+    from seqeval.metrics import f1_score
+
+    true = [sequence for sequence, _ in drawn]
+    predicted = [random.sample(sequence, len(sequence)) for sequence, random in drawn]
+    if any(entities(sequence) for sequence in (*true, *predicted)):
+        expected = f1_score(true, predicted, zero_division=0)
+        assert np.isclose(entity_f1(true, predicted), expected)
+        assert np.isclose(score_tags(true, predicted, resamples=2)["entity_f1"]["value"], expected)
+
+
+def test_scores_of_tags_worked_out_by_hand():
+    true = ["B-A I-A O O B-B".split(), "B-A O".split()]
+    predicted = ["B-A I-A O B-B B-B".split(), "O O".split()]
+    report = score_tags(true, predicted, resamples=20)
+    # 3 true, 3 predicted, 2 of them right (A at 0-2, B at 4-5)
+    assert np.isclose(report["entity_f1"]["value"], 2 / 3)
+    assert np.isclose(report["precision"], 2 / 3) and np.isclose(report["recall"], 2 / 3)
+    assert report["accuracy"]["value"] == 5 / 7
+    assert report["per_type"]["A"] == {"precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
+    nothing = score_tags([["O"]], [["O"]], resamples=2)
+    assert nothing["per_type"] == {} and nothing["accuracy"]["value"] == 1.0
+    plain = score_tags([["N", "V"]], [["N", "N"]], plain=True, resamples=2)
+    assert plain["per_tag"]["V"]["recall"] == 0.0 and plain["per_tag"]["N"]["precision"] == 0.5
+
+
+def test_errors_are_told_apart_and_shown_in_context():
+    words = "He met Ann Lee in New York City today".split()
+    true = "O O B-per I-per O B-loc I-loc I-loc O".split()
+    predicted = "B-per O B-loc I-loc O B-loc I-loc O O".split()
+    errors = entity_errors(true, predicted)
+    assert [error.kind for error in errors] == ["spurious", "type", "span"]
+    assert errors[2].context(words, around=1) == "in [{New York} City] today"
+    assert [e.kind for e in entity_errors(["B-a"], ["O"])] == ["missed"]
+    assert entity_errors(true, true) == []
+
+
+# --- columns
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(path, remarks=None, **fields):
+    data = ColumnsData(train=["x"], **fields)
+    return read_sentences([path], data, [] if remarks is None else remarks)
+
+
+def test_tabs_blanks_comments_and_documents(tmp_path):
+    text = "# id = 1\n1\tAnn Lee\tB-per\t-\n2\tleft\tO\t-\n\n-DOCSTART-\t-\tO\t-\n\n# more\n3\t#\tO\t-\n"
+    sentences = read(write(tmp_path / "a.conll", text), columns={"word": 1, "label": 2})
+    assert [(s.words, s.tags) for s in sentences] == [(("Ann Lee", "left"), ("B-per", "O")), (("#", ),("O",))]
+    assert sentences[0].origin == "a.conll:2"
+    text = "-DOCSTART- -X- O\n\nAnn NNP B-per\n# SYM O\n\n"
+    (sentence,) = read(write(tmp_path / "b.conll", text))
+    assert sentence.words == ("Ann", "#") and sentence.tags == ("B-per", "O")
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "bioes"])
+def test_other_schemes_come_as_bio_with_a_note(tmp_path, scheme):
+    lines = "".join(f"w{i} {tag}\n" for i, tag in enumerate(SCHEMES[scheme].split()))
+    remarks = []
+    (sentence,) = read(write(tmp_path / "a.conll", lines), remarks)
+    assert list(sentence.tags) == SCHEMES["bio"].split()
+    assert remarks == [f"tags read as {scheme.upper()} and written as BIO"]
+
+
+def test_an_illegal_sequence_is_read_as_seqeval_does_and_counted(tmp_path):
+    remarks = []
+    path = write(tmp_path / "a.conll", "a B-x\n\nb O\nc I-x\nd I-y\n\ne B-y\n")
+    sentences = read(path, remarks)
+    assert [s.tags for s in sentences] == [("B-x",), ("O", "B-x", "B-y"), ("B-y",)]
+    assert "1 sentences have tags that BIO does not allow, the first at a.conll:3" in remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "message"),
+    [
+        ("a\tO\nb\tO\tx\n", {}, r"a.conll' line 2 has 3 columns \('b\\tO\\tx'\), but the lines before it have 2"),
+        ("a O\nb\n", {}, r"a.conll' line 2 has 1 column \('b'\), but the lines before it have 2, separated by blanks"),
+        ("a O\n", {"columns": {"word": 2}}, r"line 1 has 2 columns \(0 'a', 1 'O'\), so data.columns.word cannot be 2"),
+        ("a B-x\nb x\n", {}, r"a.conll' line 2: 'x' is no tag; expected O, or B-"),
+        ("a\tO\nb\t\n", {}, r"a.conll' line 2: the tag is empty"),
+        ("\n\n", {}, r"a.conll' holds no word"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path, content, fields, message):
+    with pytest.raises(DataError, match=message):
+        read(write(tmp_path / "a.conll", content), **fields)
+
+
+def test_an_empty_word_is_kept_and_told(tmp_path):
+    remarks = []
+    (sentence,) = read(write(tmp_path / "a.conll", "a\tB-x\n\tO\n"), remarks)
+    assert sentence.words == ("a", "")
+    assert remarks == ["1 words are empty, the first at a.conll:2; each counts as an unknown word"]
+
+
+def test_every_line_of_a_file_is_known(tmp_path):
+    file = ColumnFile.read(write(tmp_path / "a.conll", "# c\na O\n\nb O\n"))
+    assert [row is None for row in file.rows] == [True, False, True, False]
+    assert [line for line, _ in file.sentences()] == [2, 4]
+
+
+# --- words of raw text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It's 3.50, isn't it?!", ["It", "'s", "3.50", ",", "is", "n't", "it", "?", "!"]),
+        ("@ann see http://a.b/c?d=1, #fun...", ["@ann", "see", "http://a.b/c?d=1", ",", "#fun", "..."]),
+        ("state-of-the-art U.S. O'Neil", ["state-of-the-art", "U.S.", "O'Neil"]),
+        ("你好 हिन्दी cafe\u0301", ["你", "好", "हिन्दी", "cafe\u0301"]),
+        ("  ", []),
+    ],
+)
+def test_raw_text_is_cut_into_words_and_marks(text, words):
+    assert [text[start:end] for start, end in split_words(text)] == words
+
+
+@settings(deadline=None)
+@given(st.text(max_size=40))
+def test_no_character_but_blanks_is_lost(text):
+    spans = split_words(text)
+    assert all(a < b for a, b in spans) and all(b <= c for (_, b), (c, _) in zip(spans, spans[1:]))
+    covered = {i for a, b in spans for i in range(a, b)}
+    assert all(text[i].isspace() for i in range(len(text)) if i not in covered)

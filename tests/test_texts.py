@@ -1,0 +1,164 @@
+"""Labelled texts from people's files: every format, every mistake named with file, line, field and value."""
+
+import gzip
+import json
+
+import pytest
+
+from heed.config_tasks import TextsData
+from heed.data.labelled import label_order, open_labelled
+from heed.data.sentences import split_sentences
+from heed.data.texts import TextFormat, read_texts
+from heed.errors import DataError
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(path, **form):
+    return [(text.text, text.labels) for text in read_texts([path], TextFormat(**form))]
+
+
+GOOD = [("good, very good", ("pos",)), ("bad", ("neg",))]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'id,label,text\n1,pos,"good, very good"\n2,neg,bad\n'),
+        ("a.tsv", "text\tlabel\ngood, very good\tpos\nbad\tneg\n"),
+        ("a.jsonl", '{"text": "good, very good", "label": "pos"}\n{"label": "neg", "text": "bad"}\n'),
+        ("a.txt", "pos good, very good\nneg bad\n"),
+        ("a.train", "__label__pos good, very good\n__label__neg bad\n"),
+    ],
+)
+def test_every_format_gives_the_same_texts(tmp_path, name, content):
+    assert read(write(tmp_path / name, content)) == GOOD
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(content.encode()))
+    assert read(packed) == GOOD
+
+
+def test_a_folder_for_each_class(tmp_path):
+    for label, text in (("pos", "good, very good"), ("neg", "bad")):
+        (tmp_path / label).mkdir()
+        write(tmp_path / label / "1.txt", text + "\n")
+    write(tmp_path / "README", "no text")
+    assert sorted(read(tmp_path)) == sorted(GOOD)
+    (text, *_) = read_texts([tmp_path], TextFormat())
+    assert text.origin == "neg/1.txt"
+
+
+def test_columns_by_name_and_by_number_and_another_format_than_the_ending_says(tmp_path):
+    path = write(tmp_path / "a.txt", "pos\tgood\nneg\tbad\n")
+    assert read(path, kind="tsv", text=1, label=0) == [("good", ("pos",)), ("bad", ("neg",))]
+    path = write(tmp_path / "b.csv", "review,stars\nfine,3\n")
+    assert read(path, text="review", label="stars") == [("fine", ("3",))]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'text,label\nfirst,"a, b"\nsecond,\n'),
+        ("a.jsonl", '{"text": "first", "label": ["a", "b"]}\n{"text": "second", "label": []}\n'),
+        ("a.txt", "a,b first\n, second\n"),
+        ("b.txt", "__label__a __label__b first\n"),
+    ],
+)
+def test_several_labels(tmp_path, name, content):
+    path = write(tmp_path / name, content)
+    first, *rest = read(path, several=True)
+    assert first == ("first", ("a", "b"))
+    assert all(labels == () for _, labels in rest)
+
+
+def test_blank_lines_are_blank_texts(tmp_path):
+    assert read(write(tmp_path / "a.txt", "pos good\n\nneg\n")) == [("good", ("pos",)), ("", ()), ("", ("neg",))]
+    assert read(write(tmp_path / "a.csv", "text,label\ngood,pos\n\n")) == [("good", ("pos",)), ("", ())]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "label,texd\npos,x\n", r"a.csv' line 1 names no column 'text'; did you mean 'texd'\?.*data.columns.text"),
+        ("a.csv", "text,label\nx,pos\ny\n", r"a.csv' line 3 has 1 column \('y'\), expected the label in column 1.*commas"),
+        ("a.csv", "text,label\nx,pos\ny,\n", r"a.csv' line 3 has no label; data.several_labels=true"),
+        ("a.csv", 'text,label\n"x,pos\n', r"a.csv' line 2 is not CSV"),
+        ("a.jsonl", '{"text": "x"}\n', r"a.jsonl' line 1 has no field 'label'"),
+        ("a.jsonl", '{"text": 3, "label": "a"}\n', r"line 1: field 'text' is int 3, expected text"),
+        ("a.jsonl", '{"text": "x", "label": ["a", "b"]}\n', r"field 'label' is a list, .*data.several_labels=true"),
+        ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"field 'label' is float 0.5, expected a label"),
+        ("a.jsonl", "x\n", r"a.jsonl' line 1 is not JSON"),
+        ("a.jsonl", "[1]\n", r"a.jsonl' line 1 holds a list, expected an object"),
+        ("a.txt", "__label__a __label__b x\n", r"a.txt' line 1 has 2 labels \(a, b\); data.several_labels=true"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path, name, content, message):
+    with pytest.raises(DataError, match=message):
+        read(write(tmp_path / name, content))
+
+
+def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
+    with pytest.raises(DataError, match="has no folders in it; expected one for each class"):
+        read(tmp_path)
+    with pytest.raises(DataError, match="no file"):
+        read(tmp_path / "none.csv")
+
+
+# --- splits
+
+
+def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
+    lines = [f"{i % 2} text {i // 2}\n" for i in range(200)] + ["1\n"]
+    data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
+    splits = open_labelled(data, lambda files, remarks: read_texts(files, TextFormat()), "texts")
+    train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
+    assert not train & valid and len(splits.examples["valid"]) >= 30
+    assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
+    assert "1 left out: blank" in splits.notes and "held out for validation" in splits.notes
+
+
+def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):
+    path = str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(20))))
+    data = TextsData(train=[path], valid=4, test=[path])
+    splits = open_labelled(data, lambda files, remarks: read_texts(files, TextFormat()), "texts")
+    assert f"{len(splits.examples['train'])} texts of the test set stand in the training set" in splits.notes
+
+
+def test_labels_are_ordered_by_value_and_by_letter():
+    assert label_order(["10", "b", "9", "-1", "a", "9"]) == ["-1", "9", "10", "a", "b"]
+
+
+# --- sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It rains. We stay.", ["It rains.", "We stay."]),
+        ('He said: "Go!" Then he left...  Why?', ['He said: "Go!"', "Then he left...", "Why?"]),
+        ("One<br /><br />two\nthree", ["One", "two", "three"]),
+        ("Dr. Who met J. Smith. Fine.", ["Dr. Who met J. Smith.", "Fine."]),
+        ("It cost 3.50 euros. (Much!) and more", ["It cost 3.50 euros.", "(Much!) and more"]),
+        ("今天很好。你呢？", ["今天很好。", "你呢？"]),
+        ("यह एक है। वह दो है।", ["यह एक है।", "वह दो है।"]),
+        (" \n<br/> ", []),
+        ("no end", ["no end"]),
+    ],
+)
+def test_sentences_end_where_a_reader_ends_them(text, expected):
+    assert [text[start:end] for start, end in split_sentences(text)] == expected
+
+
+def test_a_separator_of_ones_own():
+    text = "First. Still first || second ||  || third"
+    assert [text[a:b] for a, b in split_sentences(text, "||")] == ["First. Still first", "second", "third"]
+
+
+def test_nothing_but_blanks_and_breaks_lies_between_sentences():
+    text = json.loads('"A b.  C d!<br />\\nE? f (g.) H."')
+    spans = split_sentences(text)
+    between = [text[a:b] for a, b in zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)])]
+    assert all(not gap.replace("<br />", "").strip() for gap in between)
