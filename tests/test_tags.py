@@ -100,7 +100,7 @@ def read(path, remarks=None, **fields):
 def test_tabs_blanks_comments_and_documents(tmp_path):
     text = "# id = 1\n1\tAnn Lee\tB-per\t-\n2\tleft\tO\t-\n\n-DOCSTART-\t-\tO\t-\n\n# more\n3\t#\tO\t-\n"
     sentences = read(write(tmp_path / "a.conll", text), columns={"word": 1, "label": 2})
-    assert [(s.words, s.tags) for s in sentences] == [(("Ann Lee", "left"), ("B-per", "O")), (("#", ),("O",))]
+    assert [(s.words, s.tags) for s in sentences] == [(("Ann Lee", "left"), ("B-per", "O")), (("#",), ("O",))]
     assert sentences[0].origin == "a.conll:2"
     text = "-DOCSTART- -X- O\n\nAnn NNP B-per\n# SYM O\n\n"
     (sentence,) = read(write(tmp_path / "b.conll", text))

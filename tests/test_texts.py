@@ -82,8 +82,16 @@ def test_blank_lines_are_blank_texts(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "label,texd\npos,x\n", r"a.csv' line 1 names no column 'text'; did you mean 'texd'\?.*data.columns.text"),
-        ("a.csv", "text,label\nx,pos\ny\n", r"a.csv' line 3 has 1 column \('y'\), expected the label in column 1.*commas"),
+        (
+            "a.csv",
+            "label,texd\npos,x\n",
+            r"a.csv' line 1 names no column 'text'; did you mean 'texd'\?.*data.columns.text",
+        ),
+        (
+            "a.csv",
+            "text,label\nx,pos\ny\n",
+            r"a.csv' line 3 has 1 column \('y'\), expected the label in column 1.*commas",
+        ),
         ("a.csv", "text,label\nx,pos\ny,\n", r"a.csv' line 3 has no label; data.several_labels=true"),
         ("a.csv", 'text,label\n"x,pos\n', r"a.csv' line 2 is not CSV"),
         ("a.jsonl", '{"text": "x"}\n', r"a.jsonl' line 1 has no field 'label'"),
