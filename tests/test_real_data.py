@@ -1,14 +1,21 @@
 """Real corpora are read whole. They lie in the folder that HEED_DATA names, and are never part of the project."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from heed.config import FilesData, TokenizerConfig
+from heed.config_tasks import ColumnsData
+from heed.data.conll import ColumnFile, read_sentences
 from heed.data.files import open_files
 from heed.data.readers import read_pairs
+from heed.data.tags import entities
+from heed.data.texts import TextFormat, read_texts
 from heed.data.tokenizer import UNKNOWN, TextTokenizer
+from heed.errors import DataError
+from heed.evaluation.entities import score_tags
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="HEED_DATA names no folder with the corpora")
@@ -42,3 +49,56 @@ def test_subwords_of_real_sentences_decode_to_the_sentences(kind):
     for text, ids in zip(texts, tokenizer.encode_all(texts), strict=True):
         if UNKNOWN not in ids:
             assert tokenizer.decode(ids).split() == tokenizer.normalize(text).split()
+
+
+def test_the_systems_of_wnut17_score_what_was_published():
+    folder = DATA / "ner" / "wnut17"
+    published = {"uh_ritual": 41.86, "spinningbytes": 40.78, "sjtu_adapt": 40.42, "arcada": 39.98}
+    published |= {"flytxt": 38.35, "mic-cis": 37.06, "drexel_cci": 26.30}
+
+    def tags(path):
+        return [[row[-1] for row in rows] for _, rows in ColumnFile.read(path).sentences()]
+
+    gold = tags(folder / "emerging.test.annotated.gz")
+    found = {}
+    for path in (folder / "submissions").iterdir():
+        report = score_tags(gold, tags(path), resamples=2)
+        found[path.name.split(".")[0]] = round(100 * report["entity_f1"]["value"], 2)
+    assert found == published
+
+
+@pytest.mark.parametrize(
+    ("path", "columns", "sentences", "words", "found"),
+    [
+        ("wnut17/wnut17train.conll.gz", {}, 3394, 62730, 1975),
+        ("wnut17/emerging.dev.conll.gz", {}, 1009, 15733, 836),
+        ("btc/h.conll.gz", {}, 2001, 29480, 3368),
+        ("wikigold/wikigold.conll.txt.gz", {}, 1696, 39007, 3558),
+        ("uner_en_ewt/en_ewt-ud-dev.iob2.gz", {"word": 1, "label": 2}, 2001, 25149, 966),
+    ],
+)
+def test_entity_corpora_are_read_whole(path, columns, sentences, words, found):
+    data = ColumnsData(train=["x"], columns=columns)
+    read = read_sentences([DATA / "ner" / path], data, [])
+    assert len(read) == sentences
+    assert sum(len(sentence.words) for sentence in read) == words
+    assert sum(len(entities(sentence.tags)) for sentence in read) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        ("sentiment/sst/stsa.binary.train.gz", {"0": 3310, "1": 3610}),
+        ("sentiment/mr/rt-polarity.all.gz", {"0": 5331, "1": 5331}),
+        ("documents/imdb/imdb.test.tsv.xz", {"neg": 12500, "pos": 12500}),
+    ],
+)
+def test_labelled_corpora_are_read_whole(path, counts):
+    texts = list(read_texts([DATA / path], TextFormat()))
+    assert Counter(text.labels[0] for text in texts) == counts
+    assert all(text.text.strip() for text in texts)
+
+
+def test_a_file_in_another_encoding_is_named_with_line_and_byte():
+    with pytest.raises(DataError, match=r"rt-polarity.cp1252.all.gz' line \d+: byte 0x.. .*is not UTF-8"):
+        list(read_texts([DATA / "sentiment" / "mr" / "rt-polarity.cp1252.all.gz"], TextFormat()))

@@ -1,5 +1,7 @@
 """Tags and columns: every scheme reads as the same entities, as seqeval reads them; every mistake is named."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -174,6 +176,6 @@ def test_raw_text_is_cut_into_words_and_marks(text, words):
 @given(st.text(max_size=40))
 def test_no_character_but_blanks_is_lost(text):
     spans = split_words(text)
-    assert all(a < b for a, b in spans) and all(b <= c for (_, b), (c, _) in zip(spans, spans[1:]))
+    assert all(a < b for a, b in spans) and all(b <= c for (_, b), (c, _) in pairwise(spans))
     covered = {i for a, b in spans for i in range(a, b)}
     assert all(text[i].isspace() for i in range(len(text)) if i not in covered)

@@ -150,7 +150,7 @@ def test_labels_are_ordered_by_value_and_by_letter():
         ("One<br /><br />two\nthree", ["One", "two", "three"]),
         ("Dr. Who met J. Smith. Fine.", ["Dr. Who met J. Smith.", "Fine."]),
         ("It cost 3.50 euros. (Much!) and more", ["It cost 3.50 euros.", "(Much!) and more"]),
-        ("今天很好。你呢？", ["今天很好。", "你呢？"]),
+        ("今天很好。你呢。好", ["今天很好。", "你呢。", "好"]),
         ("यह एक है। वह दो है।", ["यह एक है।", "वह दो है।"]),
         (" \n<br/> ", []),
         ("no end", ["no end"]),
@@ -168,5 +168,6 @@ def test_a_separator_of_ones_own():
 def test_nothing_but_blanks_and_breaks_lies_between_sentences():
     text = json.loads('"A b.  C d!<br />\\nE? f (g.) H."')
     spans = split_sentences(text)
-    between = [text[a:b] for a, b in zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)])]
+    starts, ends = [*(start for start, _ in spans), len(text)], [0, *(end for _, end in spans)]
+    between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
     assert all(not gap.replace("<br />", "").strip() for gap in between)

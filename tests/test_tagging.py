@@ -1,0 +1,205 @@
+"""Tagging from columns to entities, scores and looks, on toy sentences that are learned in seconds."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import heed
+from heed.cli import main
+from heed.config_tasks import check_config
+from heed.errors import ConfigError, DataError
+from heed.layers import CharacterFeatures
+from heed.tasks.tagging import Tagging
+
+NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
+TRAINING = {"steps": 60, "batch_tokens": 200, "threads": 1, "device": "cpu", "learning_rate": 0.01}
+SMALL = {"d_embedding": 16, "d_hidden": 12, "dropout": 0.0, "cell": "gru"}
+
+
+def toy_lines(count, seed):
+    """Names of one or two words, places of one, filler between."""
+    rng = random.Random(seed)
+    sentences = []
+    for _ in range(count):
+        rows = []
+        for _ in range(rng.randint(2, 5)):
+            rows += [(word, "O") for word in rng.choices(FILLER, k=rng.randint(0, 2))]
+            if rng.random() < 0.5:
+                words = rng.sample(NAMES, rng.randint(1, 2))
+                rows += [(word, "I-per" if i else "B-per") for i, word in enumerate(words)]
+            else:
+                rows.append((rng.choice(PLACES), "B-loc"))
+            rows.append((rng.choice(FILLER), "O"))
+        sentences.append("".join(f"{word}\t{tag}\n" for word, tag in rows))
+    return "\n".join(sentences)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for name, count, seed in (("train", 120, 1), ("valid", 30, 2), ("test", 40, 3)):
+        (folder / f"{name}.conll").write_text(toy_lines(count, seed))
+    return folder
+
+
+def settings(files, tokenizer=None, **model):
+    return {
+        "task": "tagging",
+        "data": {name: str(files / f"{name}.conll") for name in ("train", "valid", "test")},
+        "tokenizer": tokenizer or {},
+        "model": {"name": "rnn", **SMALL, **model},
+        "training": TRAINING,
+        "evaluation": {"bootstrap": 50},
+    }
+
+
+def prepare(values):
+    return Tagging.prepare(check_config(values, "test"))
+
+
+@pytest.fixture(scope="module")
+def run(files, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "c.yaml").write_text(json.dumps(settings(files, characters="cnn")))
+    return heed.train(folder / "c.yaml", out=folder / "run", quiet=True)
+
+
+def test_entities_are_learned_and_found_in_raw_text_at_their_places(run):
+    assert run.report["scores"]["test"]["entity_f1"]["value"] > 0.95
+    text = "Then  we saw (Bob Ann) in Oslo."
+    found = [(e.label, text[e.start : e.end]) for e in run.predict(text).entities]
+    assert found == [("per", "Bob Ann"), ("loc", "Oslo")]
+    assert all(0 < e.probability <= 1 for e in run.predict(text).entities)
+    assert run.predict(" ").entities == ()
+
+
+def test_a_loaded_run_predicts_the_same(run):
+    again = heed.load(run.folder)
+    texts = ["we met Ann in Rome", "", "the old Cy"]
+    assert again.predict(texts) == run.predict(texts)
+    assert again.evaluate("test")["entity_f1"] == run.report["scores"]["test"]["entity_f1"]
+
+
+@pytest.mark.parametrize("characters", ["none", "cnn"])
+@pytest.mark.parametrize("kind", ["word", "bpe", "char"])
+def test_words_are_scored_whatever_the_tokens_and_the_padding(files, kind, characters):
+    task = prepare(settings(files, {"kind": kind}, characters=characters))
+    torch.manual_seed(0)
+    model = task.build_model().eval()
+    encoded = task.encoded("train")[:4]
+    batch = task.collate_encoded(encoded, [0, 1, 2, 3])
+    assert (batch.word_of is None) == (kind == "word")
+    together = task.hidden(model, batch)
+    assert together.shape[:2] == batch.tags.shape
+    for i, sentence in enumerate(encoded):
+        alone = task.hidden(model, task.collate_encoded([sentence], [0]))
+        torch.testing.assert_close(together[i, : len(sentence.words)], alone[0], rtol=1e-4, atol=1e-5)
+    task.loss(model, batch, 0.0).backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_the_state_of_a_word_is_the_mean_of_its_tokens(files):
+    task = prepare(settings(files, {"kind": "char"}))
+    model = task.build_model().eval()
+    (encoded,) = task.encode_words([["Ann", "in"]])
+    batch = task.collate_encoded([encoded], [0])
+    states = model.body(batch.tokens, batch.mask)[0]
+    expected = torch.stack([states[:3].mean(0), states[3:5].mean(0)])
+    torch.testing.assert_close(task.hidden(model, batch)[0], expected)
+
+
+def test_character_features_are_the_largest_of_a_convolution():
+    torch.manual_seed(0)
+    layer = CharacterFeatures(10, 4, 5)
+    word = torch.tensor([[[4, 5, 6, 0, 0], [7, 0, 0, 0, 0], [0, 0, 0, 0, 0]]])
+    features = layer(word)
+    table, weight, bias = (t.detach().numpy() for t in (layer.embedding.weight, *layer.filters.parameters()))
+    padded = np.concatenate([np.zeros((1, 4)), table[[4, 5, 6]], np.zeros((1, 4))])
+    windows = [np.einsum("fci,ic->f", weight, padded[i : i + 3]) + bias for i in range(3)]
+    np.testing.assert_allclose(features[0, 0].detach().numpy(), np.max(windows, axis=0), atol=1e-6)
+    assert not features[0, 2].any()
+
+
+def test_a_look_shows_tags_probabilities_and_gates(run):
+    shown = run.look("we met Ann in Rome", steps=True)
+    (shading,) = shown.look.shadings
+    assert shading.tags == ("O", "O", "B-per", "O", "B-loc")
+    assert {trace.mechanism for trace in shown.maps} == {"forward", "backward"}
+    assert "B-per" in shown.text() and "encoder step 5 of 5" in shown.text()
+    assert "<ruby>Rome<rt>B-loc</rt></ruby>" in shown.html()
+    assert "B-loc" in shown.svg() and json.loads(shown.json())["shadings"][0]["tags"][2] == "B-per"
+
+
+def test_columns_are_written_again_with_the_predicted_tags(run, tmp_path):
+    path = tmp_path / "in.conll"
+    path.write_text("# id 1\nwe\tO\nAnn\tO\n\nin\tO\nOslo\tB-per\n")
+    assert run.tag_columns(path) == ["# id 1", "we\tO", "Ann\tB-per", "", "in\tO", "Oslo\tB-loc"]
+    path.write_text("we\nAnn\n")
+    assert run.tag_columns(path) == ["we\tO", "Ann\tB-per"]
+
+
+def test_tags_that_mark_no_entities(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join("the DET\ncat NOUN\nsits VERB\n" for _ in range(20)))
+    values = {"train": str(tmp_path / "a.txt"), "valid": str(tmp_path / "a.txt"), "test": str(tmp_path / "a.txt")}
+    config = {"task": "tagging", "data": values, "model": {"name": "rnn", **SMALL}, "training": TRAINING}
+    (tmp_path / "c.yaml").write_text(json.dumps(config))
+    run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
+    report = run.report["scores"]["test"]
+    assert report["accuracy"]["value"] == 1.0 and "entity_f1" not in report
+    assert run.predict("the cat sits").summary() == "the/DET cat/NOUN sits/VERB"
+    config["evaluation"] = {"select_by": "entity_f1"}
+    with pytest.raises(ConfigError, match="the tags mark no entities"):
+        prepare(config)
+
+
+def test_a_type_that_training_never_saw_counts_as_missed(run, tmp_path):
+    path = tmp_path / "new.conll"
+    path.write_text("we\tO\nAnn\tB-animal\n")
+    report = run.score(run.read([path]))
+    assert report["entity_f1"]["value"] == 0.0 and report["never_seen"] == ["B-animal"]
+
+
+def test_validation_tags_that_training_never_saw_are_named(files, tmp_path):
+    values = settings(files)
+    (tmp_path / "v.conll").write_text("we\tO\nAnn\tB-animal\n")
+    values["data"]["valid"] = str(tmp_path / "v.conll")
+    with pytest.raises(DataError, match=r"v.conll:1: label 'B-animal' was never seen in training"):
+        prepare(values).encoded("valid")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"head": "softmaxx"}, r"model.head is 'softmaxx'; did you mean 'softmax'\?"),
+        ({"charakters": "cnn"}, r"unknown field 'charakters' for RNNConfig; did you mean 'characters'\?"),
+        ({"pooling": "mean"}, r"unknown field 'pooling'"),
+    ],
+)
+def test_a_wrong_field_is_named(files, model, message):
+    with pytest.raises(ConfigError, match=message):
+        prepare(settings(files, **model))
+
+
+def call(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_commands(run, capsys, tmp_path):
+    code, out, _ = call(capsys, "predict", run.folder, "we met Ann Bob in Rome")
+    assert code == 0 and [part.split()[:2] for part in out.strip().split("\t")] == [["7-14", "per"], ["18-22", "loc"]]
+    _, out, _ = call(capsys, "predict", run.folder, "we met Ann", "--json")
+    assert json.loads(out)["entities"][0]["text"] == "Ann"
+    path = tmp_path / "in.conll"
+    path.write_text("Ann\tO\n")
+    _, out, _ = call(capsys, "predict", run.folder, "--columns", "--input", path)
+    assert out == "Ann\tB-per\n"
+    code, out, _ = call(capsys, "evaluate", run.folder, path, "--errors", "2")
+    assert code == 0 and "spurious: per" in out and "{Ann}" in out
+    code, _, err = call(capsys, "compare", run.folder, run.folder)
+    assert code == 2 and "run of tagging, which cannot be compared yet" in err
