@@ -28,6 +28,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("classification: model, beside the fields of the model named", config_tasks.ClassificationHead),
     ("tagging: model, beside the fields of the model named", config_tasks.TaggingHead),
     ("training", config.TrainingConfig),
+    ("translation: training, beside the fields above", config.TranslationTraining),
     ("translation: generation", config.GenerationConfig),
     ("translation: evaluation", config.TranslationEvaluation),
     ("classification: evaluation", config_tasks.ClassificationEvaluation),
@@ -57,7 +58,10 @@ def page() -> str:
 def table(section: type[BaseModel]) -> list[str]:
     """One row a field."""
     rows = ["| field | default | meaning |", "|---|---|---|"]
+    above = config.TrainingConfig.model_fields if section is config.TranslationTraining else {}
     for name, field in section.model_fields.items():
+        if name in above:
+            continue
         meaning = " ".join((field.description or "").split()).replace("|", "\\|")
         rows.append(f"| `{field.alias or name}` | {default(field)} | {meaning} |")
     return rows

@@ -158,3 +158,29 @@ def test_alignment_is_called_m_times_per_output_token(monkeypatch):
 def test_a_plain_dot_of_state_and_both_directions_is_refused(score):
     with pytest.raises(ConfigError, match=f"score '{score}' needs equal widths, but the query has 3 and the key 6"):
         make_model(score=score)
+
+
+def test_with_lexical_the_output_also_reads_the_words_looked_at(monkeypatch):
+    model, recorder = make_model(lexical=True, d_readout=5), Recorder()
+    monkeypatch.setattr(watch, "slot", recorder)
+    with torch.no_grad():
+        hidden = model(SOURCE, MASK, TARGET)
+    assert hidden.shape[-1] == 5 + D_EMBEDDING
+    words, w, b = (array(p) for p in (model.source_embedding.weight, model.lexical.weight, model.lexical.bias))
+    for row in range(len(SOURCE)):
+        for t, call in enumerate(recorder.calls):
+            scores = call.score.scores(call.projected[row], call.keys.prepared[row])
+            weights = array(masked_softmax(scores, call.keys.mask[row].view(1, 1, -1))[0, 0])
+            looked_at = np.tanh(weights @ words[SOURCE[row].numpy()])
+            expected = np.tanh(w @ looked_at + b) + looked_at
+            assert_close(hidden[row, t, 5:], torch.from_numpy(expected), **TIGHT)
+
+
+def test_dropped_tokens_are_dropped_whole_and_only_in_training():
+    model = make_model(token_dropout=0.5)
+    ones = torch.ones(40, 20, D_EMBEDDING, dtype=torch.double)
+    assert_close(model.token_dropout(ones), ones)
+    dropped = model.train().token_dropout(ones)
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert_close(dropped.amin(-1), dropped.amax(-1))
+    assert 0.4 < (dropped == 0).double().mean() < 0.6

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from heed.cli import main
-from heed.config import DigitsData, ModelSection, TokenizerConfig, TrainingConfig, TranslationConfig
+from heed.config import DigitsData, ModelSection, TokenizerConfig, TranslationConfig, TranslationTraining
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
 from heed.observe.look import look_at
@@ -21,7 +21,7 @@ SOURCE, TARGET = "31415", "314"
 def both():
     data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
     section = ModelSection(name="transformer", size="tiny", d_model=8, num_heads=2, num_layers=3, d_ff=8)
-    training = TrainingConfig(steps=1)
+    training = TranslationTraining(steps=1)
     config = TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=section, training=training)
     torch.manual_seed(1)
     task = Translation.prepare(config)

@@ -13,6 +13,7 @@ from heed.config import (
     Section,
     TrainingConfig,
     TranslationConfig,
+    TranslationTraining,
     apply_overrides,
     config_text,
     read_config,
@@ -82,8 +83,12 @@ def test_every_mistake_is_reported_at_once():
         ({"training": {"optimizer": "adamm"}}, "training.optimizer is 'adamm': .*'adamw', 'adam' or 'sgd'"),
         ({"training": {"betas": [0.9]}}, r"training.betas.1' is missing"),
         ({"training": {"label_smoothing": 1.0}}, "training.label_smoothing is 1.0: .*less than 1"),
+        (
+            {"tokenizer": {"shared": True, "lowercase": "source"}},
+            "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one",
+        ),
         ({"training": 3}, "training is 3: .*dictionary"),
-        ({"model": {"size": "huge"}}, "model.size is 'huge': .*'auto', 'tiny', 'small' or 'base'"),
+        ({"model": {"size": "huge"}}, "model.size is 'huge': .*'auto', 'scarce', 'tiny', 'small' or 'base'"),
         ({"data": {"name": "copy", "length": "long"}}, "data.length is 'long'"),
         ({"data": {"name": "dates", "styles": ["short"]}}, r"data.styles.0 is 'short': .*'medium', 'long' or 'full'"),
         ({"data": {"name": "date"}}, "data.name is 'date'; did you mean 'dates'"),
@@ -248,7 +253,7 @@ def test_every_field_of_every_section_is_described(kind):
 
 
 def test_the_sections_found_are_the_ones_of_a_run():
-    assert {DatesData, DigitsData, TranslationConfig, TrainingConfig} <= set(sections())
+    assert {DatesData, DigitsData, TranslationConfig, TranslationTraining} <= set(sections())
 
 
 def test_embedded_data_and_own_files_at_once_are_refused():

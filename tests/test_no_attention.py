@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import heed
 from heed.attention import Rows
 from heed.cli import main
-from heed.config import DigitsData, ModelSection, TokenizerConfig, TrainingConfig, TranslationConfig
+from heed.config import DigitsData, ModelSection, TokenizerConfig, TranslationConfig, TranslationTraining
 from heed.data.tokenizer import UNKNOWN
 from heed.evaluation.report import scores_text
 from heed.observe.edits import Uniform
@@ -30,7 +30,7 @@ def make_run(name, tokenizer=None, **fields):
     data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
     section = ModelSection(name=name, size="tiny", d_embedding=8, d_hidden=8, **fields)
     tokenizer = tokenizer or TokenizerConfig()
-    config = TranslationConfig(data=data, tokenizer=tokenizer, model=section, training=TrainingConfig(steps=1))
+    config = TranslationConfig(data=data, tokenizer=tokenizer, model=section, training=TranslationTraining(steps=1))
     torch.manual_seed(1)
     task = Translation.prepare(config)
     return TranslationRun(None, task.config, task, task.build_model().eval(), {})

@@ -293,3 +293,11 @@ def test_a_replacement_stands_where_the_unknown_word_stood():
     assert tokenizer.decode(ids, {ids.index(UNKNOWN): " Zebra"}) == "the Zebra sat."
     ids = tokenizer.encode("zebra sat").ids
     assert tokenizer.decode(ids, {0: " Zebra"}) == "Zebra sat"
+
+
+def test_lower_case_for_the_source_only():
+    config = TokenizerConfig(kind="bpe", vocab_size=60, lowercase="source")
+    texts = ["The Cat", "the dog"]
+    source, target = (TextTokenizer.train(texts, config, side) for side in ("source", "target"))
+    assert source.encode("The Cat").ids == source.encode("the cat").ids
+    assert target.decode(target.encode("The Cat").ids) == "The Cat"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heed.config import FilesData, ModelSection, TokenizerConfig, TrainingConfig, TranslationConfig
+from heed.config import FilesData, ModelSection, TokenizerConfig, TranslationConfig, TranslationTraining
 from heed.data.tokenizer import UNKNOWN
 from heed.observe.edits import Force, Uniform
 from heed.observe.look import look_at, word_links
@@ -74,7 +74,7 @@ def made(folder, kind, **tokenizer):
         data=FilesData(train=[str(path)], valid=3),
         tokenizer=TokenizerConfig(kind=kind, min_count=1, **tokenizer),
         model=ModelSection(name="bahdanau", size="tiny", d_embedding=8, d_hidden=8, d_attention=8),
-        training=TrainingConfig(steps=1),
+        training=TranslationTraining(steps=1),
     )
     torch.manual_seed(1)
     task = Translation.prepare(config)

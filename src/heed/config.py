@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
@@ -204,8 +204,8 @@ class TokenizerConfig(Section):
     """How often a word must occur in training to be in the vocabulary (word only)."""
     shared: bool = False
     """One vocabulary for both sides."""
-    lowercase: bool = False
-    """Read and write lower case only."""
+    lowercase: bool | Literal["source"] = False
+    """Read and write lower case only; "source" reads lower case and writes both."""
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
     """Unicode normalisation of what is read and written."""
     sampling: float = Field(0.0, ge=0, lt=1)
@@ -219,8 +219,9 @@ class ModelSection(BaseModel):
 
     name: str = "bahdanau"
     """File in `heed/models`."""
-    size: Literal["auto", "tiny", "small", "base"] = "auto"
-    """Named size; base is the paper's, auto is chosen from the amount of data."""
+    size: Literal["auto", "scarce", "tiny", "small", "base"] = "auto"
+    """Named size; base is the paper's, scarce is for a few thousand pairs of text (where the model has it), auto is
+    chosen from the amount of data."""
     from_: str | None = Field(None, alias="from")
     """Run to start from: its weights where name and shape fit, its embeddings by token; its name, size and fields
     where others are not given."""
@@ -274,6 +275,14 @@ class TrainingConfig(Section):
         if isinstance(values, dict) and values.get("minutes") is None and values.get("steps") is None:
             return {**values, "minutes": 2.0}
         return values
+
+
+class TranslationTraining(TrainingConfig):
+    """How a translation model is trained."""
+
+    guided_attention: float = Field(0.0, ge=0)
+    """Weight of a loss that holds the attention to the source to a word alignment, which is learned from the training
+    pairs beforehand; not with tokenizer.sampling."""
 
 
 class GenerationConfig(Section):
@@ -362,10 +371,29 @@ class TranslationConfig(RunConfig):
         Discriminator(_data_kind),
     ]
     """Where the examples come from."""
+    training: TranslationTraining = TranslationTraining(minutes=2.0)
+    """How it is trained."""
     generation: GenerationConfig = GenerationConfig()
     """How it writes."""
     evaluation: TranslationEvaluation = TranslationEvaluation()
     """How it is scored."""
+
+    @model_validator(mode="after")
+    def _one_case(self) -> Self:
+        if self.tokenizer.shared and self.tokenizer.lowercase == "source":
+            raise ValueError(
+                "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one; set one of them to false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_cut_to_align(self) -> Self:
+        if self.training.guided_attention and self.tokenizer.sampling:
+            raise ValueError(
+                f"training.guided_attention is {self.training.guided_attention} and tokenizer.sampling "
+                f"{self.tokenizer.sampling}; an alignment holds for one cut of a text into tokens: set one of them to 0"
+            )
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -54,6 +54,9 @@ def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelCo
     """
     from heed.config import check_section
 
+    if size not in body.config_class.sizes:
+        sizes = ", ".join(body.config_class.sizes)
+        raise ConfigError(f"model.size is '{size}', which {body.config_class.__name__} does not have; it has {sizes}")
     return check_section(body.config_class, {**body.config_class.sizes[size], **fields}, "model")
 
 

@@ -92,7 +92,7 @@ def train(
         valid: Validation files, or how many examples to hold out.
         test: Test files.
         model: Name of the model.
-        size: "auto", "tiny", "small" or "base".
+        size: "auto", "scarce", "tiny", "small" or "base".
         minutes: Time budget, evaluation included.
         steps: Number of updates instead of a time budget.
         seed: Seed of weights, order and dropout.

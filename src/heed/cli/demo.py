@@ -7,7 +7,7 @@ from typing import Any
 
 from heed.cli.predict import ask
 from heed.cli.terminal import interactive, use_color, width
-from heed.config import DatesData, TrainingConfig, TranslationConfig
+from heed.config import DatesData, TranslationConfig, TranslationTraining
 from heed.data.dates import LANGUAGES
 from heed.data.examples import Pair
 from heed.evaluation.metrics import Interval, bootstrap
@@ -30,7 +30,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         f"This takes about {minutes:g} minutes.\n",
         flush=True,
     )
-    config = TranslationConfig(data=DatesData(), training=TrainingConfig(minutes=minutes, seed=seed))
+    config = TranslationConfig(data=DatesData(), training=TranslationTraining(minutes=minutes, seed=seed))
     shown = False
 
     def early_map(run: Run[Any, Any], scores: dict[str, float], seconds: float) -> None:

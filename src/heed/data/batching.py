@@ -43,6 +43,7 @@ class PairBatch:
         labels: `(batch, target)`, end token last: what it should predict.
         target_mask: `(batch, target)`, True on real tokens of both.
         num_targets: Number of real target tokens, the end token included.
+        alignment: `(batch, target, source)`, where each label should be read from, rows summing to at most 1; or None.
     """
 
     indices: list[int]
@@ -52,6 +53,7 @@ class PairBatch:
     labels: Tensor
     target_mask: Tensor
     num_targets: int
+    alignment: Tensor | None = None
 
     @property
     def padding_share(self) -> float:
@@ -70,6 +72,7 @@ class PairBatch:
             target=self.target.to(device),
             labels=self.labels.to(device),
             target_mask=self.target_mask.to(device),
+            alignment=None if self.alignment is None else self.alignment.to(device),
         )
 
 

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -48,12 +48,16 @@ class TextTokenizer:
         tokenizer.encode_special_tokens = True
 
     @classmethod
-    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
-        """Train a tokenizer of the configured kind (not "auto") on texts.
+    def train(
+        cls, texts: Iterable[str], config: TokenizerConfig, side: Literal["source", "target"] = "source"
+    ) -> TextTokenizer:
+        """Train a tokenizer of the configured kind (not "auto") on texts of a side.
 
         Raises:
             ConfigError: The vocabulary cannot hold what it must.
         """
+        if config.lowercase == "source":
+            config = config.model_copy(update={"lowercase": side == "source"})
         if config.kind == "char":
             return cls.train_characters(texts, config)
         special = list(SPECIAL_TOKENS)

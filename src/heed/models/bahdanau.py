@@ -15,7 +15,12 @@
     s_t     = cell([x'_t ; c_{t-1}], s_{t-1})        simple cell: tanh(A' [x'_t ; s_{t-1} ; c_{t-1}] + b)
     y_t     from softmax(W_o [s_t ; c_{t-1}])        or, with d_readout, softmax(W_o tanh(W_r [s_t ; c_{t-1} ; x'_t]))
 
-Source: arXiv:1409.0473, sections 3.1-3.2 and appendix A; SYSTEMS B1, B4.
+With `lexical`, what predicts y_t is joined by the words looked at themselves, f_j the source embeddings:
+
+    l_t     = tanh(sum_j a_tj f_j),    z_t = tanh(W_l l_t) + l_t,    y_t from softmax(W_o [... ; z_t])
+
+Source: arXiv:1409.0473, sections 3.1-3.2 and appendix A; SYSTEMS B1, B4. The lexical part: Nguyen and Chiang 2018
+(arXiv:1710.01329), lexical translation; whole tokens dropped: Sennrich and Zhang 2019 (arXiv:1905.11901).
 Differs from the paper: the output layer is one matrix on [s_t ; c_{t-1}], or `d_readout` puts a tanh layer between
 that also sees x'_t, where the paper has maxout. Differs from the notes: s_0 comes from the backward net, and y_t sees
 the context.
@@ -62,11 +67,20 @@ class BahdanauConfig(ModelConfig):
     output layer's work; null for none."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+    token_dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which the whole embedding of a source or target token is dropped in training."""
+    lexical: bool = False
+    """Whether the output layer also reads the embeddings of the source tokens looked at: a path from word to word
+    that does not pass the recurrent nets, for rare words and small corpora."""
 
     sizes: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128},
         "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "d_readout": 256, "dropout": 0.3},
         "base": {},
+        "scarce": {
+            **{"d_embedding": 128, "d_hidden": 128, "d_attention": 128, "d_readout": 128},
+            **{"dropout": 0.3, "token_dropout": 0.1, "lexical": True},
+        },
     }
 
 
@@ -105,22 +119,27 @@ class Bahdanau(PairDecoder):
             bidirectional=True,
             dropout=c.dropout,
         )
-        d_memory = self.encoder.d_output
+        self.d_memory = d_memory = self.encoder.d_output
         score = make_score(c.score, c.d_hidden, d_memory, c.d_attention)
         self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
         self.initial = nn.Linear(c.d_hidden, c.d_hidden, bias=False)
         self.cell = RecurrentCell(c.d_embedding + d_memory, c.d_hidden, c.cell)
         d_seen = c.d_hidden + d_memory
         self.readout = nn.Linear(d_seen + c.d_embedding, c.d_readout) if c.d_readout else None
-        self.output = nn.Linear(c.d_readout or d_seen, c.target_vocab_size)
+        self.lexical = nn.Linear(c.d_embedding, c.d_embedding) if c.lexical else None
+        d_words = c.d_embedding if c.lexical else 0
+        self.output = nn.Linear((c.d_readout or d_seen) + d_words, c.target_vocab_size)
         self.dropout = Dropout(c.dropout)
+        self.token_dropout = nn.Dropout1d(c.token_dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """States of both directions as keys and values; the backward net's last state as summary."""
-        embedded = self.dropout(self.source_embedding(source))  # (B, S, d_embedding)
-        states, finals = self.encoder(embedded, source_mask)  # (B, S, 2 * d_hidden)
+        words = self.token_dropout(self.source_embedding(source))  # (B, S, d_embedding)
+        states, finals = self.encoder(self.dropout(words), source_mask)  # (B, S, 2 * d_hidden)
         _, backward = finals[-1]
-        keys = self.attention.prepare(self.dropout(states), mask=source_mask)
+        states = self.dropout(states)
+        values = states if self.lexical is None else torch.cat([states, words], dim=-1)
+        keys = self.attention.prepare(states, values, mask=source_mask)
         return Memory((keys,), backward[0])
 
     def start(self, memory: Memory | None, rows: Rows) -> BahdanauState:
@@ -132,17 +151,19 @@ class Bahdanau(PairDecoder):
 
     def step(self, tokens: Tensor, state: BahdanauState, lengths: Tensor | None = None) -> tuple[Tensor, BahdanauState]:
         """Align, move the state, for each further token."""
-        embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
+        embedded = self.dropout(self.token_dropout(self.target_embedding(tokens)))  # (R, n, d_embedding)
         initial = cell = state.cell
-        inputs, states, contexts, cells = [], [], [], []
+        inputs, states, contexts, words, cells = [], [], [], [], []
         for t in range(tokens.shape[1]):
             query = cell[0].unsqueeze(1)  # (R, 1, d_hidden)
-            context = self.attention(query, state.keys, rows=state.rows, offset=state.position + t).squeeze(1)
+            seen = self.attention(query, state.keys, rows=state.rows, offset=state.position + t).squeeze(1)
+            context = seen[:, : self.d_memory]
             x = torch.cat([embedded[:, t], context], dim=-1)
             cell = self.cell.step(x, cell)
             inputs.append(x)
             states.append(cell[0])
             contexts.append(context)
+            words.append(seen[:, self.d_memory :])
             cells.append(cell)
         hidden = torch.stack(states, dim=1)  # (R, n, d_hidden)
         if watch.slot is not None:
@@ -166,4 +187,7 @@ class Bahdanau(PairDecoder):
         out = torch.cat([hidden, torch.stack(contexts, dim=1)], dim=-1)  # (R, n, d_hidden + d_memory)
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
+        if self.lexical is not None:
+            looked_at = torch.tanh(torch.stack(words, dim=1))  # (R, n, d_embedding)
+            out = torch.cat([out, torch.tanh(self.lexical(looked_at)) + looked_at], dim=-1)
         return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)

@@ -1,20 +1,51 @@
-"""What `auto` means: sizes chosen from the amount of data."""
+"""What is chosen from the amount of data: the tokenizer, the model's size, and settings for few pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from heed.config import FilesData, GrammarData, RunConfig, TranslationConfig
 from heed.data.examples import Pair
+from heed.models.base import Body
 
-__all__ = ["auto_size", "labelled_size", "with_tokenizer", "with_word_tokenizer"]
+__all__ = ["FEW_PAIRS", "auto_size", "for_few_pairs", "labelled_size", "with_tokenizer", "with_word_tokenizer"]
 
 C = TypeVar("C", bound=RunConfig)
+FEW_PAIRS = 10_000
+"""Fewer training pairs of text than this are few."""
+_FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
+    "tokenizer": {"lowercase": "source"},
+    "training": {"guided_attention": 1.0, "label_smoothing": 0.1, "batch_tokens": 1_000, "learning_rate": 0.002},
+    "generation": {"beam_size": 5},
+}
+"""Fields of sections for few pairs, where the user gave none (docs/benchmarks.md has what each is worth)."""
+
+
+def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -> TranslationConfig:
+    """The configuration for a few thousand pairs of text; unchanged where there are more, or for characters.
+
+    It applies where the size is left to heed and the model has a size "scarce". What the user gave stays as given.
+    """
+    text = isinstance(config.data, FilesData) and config.tokenizer.kind != "char"
+    if not text or num_pairs >= FEW_PAIRS or config.model.size != "auto" or "scarce" not in body.config_class.sizes:
+        return config
+    changed: dict[str, Any] = {"model": config.model.model_copy(update={"size": "scarce"})}
+    for name, fields in _FOR_FEW_PAIRS.items():
+        section = getattr(config, name)
+        free = {field: value for field, value in fields.items() if field not in section.model_fields_set}
+        if config.tokenizer.sampling:
+            free.pop("guided_attention", None)
+        if config.tokenizer.shared or config.tokenizer.from_ is not None:
+            free.pop("lowercase", None)
+        changed[name] = section.model_copy(update=free)
+    return config.model_copy(update=changed)
 
 
 def auto_size(config: TranslationConfig, num_examples: int) -> str:
     """The named size for an amount of data: characters need little width; words more, the more there are of them.
+
+    `for_few_pairs` comes before it.
 
     | training pairs | char tokenizer | others |
     |---|---|---|

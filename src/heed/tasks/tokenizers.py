@@ -23,7 +23,7 @@ def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenize
         both = TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)
         return both, both
     source = TextTokenizer.train((pair.source for pair in pairs), config)
-    return source, TextTokenizer.train((pair.target for pair in pairs), config)
+    return source, TextTokenizer.train((pair.target for pair in pairs), config, "target")
 
 
 def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:

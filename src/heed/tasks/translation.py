@@ -24,9 +24,10 @@ from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
+from heed.tasks.guided import alignment_loss, guides, seen_weights
 from heed.tasks.overview import length_table, tokens_text
 from heed.tasks.parent import Parent, Taken, with_parents
-from heed.tasks.sizes import auto_size, with_tokenizer
+from heed.tasks.sizes import FEW_PAIRS, auto_size, for_few_pairs, with_tokenizer
 from heed.tasks.tokenizers import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
 from heed.tasks.training_set import Corpus, TrainingSet
 from heed.training.loss import vocabulary_loss
@@ -76,6 +77,7 @@ class Translation:
         self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._training: TrainingSet | None = None
+        self._guides: list[Tensor] | None = None
         self._samplers: Tokenizers | None = None
         if config.tokenizer.sampling > 0:
             amount = config.tokenizer.sampling
@@ -97,6 +99,10 @@ class Translation:
         if not train:
             raise DataError("no training examples")
         seen = Joined([train, *(corpus.pairs for corpus in splits.extra.values())])
+        given, config = config, for_few_pairs(config, len(seen), body_class(config.model.name, cls.interfaces))
+        if config is not given:
+            remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
+            splits = replace(splits, notes=f"{splits.notes}\n{remark}", remarks=(*splits.remarks, remark))
         if spoken is None:
             config = with_tokenizer(config, seen)
             tokenizers = train_tokenizers(config.tokenizer, seen)
@@ -235,18 +241,40 @@ class Translation:
 
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
-        return self.training.collate(indices, self._samplers)
+        batch = self.training.collate(indices, self._samplers)
+        return self._guided(batch) if self.config.training.guided_attention else batch
 
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
         tokens = self.training.tokens
         return len(indices) * sum(max(tokens[i].cost[side] for i in indices) for side in (0, 1))
 
+    def _guided(self, batch: PairBatch) -> PairBatch:
+        """The batch with where to look; what is trained on is aligned on first use."""
+        if self._guides is None:
+            self._guides = guides(self.training.tokens, self.source_tokenizer, self.target_tokenizer)
+        alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
+        for row, index in enumerate(batch.indices):
+            guide = self._guides[index]
+            alignment[row, : guide.shape[0], : guide.shape[1]] = guide
+        return replace(batch, alignment=alignment)
+
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor:
-        """Sum over the batch's real target tokens of the cross-entropy in nats."""
-        hidden = model(batch.source, batch.source_mask, batch.target)
+        """Sum over the batch's real target tokens of the cross-entropy in nats, and of what guides attention."""
         real = batch.target_mask
-        return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        if batch.alignment is None:
+            hidden = model(batch.source, batch.source_mask, batch.target)
+            return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        with seen_weights() as seen:
+            hidden = model(batch.source, batch.source_mask, batch.target)
+        weights = seen.last_layer()
+        if weights is None:
+            raise ConfigError(
+                f"training.guided_attention is {self.config.training.guided_attention}, but model "
+                f"'{self.config.model.name}' has no attention to the source; set it to 0"
+            )
+        loss = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        return loss + self.config.training.guided_attention * alignment_loss(weights.float(), batch.alignment)
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
@@ -284,7 +312,8 @@ class Translation:
         """Evaluating every test set, in validations (attention is looked at as well, about doubling the cost)."""
         pairs = self.splits.pairs
         tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
-        return 2.0 * tested / max(1, len(pairs["valid"]))
+        # Validation is greedy; a beam costs at most its width more.
+        return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
 
     # Using a model --------------------------------------------------------------------------------------------
 

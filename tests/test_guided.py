@@ -1,0 +1,169 @@
+"""Guided attention: the loss, what it does to a model, where it is refused, and when it is chosen."""
+
+import random
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from heed import trace
+from heed.attention import watch
+from heed.config import TokenizerConfig, TranslationConfig
+from heed.data.batching import TokenPair, collate_pairs
+from heed.data.tokenizer import TextTokenizer
+from heed.errors import ConfigError
+from heed.registry import body_class, list_models, model_config
+from heed.tasks.guided import alignment_loss, guides, seen_weights
+from heed.tasks.sizes import FEW_PAIRS, for_few_pairs
+from heed.tasks.translation import Translation
+
+PAIR_DECODERS = [name for name, body in list_models().items() if body.interface == "pair_decoder"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Sixty pairs in which every word has one translation and the order is turned round."""
+    words = ["red", "old", "big", "cat", "dog", "man"]
+    others = ["rojo", "viejo", "grande", "gato", "perro", "hombre"]
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b] * 2
+    (tmp_path / "my.en").write_text("".join(f"{words[a]} {words[b]}\n" for a, b in pairs))
+    (tmp_path / "my.es").write_text("".join(f"{others[b]} {others[a]}\n" for a, b in pairs))
+    return [str(tmp_path / "my.en"), str(tmp_path / "my.es")]
+
+
+def make_tokenizer(texts):
+    """Every letter is a token, and so is the blank before a word."""
+    letters = len(set("".join(texts) + " "))
+    return TextTokenizer.train(texts * 2, TokenizerConfig(kind="bpe", vocab_size=4 + letters))
+
+
+def make_task(files, **training):
+    return Translation.prepare(
+        TranslationConfig.model_validate(
+            {
+                "data": {"train": files, "valid": 6},
+                "tokenizer": {"kind": "word", "min_count": 1},
+                "model": {"name": "bahdanau", "size": "tiny", "d_embedding": 16, "d_hidden": 16, "d_attention": 16},
+                "training": {"steps": 1, **training},
+            }
+        )
+    )
+
+
+def test_the_loss_is_the_cross_entropy_against_the_alignment():
+    weights = torch.tensor([[[0.7, 0.2, 0.1], [0.5, 0.5, 0.0], [0.2, 0.8, 0.0]]])
+    alignment = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.25, 0.5, 0.0]]])
+    expected = -(torch.tensor(0.7).log() + 0.25 * torch.tensor(0.2).log() + 0.5 * torch.tensor(0.8).log())
+    assert_close(alignment_loss(weights, alignment), expected)
+
+
+def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
+    source, target = make_tokenizer(["ab c", "ab", "c"]), make_tokenizer(["z xy", "xy", "z"])
+    pairs = [("ab c", "z xy"), ("ab", "xy"), ("c", "z")] * 20
+    chosen = guides([TokenPair(source.encode(s).ids, target.encode(t).ids) for s, t in pairs], source, target)
+    # tokens: blank a b | blank c, and blank z | blank x y: a word's tokens share what the word is read from
+    expected = torch.tensor([[0, 0, 0, 0.5, 0.5]] * 2 + [[1 / 3, 1 / 3, 1 / 3, 0, 0]] * 3 + [[0.0] * 5])
+    assert_close(chosen[0], expected, atol=0.03, rtol=0)
+    assert all((guide.sum(1) <= 1 + 1e-6).all() for guide in chosen)
+
+
+def test_text_without_blanks_is_aligned_by_its_tokens():
+    tokenizer, chance = make_tokenizer(["abcdefghijkl"]), random.Random(0)
+    encoded = [tokenizer.encode("".join(chance.sample("abcdefghijkl", 6))).ids for _ in range(60)]
+    pairs = [TokenPair(ids, ids) for ids in encoded]
+    guide = guides(pairs, tokenizer, tokenizer)[0]
+    assert_close(guide[:-1].argmax(1), torch.arange(len(guide) - 1))
+
+
+@pytest.mark.parametrize("name", PAIR_DECODERS)
+def test_the_weights_seen_are_the_model_s_and_whoever_watched_goes_on(name):
+    body = body_class(name, ("pair_decoder",))
+    fields = dict(body.config_class.sizes["tiny"])
+    torch.manual_seed(0)
+    model = body(body.config_class(**{**fields, "source_vocab_size": 11, "target_vocab_size": 11})).eval()
+    batch = collate_pairs([TokenPair([4, 5, 6], [7, 8]), TokenPair([9], [4, 4, 5])], [0, 1])
+    outer = object()
+    watch.slot = outer
+    try:
+        with seen_weights() as seen:
+            hidden = model(batch.source, batch.source_mask, batch.target)
+        assert watch.slot is outer
+    finally:
+        watch.slot = None
+    weights = seen.last_layer()
+    if weights is None:
+        return  # a model that does not look at its source by attention
+    assert weights.requires_grad
+    with trace(model) as traced:
+        assert_close(model(batch.source, batch.source_mask, batch.target), hidden)
+    assert_close(weights, traced.maps("cross").weights.mean(1), rtol=1e-5, atol=1e-6)
+
+
+def test_a_few_updates_turn_attention_to_the_aligned_words(files):
+    task = make_task(files, guided_attention=1.0)
+    torch.manual_seed(0)
+    model = task.build_model()
+    batch = task.collate(list(range(20)))
+    assert_close(batch.alignment[0].argmax(1)[:2], torch.tensor([1, 0]))  # the order is turned round
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        (task.loss(model, batch, 0.0) / batch.num_targets).backward()
+        optimizer.step()
+    model.eval()
+    with trace(model) as seen:
+        model(batch.source, batch.source_mask, batch.target)
+    assert_close(seen.maps("cross").weights.mean(1)[0, :2].argmax(1), torch.tensor([1, 0]))
+
+
+def test_a_weight_of_zero_is_the_loss_without_it(files):
+    plain, guided = make_task(files, guided_attention=0.0), make_task(files, guided_attention=0.5)
+    torch.manual_seed(0)
+    model = plain.build_model().eval()
+    assert plain.collate([0, 1]).alignment is None
+    batch = guided.collate([0, 1])
+    with seen_weights() as seen:
+        model(batch.source, batch.source_mask, batch.target)
+    more = 0.5 * alignment_loss(seen.last_layer(), batch.alignment)
+    assert_close(guided.loss(model, batch, 0.0), plain.loss(model, plain.collate([0, 1]), 0.0) + more)
+
+
+def test_an_alignment_holds_for_one_cut_only():
+    with pytest.raises(ValueError, match=r"guided_attention is 1.0 and tokenizer.sampling 0.1; .*set one"):
+        TranslationConfig.model_validate(
+            {"data": {"train": "a.tsv"}, "tokenizer": {"sampling": 0.1}, "training": {"guided_attention": 1.0}}
+        )
+
+
+def test_a_size_that_a_model_does_not_have_is_refused():
+    with pytest.raises(ConfigError, match=r"model.size is 'scarce', which AttentionLMConfig does not have"):
+        model_config(list_models()["attention_lm"], "scarce", {"vocab_size": 9})
+
+
+def chosen(num_pairs, **sections):
+    config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, **sections})
+    return for_few_pairs(config, num_pairs, list_models()["bahdanau"])
+
+
+def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
+    few = chosen(FEW_PAIRS - 1)
+    assert (few.model.size, few.training.guided_attention, few.generation.beam_size) == ("scarce", 1.0, 5)
+    given = chosen(500, training={"guided_attention": 0.0, "minutes": 3}, generation={"beam_size": 1})
+    assert (given.model.size, given.training.guided_attention, given.generation.beam_size) == ("scarce", 0.0, 1)
+    assert given.training.minutes == 3
+    assert chosen(500, tokenizer={"sampling": 0.1}).training.guided_attention == 0
+    assert few.tokenizer.lowercase == "source" and chosen(500, tokenizer={"shared": True}).tokenizer.lowercase is False
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "sections"),
+    [
+        (FEW_PAIRS, {}),
+        (500, {"model": {"size": "small"}}),
+        (500, {"tokenizer": {"kind": "char"}}),
+        (500, {"data": {"name": "dates"}}),
+    ],
+)
+def test_else_nothing_changes(num_pairs, sections):
+    config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, **sections})
+    assert for_few_pairs(config, num_pairs, list_models()["bahdanau"]) is config
