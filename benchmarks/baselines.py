@@ -1,6 +1,9 @@
 """Two translators that learn nothing, to hold a trained one against: copy the source; look up the nearest sentence.
 
-    python benchmarks/baselines.py train.en train.es test.en test.es
+    python benchmarks/baselines.py train.en train.es test.en test.es [outputs.es]
+
+With the outputs of a model (`heed predict RUN --input test.en --out outputs.es`) also its difference from each, with
+the interval of paired bootstrap resampling and the p-value of approximate randomisation.
 
 The nearest training sentence shares the most words with the test sentence (Jaccard index of the sets of lower-cased
 words, the first of equal ones); its translation is the output.
@@ -14,7 +17,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from heed.data.readers import lines_of
-from heed.evaluation.text import text_scores
+from heed.evaluation.significance import interval, randomisation_test, resampled
+from heed.evaluation.text import text_measure, text_scores
 
 
 def words(text: str) -> frozenset[str]:
@@ -38,12 +42,19 @@ def nearest(train: list[str], tests: list[str]) -> list[int]:
 
 
 def main() -> None:
-    train_source, train_target, test_source, test_target = (list(lines_of(Path(name))) for name in sys.argv[1:5])
+    train_source, train_target, test_source, test_target, *given = (list(lines_of(Path(n))) for n in sys.argv[1:])
     looked_up = [train_target[i] for i in nearest(train_source, test_source)]
     for name, outputs in (("copying the source", test_source), ("nearest training sentence", looked_up)):
         scores = text_scores(outputs, test_target, ("bleu", "chrf"), 1000)
         line = ", ".join(f"{k} {v['value']:.2f} [{v['low']:.2f}, {v['high']:.2f}]" for k, v in scores.items())
         print(f"{name}: {line}")
+        for written in given:
+            for metric in ("bleu", "chrf"):
+                model, baseline = (text_measure(metric, texts, test_target) for texts in (written, outputs))
+                scores = resampled([[model], [baseline]], 10_000, 1)
+                low, high = interval(scores[0] - scores[1])
+                p = randomisation_test(model, baseline, 10_000, 1)
+                print(f"  {metric} of the outputs minus it: [{low:+.2f}, {high:+.2f}], p {p:.4f}")
 
 
 if __name__ == "__main__":
