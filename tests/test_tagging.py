@@ -69,7 +69,7 @@ def run(files, tmp_path_factory):
 
 def test_entities_are_learned_and_found_in_raw_text_at_their_places(run):
     assert run.report["scores"]["test"]["entity_f1"]["value"] > 0.95
-    text = "Then  we saw (Bob Ann) in Oslo."
+    text = "then  we saw Bob Ann  in Oslo with"
     found = [(e.label, text[e.start : e.end]) for e in run.predict(text).entities]
     assert found == [("per", "Bob Ann"), ("loc", "Oslo")]
     assert all(0 < e.probability <= 1 for e in run.predict(text).entities)
@@ -86,7 +86,8 @@ def test_a_loaded_run_predicts_the_same(run):
 @pytest.mark.parametrize("characters", ["none", "cnn"])
 @pytest.mark.parametrize("kind", ["word", "bpe", "char"])
 def test_words_are_scored_whatever_the_tokens_and_the_padding(files, kind, characters):
-    task = prepare(settings(files, {"kind": kind}, characters=characters))
+    size = {"vocab_size": 34} if kind == "bpe" else {}  # too small for whole words
+    task = prepare(settings(files, {"kind": kind, **size}, characters=characters))
     torch.manual_seed(0)
     model = task.build_model().eval()
     encoded = task.encoded("train")[:4]
