@@ -17,7 +17,7 @@ from heed.tasks.guided import alignment_loss, guides, seen_weights
 from heed.tasks.sizes import FEW_PAIRS, for_few_pairs
 from heed.tasks.translation import Translation
 
-PAIR_DECODERS = [name for name, body in list_models().items() if body.interface == "pair_decoder"]
+PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ class Translation:
         given, config = config, for_few_pairs(config, len(seen), body_class(config.model.name, cls.interfaces))
         if config is not given:
             remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
-            splits = replace(splits, notes=f"{splits.notes}\n{remark}", remarks=(*splits.remarks, remark))
+            splits = replace(splits, remarks=(*splits.remarks, remark))
         if spoken is None:
             config = with_tokenizer(config, seen)
             tokenizers = train_tokenizers(config.tokenizer, seen)
