@@ -137,12 +137,12 @@ def test_an_alignment_holds_for_one_cut_only():
 
 def test_a_size_that_a_model_does_not_have_is_refused():
     with pytest.raises(ConfigError, match=r"model.size is 'scarce', which AttentionLMConfig does not have"):
-        model_config(list_models()["attention_lm"], "scarce", {"vocab_size": 9})
+        model_config(body_class("attention_lm", ("language_model",)), "scarce", {"vocab_size": 9})
 
 
 def chosen(num_pairs, **sections):
     config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, **sections})
-    return for_few_pairs(config, num_pairs, list_models()["bahdanau"])
+    return for_few_pairs(config, num_pairs, body_class("bahdanau", ("pair_decoder",)))
 
 
 def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
@@ -166,4 +166,4 @@ def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
 )
 def test_else_nothing_changes(num_pairs, sections):
     config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, **sections})
-    assert for_few_pairs(config, num_pairs, list_models()["bahdanau"]) is config
+    assert for_few_pairs(config, num_pairs, body_class("bahdanau", ("pair_decoder",))) is config
