@@ -9,6 +9,7 @@ docstring says otherwise. A recurrent `state` is the hidden vector h, or a tuple
 (h, c)).
 """
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 
@@ -428,6 +429,32 @@ def transformer_block(xs, sublayers: Sequence[tuple[Callable, Callable]], pre: b
             ys = sublayer(xs)
             xs = np.stack([norm(x + y) for x, y in zip(xs, ys, strict=True)])
     return xs
+
+
+# --- tags
+
+
+def crf_sequences(emissions, start, transitions, end) -> dict[tuple[int, ...], float]:
+    """Score of every tag sequence of one sentence: start + emissions + transitions + end; -inf forbids.
+
+    Args:
+        emissions: (n, K), n >= 1.
+        start, end: (K,).
+        transitions: (K, K), row: the tag before.
+
+    Source: Lample et al. 2016, arXiv:1603.01360, section 2.2. Exponential: K ** n sequences.
+    """
+    emissions = _array(emissions)
+    num_words, num_tags = emissions.shape
+    scores = {}
+    for tags in itertools.product(range(num_tags), repeat=num_words):
+        score = float(start[tags[0]]) + float(end[tags[-1]])
+        for t, tag in enumerate(tags):
+            score += float(emissions[t, tag])
+            if t > 0:
+                score += float(transitions[tags[t - 1], tag])
+        scores[tags] = score
+    return scores
 
 
 # --- losses, search, alignment

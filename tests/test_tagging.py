@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 import heed
 from heed.cli import main
 from heed.config_tasks import check_config
+from heed.data.tags import may_follow
 from heed.errors import ConfigError, DataError
 from heed.layers import CharacterFeatures
 from heed.tasks.tagging import Tagging
@@ -132,6 +134,28 @@ def test_a_look_shows_tags_probabilities_and_gates(run):
     assert "B-per" in shown.text() and "encoder step 5 of 5" in shown.text()
     assert "<ruby>Rome<rt>B-loc</rt></ruby>" in shown.html()
     assert "B-loc" in shown.svg() and json.loads(shown.json())["shadings"][0]["tags"][2] == "B-per"
+
+
+def test_a_crf_learns_and_never_writes_an_illegal_tag(files, tmp_path):
+    (tmp_path / "c.yaml").write_text(json.dumps(settings(files, head="crf")))
+    run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
+    assert run.report["scores"]["test"]["entity_f1"]["value"] > 0.95
+    (prediction,) = run.predict_words([["then", "Ann", "in", "Rome"]])
+    assert prediction.tags == ("O", "B-per", "O", "B-loc") and all(0 < p <= 1 for p in prediction.probabilities)
+    torch.manual_seed(0)
+    untrained = run.task.build_model()
+    torch.nn.init.normal_(untrained.head.output.weight, std=5.0)
+    for tags, _ in run.task.tag(untrained, run.task.encoded("test")):
+        assert all(may_follow(before, tag) for before, tag in pairwise([None, *tags]))
+
+
+def test_a_crf_takes_plain_tags_as_they_are_and_no_label_smoothing(files):
+    values = settings(files, head="crf")
+    values["data"]["scheme"] = "plain"
+    assert prepare(values).build_model().head.crf.may_follow.all()
+    values["training"] = {**TRAINING, "label_smoothing": 0.1}
+    with pytest.raises(ConfigError, match=r"label_smoothing does not apply to model.head crf"):
+        prepare(values)
 
 
 def test_columns_are_written_again_with_the_predicted_tags(run, tmp_path):

@@ -131,7 +131,7 @@ class TaggingHead(Section):
     """From a model's hidden states to tags; these fields stand in the `model` section beside the model's own."""
 
     head: str = "softmax"
-    """softmax decides for each word alone."""
+    """softmax decides for each word alone; crf chooses the tags of a sentence together, legal transitions only."""
     characters: Literal["none", "cnn"] = "none"
     """Each word's characters as a further input of the model: none, or a convolution over them."""
     d_character: int = Field(30, gt=0)

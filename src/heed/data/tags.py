@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["OUTSIDE", "Entity", "entities", "find_scheme", "is_entity_tag", "write_tags"]
+__all__ = ["OUTSIDE", "Entity", "entities", "find_scheme", "is_entity_tag", "may_follow", "write_tags"]
 
 OUTSIDE = "O"
 Entity = tuple[str, int, int]
@@ -55,6 +55,12 @@ def entities(tags: Sequence[str]) -> list[Entity]:
             begun = i
         before, kind_before = letter, kind
     return found
+
+
+def may_follow(before: str | None, tag: str) -> bool:
+    """Whether BIO allows a tag after another one, or at the start of a sentence (None): I only inside its entity."""
+    letter, kind = _parts(tag)
+    return not (letter == "I" and is_entity_tag(tag)) or before in (f"B-{kind}", f"I-{kind}")
 
 
 def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> list[str]:

@@ -1,6 +1,7 @@
 """Parts used by two or more models."""
 
 from heed.layers.characters import CharacterFeatures
+from heed.layers.crf import LinearChainCRF
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput
 from heed.layers.pooling import max_pooling, mean_pooling
@@ -12,6 +13,7 @@ __all__ = [
     "CharacterFeatures",
     "Dropout",
     "LearnedPositions",
+    "LinearChainCRF",
     "Recurrent",
     "RecurrentCell",
     "SinusoidalPositions",

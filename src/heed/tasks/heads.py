@@ -14,12 +14,13 @@ from torch.nn.functional import cross_entropy
 from heed.attention import AttentionPooling
 from heed.config import check_section
 from heed.config_tasks import ClassificationHead
+from heed.data.tags import may_follow
 from heed.errors import ConfigError, suggest
-from heed.layers import CharacterFeatures, max_pooling, mean_pooling
+from heed.layers import CharacterFeatures, LinearChainCRF, max_pooling, mean_pooling
 from heed.models.base import Body, ModelConfig, TextEncoder, TokenEncoder, state_at
 from heed.registry import model_config
 
-__all__ = ["TAG_HEADS", "Classifier", "Pooling", "SoftmaxHead", "TagHead", "Tagger", "model_and_head"]
+__all__ = ["TAG_HEADS", "Classifier", "CrfHead", "Pooling", "SoftmaxHead", "TagHead", "Tagger", "model_and_head"]
 
 H = TypeVar("H", bound=BaseModel)
 
@@ -121,8 +122,36 @@ class SoftmaxHead(TagHead):
         return probabilities.argmax(-1), probabilities
 
 
-TAG_HEADS: dict[str, Callable[[int, Sequence[str]], TagHead]] = {"softmax": SoftmaxHead}
-"""Heads by name: each is built from the width of the states and the names of the tags."""
+class CrfHead(TagHead):
+    """All words of a sentence together: a linear-chain CRF over `V h + b`.
+
+    Where tags mark entities in BIO, only legal sequences exist: I-x follows B-x or I-x and nothing else.
+    """
+
+    def __init__(self, d: int, labels: Sequence[str], entities: bool) -> None:
+        super().__init__()
+        self.output = nn.Linear(d, len(labels))
+        self.crf = LinearChainCRF(
+            torch.tensor([not entities or may_follow(None, tag) for tag in labels]),
+            torch.tensor([[not entities or may_follow(before, tag) for tag in labels] for before in labels]),
+        )
+
+    def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
+        """Sum over the sentences of the negative log-likelihood of all their tags; no label smoothing."""
+        emissions = self.output(hidden).float()
+        return (self.crf.log_partition(emissions, mask) - self.crf.score(emissions, tags, mask)).sum()
+
+    def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The tags of the most probable sequence, and the marginal probability of every tag."""
+        emissions = self.output(hidden).float()
+        return self.crf.best(emissions, mask), self.crf.marginals(emissions, mask)
+
+
+TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {
+    "softmax": lambda d, labels, entities: SoftmaxHead(d, labels),
+    "crf": CrfHead,
+}
+"""Heads by name: each is built from the width of the states, the names of the tags, and whether they are BIO."""
 
 
 class Tagger(nn.Module):

@@ -253,6 +253,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             raise ConfigError(f"model.head is '{head.head}'{suggest(head.head, TAG_HEADS)}")
         if self.config.evaluation.select_by == "entity_f1" and self.plain:
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
+        if head.head == "crf" and self.config.training.label_smoothing:
+            raise ConfigError("training.label_smoothing does not apply to model.head crf; leave it out")
         return head.model_dump()
 
     def build_model(self) -> Tagger:
@@ -263,7 +265,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         characters = None
         if self.characters is not None:
             characters = CharacterFeatures(self.characters.vocab_size, head.d_character, head.num_filters)
-        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels), characters)
+        in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
+        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels, in_bio), characters)
 
     # What the training loop needs -----------------------------------------------------------------------------
 
