@@ -392,6 +392,94 @@ def bahdanau_decode(
     return steps
 
 
+def self_rnn(xs, state: State, cell: Step, score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """h_t = cell([x_t ; c_{t-1}], h_{t-1}), then c_t = sum_{i <= t} softmax(score(h_t, h_i)) h_i; c_0 = 0.
+
+    Args:
+        xs: (n, d_x), one sequence of its true length.
+        state: State before the first step.
+        cell: input [x ; c] and state to the next state.
+        score: query h_t and key h_i to a number.
+
+    Returns:
+        states (n, d) and weights (n, n), row t over positions 0 .. t.
+
+    Source: SYSTEMS B5.
+    """
+    xs = _array(xs)
+    tape: list[np.ndarray] = []
+    weights = np.zeros((len(xs), len(xs)))
+    context = np.zeros(len(_hidden(state)))
+    for t, x in enumerate(xs):
+        state = cell(np.concatenate([x, context]), state)
+        tape.append(_hidden(state))
+        contexts, rows = attend([_hidden(state)], tape, tape, None, score)
+        context, weights[t, : t + 1] = contexts[0], rows[0]
+    return np.stack(tape), weights
+
+
+def lstmn(xs, d: int, score: Score, W_ih, W_hh, b_ih=None, b_hh=None) -> tuple[np.ndarray, np.ndarray]:
+    """s^t = softmax over i < t of score([x_t ; h~_{t-1}], h_i); [h~_t ; c~_t] = sum_i s_i^t [h_i ; c_i]; then an
+    LSTM step from (h~_t, c~_t). Both summaries are 0 at the first token.
+
+    Returns:
+        states (n, d) and weights (n, n), row t over positions 0 .. t - 1.
+
+    Source: Cheng et al. 2016, arXiv:1601.06733, section 3.1, equations 4-9.
+    """
+    xs = _array(xs)
+    hidden_tape: list[np.ndarray] = []
+    cell_tape: list[np.ndarray] = []
+    weights = np.zeros((len(xs), len(xs)))
+    h_summary, c_summary = np.zeros(d), np.zeros(d)
+    for t, x in enumerate(xs):
+        if t > 0:
+            scores = [score(np.concatenate([x, h_summary]), h) for h in hidden_tape]
+            weights[t, :t] = softmax_row(scores)
+            h_summary, c_summary = np.zeros(d), np.zeros(d)
+            for i in range(t):
+                h_summary += weights[t, i] * hidden_tape[i]
+                c_summary += weights[t, i] * cell_tape[i]
+        h, c = lstm_step(x, h_summary, c_summary, W_ih, W_hh, b_ih, b_hh)
+        hidden_tape.append(h)
+        cell_tape.append(c)
+    return np.stack(hidden_tape), weights
+
+
+# --- whole texts
+
+
+def learned_attention(states, W, b, u) -> tuple[np.ndarray, np.ndarray]:
+    """u_t = tanh(W h_t + b); a = softmax_t(u_t' u); s = sum_t a_t h_t; returns s and a.
+
+    Source: Yang et al. 2016, N16-1174, equations 5-7.
+    """
+    states = _array(states)
+    weights = softmax_row([float(np.tanh(_affine(W, h, b)) @ _array(u)) for h in states])
+    return sum(a * h for a, h in zip(weights, states, strict=True)), weights
+
+
+def max_over_time(xs, filters, bias) -> np.ndarray:
+    """max over windows i of relu(w . x_{i:i+h-1} + b), for each filter w (h, d); a short text is filled with zeros.
+
+    Args:
+        xs: (n, d), n >= 1.
+        filters: (F, h, d).
+        bias: (F,).
+
+    Source: Kim 2014, arXiv:1408.5882, section 2.
+    """
+    xs, filters = _array(xs), _array(filters)
+    height = filters.shape[1]
+    if len(xs) < height:
+        xs = np.concatenate([xs, np.zeros((height - len(xs), xs.shape[1]))])
+    largest = []
+    for w, b in zip(filters, _array(bias), strict=True):
+        found = [max(0.0, float((w * xs[i : i + height]).sum()) + b) for i in range(len(xs) - height + 1)]
+        largest.append(max(found))
+    return np.array(largest)
+
+
 # --- Transformer
 
 
