@@ -1,0 +1,71 @@
+"""A bag of words: the mean of the embeddings, then layers. Knows which words there are, nothing of their order.
+
+| here | paper | what |
+|---|---|---|
+| mean | av | mean of the embeddings of a text's tokens |
+| layers | z_i = g(W_i z_{i-1} + b_i) | g = relu |
+| dropout | p of r_w ~ Bernoulli(1 - p) | whole words are left out of the mean in training |
+
+Source: Iyyer et al. 2015 (ACL P15-1162), "deep averaging network", sections 3-4. The control for every model that
+claims to use the order of words.
+Differs from the paper: a word occurring twice is kept or left out at each place by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from heed.layers import TokenEmbedding, mean_pooling
+from heed.models.base import ModelConfig, TextEncoder
+
+__all__ = ["Bag", "BagConfig"]
+
+
+class BagConfig(ModelConfig):
+    """Fields of `bag`; the defaults are the paper's network for sentiment."""
+
+    vocab_size: int = Field(gt=0)
+    """Number of tokens; set from the data."""
+    d_embedding: int = Field(300, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(300, gt=0)
+    """Width of the layers on the mean."""
+    num_layers: int = Field(3, gt=0)
+    """Layers on the mean."""
+    dropout: float = Field(0.3, ge=0, lt=1)
+    """Probability with which a word is left out of the mean in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 64, "num_layers": 1},
+        "small": {"d_embedding": 128, "d_hidden": 128, "num_layers": 1},
+        "base": {},
+    }
+
+
+class Bag(TextEncoder):
+    """Mean of embeddings and a feed-forward net."""
+
+    config_class = BagConfig
+
+    def __init__(self, config: BagConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
+        widths = [c.d_embedding] + [c.d_hidden] * (c.num_layers - 1)
+        self.layers = nn.ModuleList(nn.Linear(width, c.d_hidden) for width in widths)
+        self.dropout = c.dropout
+        self.d_output = c.d_hidden
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """One vector per text, `(batch, d_hidden)`."""
+        if self.training and self.dropout:
+            mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
+        z = mean_pooling(self.embedding(tokens), mask)  # (B, d_embedding)
+        for layer in self.layers:
+            z = relu(layer(z))
+        return z

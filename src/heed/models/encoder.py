@@ -1,0 +1,117 @@
+"""The encoder of a Transformer alone, over a text for its label or its tags.
+
+| here | paper | what |
+|---|---|---|
+| encoder map | Q K' / sqrt(d_k) | row i: where token i looked |
+| state | output of the stack | what is returned for each token |
+
+    x = sqrt(d_model) E[token] + P[position]     with features f: W [sqrt(d_model) E[token] ; f] + P[position]
+    block   x = norm(x + MultiHead(x, x)); x = norm(x + FFN(x))
+
+A text's vector is made of the states by the task's `pooling`: learned attention, mean, maximum, or one token's state.
+
+Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.1.
+Differs from the paper: the options `norm: pre` and `positions`; biases in attention's projections; dropout of attention
+weights. It is trained on the task's texts alone: nothing is pretrained.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.layers import Dropout, TokenInput
+from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
+from heed.models.base import ModelConfig, TokenEncoder
+
+__all__ = ["Encoder", "EncoderConfig"]
+
+
+class EncoderConfig(ModelConfig):
+    """Fields of `encoder`; the defaults are the base model of Vaswani et al. 2017."""
+
+    vocab_size: int = Field(gt=0)
+    """Number of tokens; set from the data."""
+    d_features: int = Field(0, ge=0)
+    """Width of what else is known of each token (characters); set by the task."""
+    d_model: int = Field(512, gt=0)
+    """Width of embeddings and blocks."""
+    num_heads: int = Field(8, gt=0)
+    """Heads of every attention; must divide d_model."""
+    num_layers: int = Field(6, gt=0)
+    """Blocks."""
+    d_ff: int = Field(2048, gt=0)
+    """Inner width of the feed-forward nets."""
+    norm: NormKind = "post"
+    """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without long warm-up)."""
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    """Fixed sinusoids of any length, a learned table, or none: then the order of the words counts for nothing."""
+    max_length: int = Field(512, gt=0)
+    """Positions of a learned table; sinusoids have no limit."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    attention_dropout: float | None = Field(None, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
+    faster: torch's fused kernel has no dropout there."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_model": 64, "num_heads": 4, "num_layers": 2, "d_ff": 128, "norm": "pre", "attention_dropout": 0.0},
+        "small": {
+            "d_model": 128,
+            "num_heads": 4,
+            "num_layers": 3,
+            "d_ff": 256,
+            "norm": "pre",
+            "dropout": 0.2,
+            "attention_dropout": 0.0,
+        },
+        "base": {},
+    }
+
+
+class Encoder(TokenEncoder):
+    """A stack of encoder blocks over token and position embeddings."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.inputs = TokenInput(c.vocab_size, c.d_model, c.d_features)
+        self.join = nn.Linear(self.inputs.d_output, c.d_model) if c.d_features else nn.Identity()
+        self.positions = None if c.positions == "none" else make_positions(c.positions, c.max_length, c.d_model)
+        attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
+        self.blocks = nn.ModuleList(
+            EncoderBlock(
+                c.d_model,
+                c.num_heads,
+                c.d_ff,
+                dropout=c.dropout,
+                attention_dropout=attention_dropout,
+                norm=c.norm,
+                layer=i,
+            )
+            for i in range(c.num_layers)
+        )
+        self.norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+        self.dropout = Dropout(c.dropout)
+        self.scale = math.sqrt(c.d_model)
+        self.d_output = c.d_model
+        self.apply(xavier)
+
+    def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
+        """States of each token, `(batch, length, d_model)`."""
+        embedded = self.inputs(tokens, features)  # (B, T, d_model + d_features)
+        d = embedded.shape[-1] - self.inputs.d_features
+        x = self.join(torch.cat([self.scale * embedded[..., :d], embedded[..., d:]], dim=-1))  # (B, T, d_model)
+        if self.positions is not None:
+            x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
+        x = self.dropout(x)
+        allowed = None if mask.all() else mask
+        for block in self.blocks:
+            x = self.observe_tensor("states", block(x, allowed))
+        return self.norm(x)  # type: ignore[no-any-return]

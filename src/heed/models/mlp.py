@@ -1,0 +1,78 @@
+"""The plain neural network on a window of fixed length: each place has weights of its own.
+
+    z = tanh(W [x_1 ; x_2 ; ... ; x_n] + b)          x_i the embedding of the i-th token, zeros behind a text's end
+
+W has `d_hidden * window * d_embedding` numbers: the parameters grow with the length, what is learned of a word at one
+place says nothing of it at another, and a longer text does not fit.
+
+Source: the lecture notes (SYSTEMS A1, A2), for which it is the network that sequences break; Bengio et al. 2003 for
+embeddings side by side and for their widths.
+Differs from the notes: words are embedded. A shorter text is filled up with zeros; a longer one is an error (the field
+`data.max_length` cuts texts, and counts those that were cut).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heed.errors import ShapeError
+from heed.layers import Dropout, TokenEmbedding
+from heed.models.base import ModelConfig, TextEncoder
+
+__all__ = ["MLP", "MLPConfig"]
+
+
+class MLPConfig(ModelConfig):
+    """Fields of `mlp`; the defaults are the widths of Bengio et al. 2003, over a window of 50 tokens."""
+
+    vocab_size: int = Field(gt=0)
+    """Number of tokens; set from the data."""
+    window: int = Field(50, gt=0)
+    """Tokens read, each by weights of its own; longer texts are an error, data.max_length cuts them."""
+    d_embedding: int = Field(60, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(100, gt=0)
+    """Width of the hidden layer."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which a number of the hidden layer is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 32, "d_hidden": 32},
+        "small": {},
+        "base": {},
+    }
+
+
+class MLP(TextEncoder):
+    """Embeddings side by side and one hidden layer."""
+
+    config_class = MLPConfig
+
+    def __init__(self, config: MLPConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
+        self.hidden = nn.Linear(c.window * c.d_embedding, c.d_hidden)
+        self.dropout = Dropout(c.dropout)
+        self.window = c.window
+        self.d_output = c.d_hidden
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """One vector per text, `(batch, d_hidden)`.
+
+        Raises:
+            ShapeError: A text is longer than the window.
+        """
+        if mask[:, self.window :].any():
+            raise ShapeError(
+                f"a text of {int(mask.sum(1).max())} tokens does not fit the {self.window} inputs of mlp; set "
+                f"data.max_length={self.window} to read only the first ones, or raise model.window"
+            )
+        embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
+        window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding); cuts padding too
+        return self.dropout(torch.tanh(self.hidden(window.flatten(1))))  # type: ignore[no-any-return]

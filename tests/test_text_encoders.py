@@ -1,0 +1,133 @@
+"""One vector for a text: bag, fixed window, convolution and encoder are their equations, with copied weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import reference as ref
+from heed.errors import ShapeError
+from heed.models.bag import Bag, BagConfig
+from heed.models.cnn import CNN, CNNConfig
+from heed.models.encoder import Encoder, EncoderConfig
+from heed.models.mlp import MLP, MLPConfig
+
+TOKENS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 4, 10, 0, 0, 0], [7, 0, 0, 0, 0, 0], [0] * 6])
+LENGTHS = [6, 3, 1, 0]
+MASK = torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1)
+TIGHT = {"rtol": 0, "atol": 1e-12}
+
+
+def make(body, config):
+    torch.manual_seed(0)
+    model = body(config).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+            if name.endswith("embedding.weight"):
+                parameter[0] = 0.0
+    return model
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def texts(table):
+    for b, length in enumerate(LENGTHS):
+        yield b, array(table.weight)[TOKENS[b, :length].numpy()]
+
+
+def test_cnn_is_the_largest_of_each_filter():
+    model = make(CNN, CNNConfig(vocab_size=11, d_embedding=4, num_filters=3, windows=(2, 4)))
+    outputs = model(TOKENS, MASK)
+    for b, xs in texts(model.embedding):
+        if not len(xs):
+            assert not outputs[b].any()
+            continue
+        banks = [
+            ref.max_over_time(xs, array(bank.weight).transpose(0, 2, 1), array(bank.bias)) for bank in model.filters
+        ]
+        assert_close(outputs[b], torch.from_numpy(np.concatenate(banks)), **TIGHT)
+
+
+def test_static_embeddings_are_not_learned():
+    model = make(CNN, CNNConfig(vocab_size=11, d_embedding=4, static_embeddings=True))
+    model(TOKENS, MASK).sum().backward()
+    assert model.embedding.weight.grad is None and model.filters[0].weight.grad.any()
+
+
+def test_bag_is_layers_on_the_mean_and_blind_to_order():
+    model = make(Bag, BagConfig(vocab_size=11, d_embedding=4, d_hidden=5, num_layers=2))
+    outputs = model(TOKENS, MASK)
+    for b, xs in texts(model.embedding):
+        z = xs.mean(0) if len(xs) else np.zeros(4)
+        for layer in model.layers:
+            z = np.maximum(0, array(layer.weight) @ z + array(layer.bias))
+        assert_close(outputs[b], torch.from_numpy(z), **TIGHT)
+    assert_close(model(TOKENS[:1].flip(1), MASK[:1]), outputs[:1], **TIGHT)
+
+
+def test_words_are_left_out_of_the_mean_in_training_only():
+    model = make(Bag, BagConfig(vocab_size=11, d_embedding=4, d_hidden=5, dropout=0.5))
+    assert torch.equal(model(TOKENS, MASK), model(TOKENS, MASK))
+    model.train()
+    assert not torch.equal(model(TOKENS, MASK), model(TOKENS, MASK))
+
+
+def test_mlp_has_weights_for_each_place_and_takes_no_longer_text():
+    model = make(MLP, MLPConfig(vocab_size=11, window=7, d_embedding=4, d_hidden=5))
+    outputs = model(TOKENS, MASK)
+    for b, xs in texts(model.embedding):
+        window = np.zeros(7 * 4)
+        window[: xs.size] = xs.flatten()
+        expected = np.tanh(array(model.hidden.weight) @ window + array(model.hidden.bias))
+        assert_close(outputs[b], torch.from_numpy(expected), **TIGHT)
+    short = make(MLP, MLPConfig(vocab_size=11, window=3, d_embedding=4, d_hidden=5))
+    assert short(TOKENS[1:], MASK[1:]).shape == (3, 5)
+    with pytest.raises(ShapeError, match=r"a text of 6 tokens does not fit the 3 inputs .* data.max_length=3"):
+        short(TOKENS, MASK)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_encoder_is_the_papers_equations(norm):
+    config = EncoderConfig(vocab_size=11, d_model=8, num_heads=2, num_layers=2, d_ff=12, norm=norm)
+    model = make(Encoder, config)
+    hidden = model(TOKENS, MASK)
+    for b, xs in texts(model.inputs.embedding):
+        if not len(xs):
+            continue
+        x = np.sqrt(8) * xs + ref.sinusoidal(len(xs), 8)
+        for block in model.blocks:
+            a, f = block.attention, block.feed_forward
+            attention = [array(p) for s in (a.w_query, a.w_key, a.w_value, a.w_out) for p in (s.weight, s.bias)]
+            feed = [array(p) for layer in (f.inner, f.outer) for p in (layer.weight, layer.bias)]
+            norms = [
+                lambda v, n=part.norm: ref.layer_norm(v, array(n.weight), array(n.bias))
+                for part in (block.around_attention, block.around_feed_forward)
+            ]
+            sublayers = [
+                (lambda ys, w=attention: ref.multi_head(ys, ys, *w, 2, None)[0], norms[0]),
+                (lambda ys, w=feed: np.stack([ref.feed_forward(y, *w) for y in ys]), norms[1]),
+            ]
+            x = ref.transformer_block(x, sublayers, norm == "pre")
+        if norm == "pre":
+            x = np.stack([ref.layer_norm(v, array(model.norm.weight), array(model.norm.bias)) for v in x])
+        assert_close(hidden[b, : len(xs)], torch.from_numpy(x), rtol=0, atol=1e-6)  # positions are float32
+
+
+def test_without_positions_the_order_of_words_counts_for_nothing():
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    for positions, same in (("none", True), ("sinusoidal", False), ("learned", False)):
+        config = EncoderConfig(vocab_size=11, d_model=8, num_heads=2, num_layers=2, d_ff=12, positions=positions)
+        model = make(Encoder, config)
+        hidden, shuffled = model(TOKENS[:1], MASK[:1]), model(TOKENS[:1, order], MASK[:1])
+        assert torch.allclose(shuffled, hidden[:, order], rtol=0, atol=1e-6) == same
+
+
+def test_encoder_reads_features_beside_the_tokens():
+    model = make(Encoder, EncoderConfig(vocab_size=11, d_model=8, num_heads=2, num_layers=1, d_ff=12, d_features=3))
+    features = torch.randn(4, 6, 3, dtype=torch.double)
+    hidden = model(TOKENS, MASK, features)
+    assert hidden.shape == (4, 6, 8)
+    assert not torch.allclose(model(TOKENS, MASK, features + 1)[MASK], hidden[MASK])
