@@ -1,0 +1,118 @@
+"""Hierarchical attention: words make a sentence, sentences make a document. Yang et al. 2016.
+
+| here | paper | what |
+|---|---|---|
+| word states | h_it = [h->_it ; h<-_it] | both directions over the words of sentence i |
+| words: key | u_it = tanh(W_w h_it + b_w) | hidden view of a word |
+| words: query | u_w | learned: "what is the informative word" |
+| words: weights, context | alpha_it, s_i | one row per sentence; s_i is the sentence's vector |
+| sentence states | h_i = [h->_i ; h<-_i] | both directions over the sentences |
+| sentences: key, query | u_i = tanh(W_s h_i + b_s), u_s | as for words, with weights of their own |
+| sentences: weights, context | alpha_i, v | v is the document's vector |
+
+    alpha_it = softmax_t(u_it' u_w);  s_i = sum_t alpha_it h_it
+    alpha_i  = softmax_i(u_i' u_s);   v   = sum_i alpha_i h_i
+
+Only sentences that exist are read, in groups of like length, so that neither a document with many sentences nor a long
+sentence makes the others longer.
+
+Source: the paper (NAACL N16-1174), section 2; sizes of section 3.3.
+Differs from the paper: any cell, one direction on request; dropout on embeddings and on v (0 by default, as there).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import pad
+
+from heed.attention import AttentionPooling
+from heed.layers import Dropout, Recurrent, TokenEmbedding
+from heed.layers.recurrent import CellKind
+from heed.models.base import ModelConfig, TextEncoder
+
+__all__ = ["HAN", "HANConfig", "length_groups"]
+
+
+class HANConfig(ModelConfig):
+    """Fields of `han`; the defaults are the paper's."""
+
+    vocab_size: int = Field(gt=0)
+    """Number of tokens; set from the data."""
+    d_embedding: int = Field(200, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(50, gt=0)
+    """Width of the state of each direction, for words and for sentences."""
+    d_attention: int = Field(100, gt=0)
+    """Width of u, the hidden view of a word or sentence, and of the learned queries."""
+    cell: CellKind = "gru"
+    """Recurrent cell: gru is the paper's; also rnn, lstm and gru_notes."""
+    bidirectional: bool = True
+    """Whether both networks read from the end too."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which a number of an embedding or of the document's vector is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "tiny": {"d_embedding": 64, "d_hidden": 32, "d_attention": 64},
+        "small": {"d_embedding": 128, "dropout": 0.3},
+        "base": {},
+    }
+
+
+class HAN(TextEncoder):
+    """Recurrent layers and a learned query over words, and once more over sentences."""
+
+    config_class = HANConfig
+    hierarchical = True
+
+    def __init__(self, config: HANConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
+        self.words = Recurrent(c.d_embedding, c.d_hidden, cell=c.cell, bidirectional=c.bidirectional)
+        d = self.words.d_output
+        self.word_pooling = AttentionPooling(d, d_attention=c.d_attention, mechanism="words")
+        self.sentences = Recurrent(d, c.d_hidden, cell=c.cell, bidirectional=c.bidirectional)
+        self.sentence_pooling = AttentionPooling(d, d_attention=c.d_attention, mechanism="sentences")
+        self.dropout = Dropout(c.dropout)
+        self.d_output = d
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for one without words."""
+        real = mask.any(-1)  # (B, S)
+        vectors = self._sentence_vectors(tokens[real], mask[real])  # (N, d), N real sentences in order
+        laid = vectors.new_zeros(*real.shape, vectors.shape[-1]).masked_scatter(real.unsqueeze(-1), vectors)
+        states, _ = self.sentences(laid, real)  # (B, S, d)
+        return self.dropout(self.sentence_pooling(states, real))  # type: ignore[no-any-return]
+
+    def _sentence_vectors(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Sentences `(N, words)` to `(N, d)`: read group by group, then weighed all at once."""
+        lengths = mask.sum(1)
+        if not len(lengths):
+            return self.embedding.weight.new_zeros(0, self.d_output)
+        groups, longest = length_groups(lengths.tolist()), int(lengths.max())
+        parts = []
+        for group in groups:
+            rows = torch.tensor(group, device=tokens.device)
+            width = int(lengths[rows].max())
+            embedded = self.dropout(self.embedding(tokens[rows, :width]))  # (G, width, d_embedding)
+            states, _ = self.words(embedded, mask[rows, :width])
+            parts.append(pad(states, (0, 0, 0, longest - width)))
+        order = torch.tensor([row for group in groups for row in group], device=tokens.device)
+        states = torch.cat(parts)[torch.argsort(order)]  # (N, longest, d)
+        return self.word_pooling(states, mask[:, :longest])  # type: ignore[no-any-return]
+
+
+def length_groups(lengths: list[int]) -> list[list[int]]:
+    """Which sentences are read together: in a group each is longer than half the longest, so little is padding."""
+    groups: list[list[int]] = []
+    longest = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if not groups or 2 * lengths[row] <= longest:
+            groups.append([])
+            longest = lengths[row]
+        groups[-1].append(row)
+    return groups
