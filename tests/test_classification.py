@@ -15,6 +15,7 @@ from heed.config_tasks import check_config
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_scores, score_labels
 from heed.observe.edits import Uniform
+from heed.observe.look_texts import look_at_text
 from heed.tasks.classification import Classification
 
 FILLER = "the of and film story it was we saw plot".split()
@@ -115,6 +116,34 @@ def test_a_look_shows_gates_of_both_directions_and_every_step(run):
     assert "<ruby>" not in shown.html() and 'class="shading"' in shown.html()
     assert shown.svg().startswith("<svg") and "great" in shown.svg()
     assert json.loads(shown.json())["shadings"][0]["axis"]["labels"][-1] == "great"
+
+
+def test_han_finds_the_deciding_word_and_shows_both_levels(files, tmp_path):
+    values = settings(files)
+    values["model"] = {"name": "han", "d_embedding": 16, "d_hidden": 8, "d_attention": 8, "dropout": 0.0}
+    (tmp_path / "c.yaml").write_text(json.dumps(values))
+    run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
+    assert run.report["scores"]["test"]["accuracy"]["value"] >= 0.95
+    shown = run.look("We saw the film. It was awful. The story of it was it.")
+    words, sentences = shown.look.shadings
+    assert shown.target == "neg"
+    assert [len(label.split()) for label in sentences.axis.labels] == [5, 4, 7]
+    assert np.isclose(sum(sentences.weights), 1.0, atol=1e-5) and np.isclose(sum(words.weights), 3.0, atol=1e-5)
+    assert words.axis.labels[5 + int(np.argmax(words.weights[5:9]))] == "awful"
+    assert "awful" in shown.text() and "awful" in shown.html() and shown.svg().startswith("<svg")
+
+
+@pytest.mark.parametrize("model", ["self_rnn", "lstmn"])
+def test_a_network_that_looks_back_shows_where(files, model):
+    values = settings(files)
+    values["model"] = {"name": model, **SMALL, "d_attention": 8}
+    task = prepare(values)
+    look = look_at_text(task, task.build_model(), "the film was great")
+    (shown,) = [one for one in look.maps if one.mechanism == "self"]
+    assert shown.weights.shape == (4, 4) and not shown.weights.triu(1 if model == "self_rnn" else 0).any()
+    assert np.allclose(shown.weights.sum(1)[1:], 1.0, atol=1e-5)
+    traced = {one.mechanism for one in look.maps} - {"self"}
+    assert traced == ({"forward"} if model == "self_rnn" else set())
 
 
 def test_an_edit_reaches_the_pooling_attention(run):

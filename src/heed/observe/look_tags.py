@@ -10,7 +10,7 @@ from heed.data.words import split_words
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.frames import Look
-from heed.observe.look_texts import join_tokens, network_traces
+from heed.observe.look_texts import causal_square, join_tokens, network_traces
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 from heed.observe.trace import edit, trace
@@ -56,7 +56,7 @@ def look_at_tags(
     maps = []
     choice.check(seen.mechanisms())
     for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = seen.maps(mechanism, layer, entries=[0]).weights[0]  # (H, Q, K)
+        weights = causal_square(seen.maps(mechanism, layer, entries=[0]).weights[0], start)  # (H, Q, K)
         if weights.shape[-2:] != (start, start):
             continue
         for head in choice.heads(len(weights)):

@@ -19,7 +19,7 @@ from heed.observe.trace import Trace, edit, trace
 from heed.tasks.classification import Classification
 from heed.tasks.heads import Classifier
 
-__all__ = ["join_tokens", "look_at_text", "network_traces", "word_axis"]
+__all__ = ["causal_square", "join_tokens", "look_at_text", "network_traces", "word_axis"]
 
 _GATES = ("reset", "update", "input", "forget", "output")
 _CELL = re.compile(r"(?:.*\.)?(?P<kind>forward|backward)_cells\.(?P<layer>\d+)$")
@@ -58,7 +58,11 @@ def look_at_text(
     shadings, maps = [], []
     choice.check(seen.mechanisms())
     for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = seen.maps(mechanism, layer, entries=[0]).weights[0]  # (H, Q, K)
+        if task.hierarchical:
+            weights = seen.maps(mechanism, layer).weights[:, 0, 0]  # (sentences, words), or (1, sentences)
+            shadings.append(_level_shading(task.tokenizer, mechanism, weights, encoded.sentences, axis, words))
+            continue
+        weights = causal_square(seen.maps(mechanism, layer, entries=[0]).weights[0], len(ids))  # (H, Q, K)
         if weights.shape[-1] != len(ids):
             continue
         for head in choice.heads(len(weights)):
@@ -105,6 +109,37 @@ def _pooling_shading(axis: Axis, weights: Tensor) -> Shading:
         tuple(shares.tolist()),
         float(shares.max()) if len(shares) else 1.0,
     )
+
+
+def _level_shading(
+    tokenizer: TextTokenizer,
+    mechanism: str,
+    weights: Tensor,
+    sentences: Sequence[list[int]],
+    axis: Axis,
+    words: Sequence[range],
+) -> Shading:
+    """One level of a hierarchy: how much each sentence counts in the text, or each word in its own sentence."""
+    if mechanism == "sentences":
+        title = "The sentences that the label rests on: weights of the attention over sentences"
+        labels = tuple(" ".join(word_axis(tokenizer, sentence)[0].labels) for sentence in sentences)
+        shares, over = weights[0], Axis("text", "sentence", labels)
+    else:
+        title = "The words that each sentence rests on: weights of the attention over its words"
+        within = torch.cat([row[: len(sentence)] for row, sentence in zip(weights, sentences, strict=True)])
+        shares, over = join_tokens(within.unsqueeze(0), words, torch.sum)[0], axis
+    return Shading(title, over, tuple(shares.tolist()), float(shares.max()))
+
+
+def causal_square(weights: Tensor, num_tokens: int) -> Tensor:
+    """Maps `(heads, query, key)` of a model whose tokens look at earlier ones only, as `(heads, tokens, tokens)`.
+
+    The first token has nothing to look at and the last is looked at by none: neither is in the maps, and their row and
+    column become zeros. Other maps stay as they are.
+    """
+    if weights.shape[-2:] != (num_tokens - 1, num_tokens - 1):
+        return weights
+    return torch.nn.functional.pad(weights, (0, 1, 1, 0))
 
 
 def word_axis(tokenizer: TextTokenizer, ids: Sequence[int]) -> tuple[Axis, list[range]]:
