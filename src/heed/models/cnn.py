@@ -9,7 +9,7 @@
 
 Source: arXiv:1408.5882, section 2; sizes of section 3.1 (CNN-rand; `static_embeddings` with given vectors is
 CNN-static). A window lies inside the text; a text shorter than a window has one, filled up with zeros.
-Differs from the paper: no limit on the norm of the output layer's weights; embeddings are not dropped out there either.
+Differs from the paper: no limit on the norm of the output layer's weights.
 """
 
 from __future__ import annotations
