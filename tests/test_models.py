@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from heed.attention import SCORES, Rows
 from heed.attention.modules import Attends
 from heed.errors import ConfigError
-from heed.models.base import DecoderBody, LanguageModel, PairDecoder, TokenEncoder
+from heed.models.base import DecoderBody, LanguageModel, PairDecoder, TextEncoder, TokenEncoder
 from heed.observe.trace import trace
 from heed.registry import list_models
 from heed.training.loss import vocabulary_loss
@@ -85,6 +85,9 @@ every_body = pytest.mark.parametrize("body", [pytest.param(b, id=n) for n, b in 
 every_variant = pytest.mark.parametrize(("body", "config"), VARIANTS)
 every_decoder = pytest.mark.parametrize(
     ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], DecoderBody)]
+)
+every_encoder = pytest.mark.parametrize(
+    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], TokenEncoder | TextEncoder)]
 )
 every_pair_decoder = pytest.mark.parametrize(
     ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], PairDecoder)]
@@ -187,6 +190,32 @@ def test_a_configuration_is_documented_and_sized(body):
     vocabularies = {name: VOCAB_SIZE for name in fields if name.endswith("vocab_size")}
     for size in body.config_class.sizes.values():
         body.config_class(**vocabularies, **size)  # refuses what it does not know
+
+
+# --- encoders of text
+
+
+@every_encoder
+def test_three_texts_are_told_apart_and_every_parameter_learns(body, config):
+    model, args = make_model(body, config).train(), body.example(config, 0)
+    pooled = args["mask"].float() / args["mask"].sum(-1, keepdim=True).clamp_min(1)
+    output = torch.nn.Linear(model.d_output, 3)
+    learned = [*(p for p in model.parameters() if p.requires_grad), *output.parameters()]
+    optimizer = torch.optim.Adam(learned, lr=0.01)
+    for _ in range(100):
+        hidden = model(**args)
+        if issubclass(body, TokenEncoder):
+            hidden = (hidden * pooled.unsqueeze(-1)).sum(1)  # the mean over the real tokens
+        loss = torch.nn.functional.cross_entropy(output(hidden), torch.arange(3))
+        if loss < 0.05:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.05
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad.isfinite().all() and parameter.grad.any(), name
 
 
 # --- decoders
