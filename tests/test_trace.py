@@ -88,7 +88,7 @@ def test_watched_outputs_have_the_same_bits(body, config, train):
     with heed.trace(model) as seen:
         watched = forward(model, args)
     assert bool(seen.attention_records) == attends(model)
-    assert bool(seen.tensor_records) == isinstance(model, DecoderBody)
+    assert seen.tensor_records or not isinstance(model, DecoderBody)  # logits; others may offer states
     for a, b in zip(plain, watched, strict=True):
         assert torch.equal(a, b)
     if train:  # the seed matters, so dropout was really there
@@ -178,7 +178,8 @@ def test_maps_are_distributions_that_reproduce_the_context(body, config):
             maps.weights.masked_fill(~maps.mask, 0),
             torch.softmax(maps.scores.masked_fill(~maps.mask, -torch.inf), -1),
         )
-        record = next(r for r in seen.attention_records if (r.mechanism, r.layer) == (mechanism, layer))
+        # The last call has all keys, also of a tape that grows step by step.
+        record = [r for r in seen.attention_records if (r.mechanism, r.layer) == (mechanism, layer)][-1]
         assert_close(maps.weights @ record.value, maps.context, **CLOSE)
 
 
