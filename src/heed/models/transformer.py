@@ -128,30 +128,10 @@ class Transformer(PairDecoder):
         )
         self.positions = make_positions(c.positions, c.max_length, c.d_model)
         attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
-        self.encoder = nn.ModuleList(
-            EncoderBlock(
-                c.d_model,
-                c.num_heads,
-                c.d_ff,
-                dropout=c.dropout,
-                attention_dropout=attention_dropout,
-                norm=c.norm,
-                layer=i,
-            )
-            for i in range(c.num_layers)
-        )
-        self.decoder = nn.ModuleList(
-            DecoderBlock(
-                c.d_model,
-                c.num_heads,
-                c.d_ff,
-                dropout=c.dropout,
-                attention_dropout=attention_dropout,
-                norm=c.norm,
-                layer=i,
-            )
-            for i in range(c.num_layers)
-        )
+        block: dict[str, Any] = {"dropout": c.dropout, "attention_dropout": attention_dropout, "norm": c.norm}
+        widths = c.d_model, c.num_heads, c.d_ff
+        self.encoder = nn.ModuleList(EncoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
+        self.decoder = nn.ModuleList(DecoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
         last = nn.LayerNorm if c.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last(c.d_model), last(c.d_model)
         self.output = nn.Linear(c.d_model, c.target_vocab_size)
