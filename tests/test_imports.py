@@ -15,24 +15,27 @@ FILES = sorted(ROOT.rglob("*.py"))
 MAY_IMPORT = {
     "errors": set(),
     "shapes": set(),
+    "disk": {"errors"},
     "config": {"errors"},
     "config_tasks": {"config", "errors"},
     "attention": {"errors", "shapes"},
     "layers": {"attention", "errors", "shapes"},
     "models": {"attention", "layers", "errors", "shapes"},
     "registry": {"models", "config", "errors"},
-    "data": {"config", "config_tasks", "errors"},
+    "data": {"config", "config_tasks", "disk", "errors"},
     "evaluation": {"data", "errors"},
     "generation": {"models", "attention", "errors"},
-    "training": {"config", "errors"},
+    "training": {"config", "disk", "errors"},
     "tasks": {
         *("attention", "layers", "config", "config_tasks", "data", "evaluation", "folder", "generation", "models"),
-        *("registry", "training", "errors"),
+        *("registry", "training", "disk", "errors"),
     },
     "observe": {"attention", "layers", "models", "data", "evaluation", "tasks", "errors"},
-    "folder": {"config", "evaluation", "errors"},
+    "folder": {"config", "disk", "evaluation", "errors"},
     "uses": {"config", "data", "evaluation", "models", "observe", "tasks", "errors"},
-    "run": {"config", "config_tasks", "folder", "tasks", "training", "uses", "errors"},
+    "resume": {"config", "config_tasks", "folder", "tasks", "training", "errors"},
+    "damage": {"config", "disk", "folder", "training", "errors"},
+    "run": {"config", "config_tasks", "disk", "folder", "resume", "tasks", "training", "uses", "errors"},
     "ensembles": {"data", "generation", "run", "tasks", "uses", "errors"},
     "forecast": {"config", "run", "training", "errors"},
     "lessons": {
@@ -46,6 +49,7 @@ MAY_IMPORT = {
     "heed": {
         "attention",
         "comparison",
+        "damage",
         "ensembles",
         "errors",
         "lessons",
@@ -54,7 +58,7 @@ MAY_IMPORT = {
     },  # the package itself: the public names
     "cli": {
         *("heed", "attention", "comparison", "config", "config_tasks", "data", "evaluation", "folder", "observe"),
-        *("registry", "run", "tasks", "forecast", "generation", "lessons", "training", "uses", "errors"),
+        *("registry", "run", "tasks", "forecast", "generation", "lessons", "training", "uses", "damage", "errors"),
     },
     "__main__": {"cli"},
 }

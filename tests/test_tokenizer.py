@@ -1,6 +1,7 @@
 """The tokenizer: what goes in comes out, each token knows its characters, the unknown is counted."""
 
 import json
+import math
 import unicodedata
 
 import pytest
@@ -242,10 +243,44 @@ def test_sampled_cuts_differ_and_say_the_same(kind):
     tokenizer = TOKENIZERS[kind]
     sampler = tokenizer.sampler(0.3)
     text = "the cats sat; the dogs ran"
-    cuts = {tuple(sampler.encode_all([text])[0]) for _ in range(40)}
+    cuts = {tuple(sampler.encode(text, seed)) for seed in range(40)}
     assert len(cuts) > 3
+    assert all(sampler.encode(text, seed) == sampler.encode(text, seed) for seed in range(5))
     assert {tokenizer.decode(cut) for cut in cuts} == {text}
     assert len({tuple(tokenizer.encode_all([text])[0]) for _ in range(10)}) == 1  # the original is as it was
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sampler_that_leaves_nothing_to_chance_cuts_as_the_tokenizer_does(kind):
+    sampler = TOKENIZERS[kind].sampler(1000.0 if kind == "unigram" else 0.0)
+    for text in (*TEXTS, "the zebra \u4e00\u4e01 sat", " two  blanks ", ""):
+        assert sampler.encode(text, 1) == TOKENIZERS[kind].encode(text).ids
+
+
+def test_dropping_every_merge_leaves_characters():
+    tokenizer = TOKENIZERS["bpe"]
+    ids = tokenizer.sampler(1.0).encode("the cat", 1)
+    assert [tokenizer.token(i) for i in ids] == list("\u2581the\u2581cat")
+
+
+def test_cuts_are_drawn_in_proportion_to_their_probability():
+    tokenizer = TOKENIZERS["unigram"]
+    scores = {text: score for text, score in json.loads(tokenizer.library.to_str())["model"]["vocab"]}
+    word = "\u2581the"
+
+    def cuts(text):
+        if not text:
+            yield ()
+        for end in range(1, len(text) + 1):
+            if text[:end] in scores:
+                yield from ((text[:end], *rest) for rest in cuts(text[end:]))
+
+    weights = {cut: math.exp(0.5 * sum(scores[token] for token in cut)) for cut in cuts(word)}
+    assert len(weights) > 1
+    sampler = tokenizer.sampler(0.5)
+    drawn = [tuple(tokenizer.token(i) for i in sampler.encode("the", seed)) for seed in range(3000)]
+    for cut, weight in weights.items():
+        assert drawn.count(cut) / len(drawn) == pytest.approx(weight / sum(weights.values()), abs=0.03)
 
 
 @pytest.mark.parametrize("kind", KINDS)

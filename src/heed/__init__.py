@@ -15,19 +15,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heed.attention import attend
     from heed.comparison import compare
+    from heed.damage import check_run
     from heed.ensembles import ensemble
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
     from heed.run import Run, load, train
 
-__all__ = ["HeedError", "Run", "attend", "compare", "edit", "ensemble", "load", "run_lesson", "trace", "train"]
+__all__ = [
+    "HeedError",
+    "Run",
+    "attend",
+    "check_run",
+    "compare",
+    "edit",
+    "ensemble",
+    "load",
+    "run_lesson",
+    "trace",
+    "train",
+]
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
     "HeedError": "heed.errors",
     "Run": "heed.run",
     "attend": "heed.attention",
+    "check_run": "heed.damage",
     "compare": "heed.comparison",
     "edit": "heed.observe.trace",
     "ensemble": "heed.ensembles",

@@ -240,6 +240,8 @@ class TrainingConfig(Section):
     """Processor threads; by default the faster of a few counts in a half-second probe."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
+    deterministic: bool = False
+    """On a GPU: choose kernels whose sums repeat bit for bit, which may be slower. On a CPU they always do."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """Precision of the forward pass; auto is bf16 on a GPU that has it, float32 elsewhere."""
     batch_tokens: int = Field(2_000, gt=0)
@@ -264,6 +266,8 @@ class TrainingConfig(Section):
     """Probability spread evenly over the vocabulary in the training target."""
     validate_every: int | None = Field(None, gt=0)
     """Updates between validations; by default a twelfth of the run."""
+    save_minutes: float = Field(5.0, gt=0)
+    """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: int | None = Field(None, gt=0)
     """Stop after this many validations without a better score; null for never."""
     average: int = Field(1, gt=0)

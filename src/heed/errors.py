@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ConfigError", "DataError", "HeedError", "RunError", "ShapeError", "TrainingError", "suggest"]
+__all__ = ["ConfigError", "DataError", "DiskError", "HeedError", "RunError", "ShapeError", "TrainingError", "suggest"]
 
 
 class HeedError(ValueError):
@@ -36,6 +36,12 @@ class ShapeError(HeedError):
 
 class TrainingError(HeedError):
     """Training cannot go on: a loss that is not finite, or no memory left."""
+
+    exit_code = 3
+
+
+class DiskError(HeedError):
+    """What must be kept cannot be written: the disk is full, or refuses."""
 
     exit_code = 3
 

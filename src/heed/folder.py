@@ -1,24 +1,42 @@
 """The run folder: self-contained, versioned, nothing in it executes.
 
 config.yaml (effective, every default written), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
-checkpoints/step-N/, README.md.
+checkpoints/step-N/, README.md, and checksums.json of all but what grows while training goes on.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from heed.config import RunConfig
+from heed.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
 from heed.errors import RunError
 from heed.evaluation.report import scores_text
 
-__all__ = ["CONFIG", "FORMAT", "WEIGHTS", "check_format", "create", "find", "read_report", "write_card", "write_report"]
+__all__ = [
+    "CONFIG",
+    "FORMAT",
+    "WEIGHTS",
+    "check_format",
+    "create",
+    "find",
+    "read_report",
+    "seal",
+    "unsealed",
+    "write_card",
+    "write_report",
+]
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
+METRICS = "metrics.jsonl"
 _FORMAT_FILE = "format.json"
+_FIRST_FILES = {"checkpoints", ".format.json.part"}
+"""What a folder may hold of a run that was killed while it began."""
 _RUNS = Path("runs")
 _USES = (("predict", " TEXT"), ("look", " TEXT"), ("evaluate", ""))
 
@@ -67,18 +85,33 @@ def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
         path = _next(f"{config.data.name}-{config.model.name}")
     else:
         path = Path(out)
-        if resume and path.exists():
+        if resume and path.is_dir() and {p.name for p in path.iterdir()} - _FIRST_FILES:
             check_format(path)
+            remove_leftovers(path)
             return path
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not resume and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
-    (path / "checkpoints").mkdir()
-    (path / _FORMAT_FILE).write_text(json.dumps({"format": FORMAT}) + "\n")
+    (path / "checkpoints").mkdir(exist_ok=True)
+    write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
     return path
+
+
+def seal(path: Path) -> None:
+    """Write the checksums of a run folder's files, by which `heed check` finds what is missing or altered."""
+    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in (CHECKSUMS, METRICS)]
+    write_checksums(path, [name for name in files if not name.startswith(".")])
+
+
+@contextmanager
+def unsealed(path: Path) -> Iterator[None]:
+    """Within this, files of a run folder may change: its checksums go first and are written anew at the end."""
+    (path / CHECKSUMS).unlink(missing_ok=True)
+    yield
+    seal(path)
 
 
 def _next(name: str) -> Path:
@@ -108,7 +141,7 @@ def read_report(path: Path) -> dict[str, Any]:
 def write_report(path: Path, report: dict[str, Any]) -> None:
     """Write `report.json`."""
     text = json.dumps(report, indent=1, ensure_ascii=False)
-    (path / REPORT).write_text(text + "\n", encoding="utf-8")
+    write_whole(path / REPORT, lambda part: part.write_text(text + "\n", encoding="utf-8"))
 
 
 def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
@@ -132,4 +165,5 @@ def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
         "",
         "Use it: " + ", ".join(f"`heed {verb} {path.name}{text}`" for verb, text in _USES) + ".",
     ]
-    (path / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = "\n".join(lines) + "\n"
+    write_whole(path / "README.md", lambda part: part.write_text(text, encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ import torch
 from heed import folder as folders
 from heed.config import RunConfig, read_config, with_paths_from, write_config
 from heed.config_tasks import check_config
+from heed.disk import write_whole
 from heed.errors import ConfigError, RunError
+from heed.resume import Unfinished
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.contracts import TrainResult
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
+from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 from heed.uses.base import Run
 from heed.uses.classification import ClassificationRun
@@ -159,55 +163,50 @@ def train_config(
         config: What to train.
         out: Run folder; `runs/<data>-<model>-<n>` by default.
         reporter: Told what happens.
-        resume: Go on from the folder's last checkpoint.
+        resume: Go on from the folder's last whole checkpoint; begin where there is none.
         on_validation: Called after each validation with the run so far, its scores and the seconds spent.
 
     Returns:
-        The finished run, or None where it was interrupted; and how training ended.
+        The finished run, or None where it was interrupted or another process has it; and how training ended.
 
     Raises:
         RunError: The folder exists already (a run is never overwritten).
+        ConfigError: A setting was changed that cannot change while a run goes on.
+        DiskError: The disk is full; what was written before stays.
     """
     began = time.perf_counter()
     if resume and out is None:
         raise ConfigError("--resume needs the run folder to go on with")
-    kind = RUNS[config.task]
-    task = kind.task_class.prepare(config)
+    processes = join(config.training.device)
+    resume = resume or (out is not None and was_restarted())
+    begun = _begin(config, out, reporter, resume) if processes.is_first else None
+    path = processes.told(begun.folder if begun is not None else Path())
+    if begun is None:
+        begun = _follow(path)
+    task, model = begun.task, begun.model
     config = task.config
-    torch.manual_seed(config.training.seed)
-    model = task.build_model()
-    taken = task.start_from_parent(model)
-    choose_device(config.training.device)  # what cannot be must say so before there is a folder
-    path = folders.create(out, config, resume)
-    reporter.say(f"run folder {path}")
-    write_config(config, path / folders.CONFIG)
-    task.save(path)
-    parameters = sum(p.numel() for p in model.parameters())
-    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
-    if taken is not None:
-        reporter.say(str(taken))
+    kind = RUNS[config.task]
     run = kind(path, config, task, model, {})
 
     def validated(trainer: Trainer, scores: dict[str, float]) -> None:
         if on_validation is not None:
             on_validation(run, scores, trainer.progress.seconds)
 
+    if not processes.is_first:
+        reporter = Quiet()
     trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
-    result = trainer.run(resume)
-    if not result.finished:
+    result = trainer.run(resume, begun.changed)
+    processes.leave()
+    if not result.finished or not processes.is_first:
         return None, result
-    save_weights(model, path / folders.WEIGHTS)
+    write_whole(path / folders.WEIGHTS, lambda part: save_weights(model, part))
     reporter.say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in task.split_names:
         if split not in ("train", "valid"):
             scores[split] = run.evaluate(split)
     run.report = {
-        "format": folders.FORMAT,
-        "task": config.task,
-        "model": config.model.name,
-        "parameters": parameters,
-        **({} if taken is None else {"parent": taken.as_report()}),
+        **folders.read_report(path),
         "data": task.report_counts(),
         "scores": scores,
         "training": {
@@ -217,9 +216,10 @@ def train_config(
             "kept": result.kept,
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
-            "seconds": round(time.perf_counter() - began, 1),
+            "seconds": round(trainer.elapsed, 1),
             "peak_memory_mib": round(peak_memory() / 2**20),
             "device": str(trainer.device),
+            "processes": result.progress.processes,
             "precision": trainer.precision,
             "threads": result.progress.threads,
             "seed": config.training.seed,
@@ -232,5 +232,64 @@ def train_config(
     }
     folders.write_report(path, run.report)
     folders.write_card(path, run.report, config)
-    reporter.say(f"done in {duration(time.perf_counter() - began)}")
+    folders.seal(path)
+    reporter.say(f"done in {duration(trainer.elapsed)}")
     return run, result
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A run folder with what is needed to train in it.
+
+    Attributes:
+        folder: The run folder, its configuration written.
+        task: With what it learned from the data.
+        model: With its first weights.
+        changed: Settings that are others than when the run began.
+    """
+
+    folder: Path
+    task: Any
+    model: Any
+    changed: frozenset[str] = frozenset()
+
+
+def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool) -> _Begun:
+    """Make a run folder, or open one to go on in."""
+    kind = RUNS[config.task].task_class
+    unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
+    task: Any = kind.prepare(config) if unfinished is None else unfinished.task(kind)
+    config = task.config
+    torch.manual_seed(config.training.seed)
+    model = task.build_model()
+    taken = task.start_from_parent(model) if unfinished is None else None
+    if current().count == 1:
+        choose_device(config.training.device)  # what cannot be must say so before there is a folder
+    path = folders.create(out, config, resume)
+    parameters = sum(p.numel() for p in model.parameters())
+    reporter.say(f"run folder {path}")
+    with folders.unsealed(path):
+        if unfinished is None:
+            task.save(path)
+            about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
+            parent = {} if taken is None else {"parent": taken.as_report()}
+            folders.write_report(path, {**about, "parameters": parameters, **parent})
+        write_whole(path / folders.CONFIG, lambda part: write_config(config, part))
+    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
+    if taken is not None:
+        reporter.say(str(taken))
+    if unfinished is None:
+        return _Begun(path, task, model)
+    for change in unfinished.changes:
+        reporter.say(f"changed since the run began: {change}")
+    return _Begun(path, task, model, unfinished.changed)
+
+
+def _follow(path: Path) -> _Begun:
+    """Another process's part: what the first one has begun, read from its folder."""
+    if not (path / folders.CONFIG).is_file():
+        raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
+    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    task: Any = RUNS[config.task].task_class.resume(config, path)
+    torch.manual_seed(config.training.seed)
+    return _Begun(path, task, task.build_model())

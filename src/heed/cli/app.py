@@ -141,7 +141,10 @@ def check(
     valid: ValidOption = None,
     test: FilesOption = None,
 ) -> None:
-    """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing."""
+    """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing.
+
+    Of a run folder (or last): whether every file is there as it was written.
+    """
     from heed.cli.check import run_check
 
     given = {"data.valid": _split_files(valid), "data.test": _split_files(test)}

@@ -12,6 +12,7 @@ from heed.errors import ConfigError
 from heed.evaluation.report import scores_text
 from heed.forecast import forecast
 from heed.run import train_config
+from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 
 __all__ = ["run_train"]
@@ -29,8 +30,11 @@ def run_train(words: list[str], fields: list[str], out: Path | None, resume: boo
     if dry_run:
         print(forecast(settings))
         return
-    print(config_text(settings), file=sys.stderr)
+    if is_first():
+        print(config_text(settings), file=sys.stderr)
     run, result = train_config(settings, out, TerminalReporter(), resume=resume)
+    if run is None and result.finished:
+        return  # another process has it
     if run is None:
         print(
             f"interrupted at update {result.progress.step}; saved. Go on with: heed train {result.folder} --resume",

@@ -92,7 +92,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> lis
 
 
 def _is_finished(path: Path) -> bool:
-    return (path / folders.WEIGHTS).is_file() and bool(folders.read_report(path))
+    return (path / folders.WEIGHTS).is_file() and "scores" in folders.read_report(path)
 
 
 # The plan ---------------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from typing import Any, Literal
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
+from heed.data.subwords import SubwordSampler
+from heed.disk import write_whole
 from heed.errors import ConfigError, RunError
 
 __all__ = ["END", "PADDING", "SPECIAL_TOKENS", "START", "UNKNOWN", "Encoded", "TextTokenizer"]
@@ -242,23 +244,18 @@ class TextTokenizer:
         pairs = zip(encoded.ids, encoded.spans, strict=True)
         return [text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == UNKNOWN]
 
-    def sampler(self, amount: float) -> TextTokenizer:
-        """A copy that cuts a text differently each time (subword sampling, for training).
+    def sampler(self, amount: float) -> SubwordSampler:
+        """Cuts a text differently for each seed (subword sampling, for training); see `SubwordSampler`."""
+        return SubwordSampler(self, amount)
 
-        Args:
-            amount: For bpe the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram the
-                exponent of the cuts' probabilities (Kudo 2018), small = more even.
-        """
-        copy = Tokenizer.from_str(self._tokenizer.to_str())
-        if isinstance(copy.model, models.BPE):
-            copy.model.dropout = amount
-        elif isinstance(copy.model, models.Unigram):
-            copy.model.alpha = amount
-        return TextTokenizer(copy)
+    @property
+    def library(self) -> Tokenizer:
+        """The library's object."""
+        return self._tokenizer
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""
-        self._tokenizer.save(str(path))
+        write_whole(path, lambda part: self._tokenizer.save(str(part)))
 
     @classmethod
     def load(cls, path: Path) -> TextTokenizer:

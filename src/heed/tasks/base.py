@@ -36,6 +36,11 @@ class Task(Trainable, Protocol):
         """The task of a run folder; its data is opened only when asked for."""
         ...
 
+    @classmethod
+    def resume(cls, config: Any, folder: Path) -> Self:
+        """The task of a run that goes on: as prepared, with what it learned from the data read from the folder."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write what it learned from the data (tokenizers, labels) into a run folder."""
         ...

@@ -26,6 +26,7 @@ from heed.evaluation.labels import f1_scores
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.heads import Classifier
 from heed.tasks.labelled import LabelledTask
+from heed.training.processes import current
 
 __all__ = ["Classification", "LabelPrediction", "text_format"]
 
@@ -241,7 +242,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def validate(self, model: Classifier) -> dict[str, float]:
         """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""
         encoded = self.encoded("valid")
-        logits = self.logits(model, encoded)
+        logits = torch.stack(current().spread(lambda part: list(self.logits(model, part)), encoded))
         labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
         true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
         macro, micro = f1_scores(true, predicted)

@@ -15,6 +15,7 @@ from heed.data.batching import plan_batches
 from heed.data.examples import Sentence, Text
 from heed.data.labelled import LabelledSplits, label_order
 from heed.data.tokenizer import UNKNOWN, TextTokenizer
+from heed.disk import write_whole
 from heed.errors import ConfigError, DataError, RunError, suggest
 from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
@@ -88,10 +89,16 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
             raise RunError(f"cannot read {path}: {error}") from None
         return cls(config, TextTokenizer.load(folder / _TOKENIZER), labels, None)
 
+    @classmethod
+    def resume(cls, config: C, folder: Path) -> Self:
+        """The task of a run that goes on, with the tokenizer and the labels it began with."""
+        return cls.restore(config, folder)
+
     def save(self, folder: Path) -> None:
         """Write the tokenizer and the label names into a run folder."""
         self.tokenizer.save(folder / _TOKENIZER)
-        (folder / _LABELS).write_text(json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n"
+        write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
 
     # What each task says of its examples ----------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.heads import TAG_HEADS, Tagger
 from heed.tasks.labelled import LabelledTask
+from heed.training.processes import current
 
 __all__ = ["EntityPrediction", "TagPrediction", "Tagging"]
 
@@ -148,6 +149,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         task = super().restore(config, folder)
         if (folder / _CHARACTERS).is_file():
             task.characters = TextTokenizer.load(folder / _CHARACTERS)
+        return task
+
+    @classmethod
+    def resume(cls, config: TaggingConfig, folder: Path) -> Self:
+        """The task of a run that goes on; long training sentences are left out again."""
+        task = cls.restore(config, folder)
+        task._leave_out_long()
         return task
 
     def save(self, folder: Path) -> None:
@@ -283,11 +291,14 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """Loss in nats per word, accuracy of tags and, where they mark entities, entity F1."""
         model.eval()
         encoded, device = self.encoded("valid"), next(model.parameters()).device
-        loss = 0.0
-        for indices in self._plan(encoded):
-            loss += float(self.loss(model, self.collate_encoded(encoded, indices).to(device), 0.0))
+        processes = current()
+        losses = [
+            float(self.loss(model, self.collate_encoded(encoded, indices).to(device), 0.0))
+            for indices in processes.share(self._plan(encoded))
+        ]
+        (loss,) = processes.total(sum(losses))
         true = [e.tags for e in self.splits.examples["valid"]]
-        predicted = [tags for tags, _ in self.tag(model, encoded)]
+        predicted = processes.spread(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
         words = sum(map(len, true))
         right = sum(t == p for pair in zip(true, predicted, strict=True) for t, p in zip(*pair, strict=True))
         scores = {"loss": loss / words, "accuracy": right / words}

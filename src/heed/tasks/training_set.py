@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, draw_epoch, plan_batches
 from heed.data.examples import Pair
 from heed.data.store import Joined
-from heed.tasks.tokenizers import Tokenizers
+from heed.data.subwords import SubwordSampler
+from heed.training.checkpoint import draw_seed
 
-__all__ = ["Corpus", "TrainingSet"]
+__all__ = ["Corpus", "Samplers", "TrainingSet"]
+
+Samplers = tuple[SubwordSampler, SubwordSampler]
+"""Of source and target."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class TrainingSet:
         self.pairs: Joined[Pair] = Joined([corpus.pairs for corpus in corpora])
         self.tokens: Joined[TokenPair] = Joined([corpus.tokens for corpus in corpora])
         self._corpora = corpora
+        self._pass = (0, 0)
         self._costs = [pair.cost for pair in self.tokens]  # the same in every epoch
 
     def batches(self, batch_tokens: int, seed: int, epoch: int) -> list[list[int]]:
@@ -50,24 +55,25 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.pairs) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
+        self._pass = (seed, epoch)
         return plan_batches(self._costs, batch_tokens, seed, epoch, chosen)
 
-    def collate(self, indices: list[int], samplers: Tokenizers | None) -> PairBatch:
-        """One batch.
+    def collate(self, indices: list[int], samplers: Samplers | None) -> PairBatch:
+        """One batch of the pass that was planned last.
 
         Args:
             indices: Which pairs.
-            samplers: Tokenizers of source and target that cut a text differently each time; None to take the tokens
-                as they are.
+            samplers: Of source and target, which cut each text anew in each pass; None to take the tokens as they are.
         """
         if samplers is None:
             return collate_pairs(self.tokens, indices)
-        pairs = [self.pairs[i] for i in indices]
-        sources = samplers[0].encode_all([pair.source for pair in pairs])
-        targets = samplers[1].encode_all([pair.target for pair in pairs])
-        tags = [self._corpora[self.pairs.part_of(i)].tag for i in indices]
-        cut = [
-            TokenPair(source if tag is None else [tag, *source], target)
-            for tag, source, target in zip(tags, sources, targets, strict=True)
-        ]
+        cut = []
+        for i in indices:
+            pair, tag = self.pairs[i], self._corpora[self.pairs.part_of(i)].tag
+            # A text is cut the same wherever and whenever it stands in a pass: in any process, and after a resume.
+            source, target = (
+                sampler.encode(text, draw_seed(*self._pass, i, side))
+                for side, (sampler, text) in enumerate(zip(samplers, (pair.source, pair.target), strict=True))
+            )
+            cut.append(TokenPair(source if tag is None else [tag, *source], target))
         return replace(collate_pairs(cut, list(range(len(cut)))), indices=indices)

@@ -29,8 +29,9 @@ from heed.tasks.overview import length_table, tokens_text
 from heed.tasks.parent import Parent, Taken, with_parents
 from heed.tasks.sizes import FEW_PAIRS, auto_size, for_few_pairs, with_tokenizer
 from heed.tasks.tokenizers import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
-from heed.tasks.training_set import Corpus, TrainingSet
+from heed.tasks.training_set import Corpus, Samplers, TrainingSet
 from heed.training.loss import vocabulary_loss
+from heed.training.processes import current
 
 __all__ = ["Prediction", "Translation"]
 
@@ -78,7 +79,7 @@ class Translation:
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._training: TrainingSet | None = None
         self._guides: list[Tensor] | None = None
-        self._samplers: Tokenizers | None = None
+        self._samplers: Samplers | None = None
         if config.tokenizer.sampling > 0:
             amount = config.tokenizer.sampling
             self._samplers = (self.source_tokenizer.sampler(amount), self.target_tokenizer.sampler(amount))
@@ -118,6 +119,13 @@ class Translation:
     def restore(cls, config: TranslationConfig, folder: Path) -> Translation:
         """The task of a run folder; its data is opened only when asked for."""
         return cls(config, load_tokenizers(folder, config.tokenizer), None)
+
+    @classmethod
+    def resume(cls, config: TranslationConfig, folder: Path) -> Translation:
+        """The task of a run that goes on, with the tokenizers it began with; what was left out is left out again."""
+        task = cls.restore(config, folder)
+        task._leave_out_long()
+        return task
 
     def save(self, folder: Path) -> None:
         """Write the tokenizers into a run folder."""
@@ -279,12 +287,20 @@ class Translation:
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
         pairs = self.splits.pairs["valid"]
-        nll, correct, tokens = self.forced_scores(model, self.encoded("valid"))
+        processes = current()
+
+        def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
+            return list(zip(*self.forced_scores(model, encoded), strict=True))
+
+        nll, correct, tokens = zip(*processes.spread(forced, self.encoded("valid")), strict=True)
         pairs = pairs[:_VALIDATE_AT_MOST]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max(len(pair.target) for pair in self.encoded("valid"))
-        outputs = self.translate(model, [pair.source for pair in pairs], beam_size=1, max_length=longest + 2)
-        texts = [out[0].text for out in outputs]
+
+        def written(sources: list[str]) -> list[str]:
+            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest + 2)]
+
+        texts = processes.spread(written, [pair.source for pair in pairs])
         exact = sum(self.is_exact(text, pair) for text, pair in zip(texts, pairs, strict=True))
         scores = {
             "loss": sum(nll) / sum(tokens),

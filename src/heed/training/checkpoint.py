@@ -1,10 +1,15 @@
-"""Checkpoints: weights, optimiser, random state and place in the data, in safetensors and JSON, never pickle."""
+"""Checkpoints: weights, optimiser, random state and place in the data, in safetensors and JSON, never pickle.
+
+A checkpoint is written under a temporary name, flushed to the disk with checksums of its files, and renamed; only then
+older ones go. The newest two stay whole, so that a damaged one costs the steps since the one before it and no more.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import shutil
+import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,21 +18,34 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from heed.disk import CHECKSUMS, describe_damage, listed, remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.errors import RunError
 
 __all__ = [
     "Checkpoint",
     "Progress",
     "average_weights",
+    "checkpoints_in",
+    "draw_seed",
     "latest_checkpoint",
     "load_checkpoint",
     "load_weights",
-    "remove_checkpoint",
+    "prune_checkpoints",
+    "random_state",
+    "restore",
     "save_checkpoint",
     "save_weights",
 ]
 
-FORMAT = 1
+FORMAT = 2
+_WEIGHTS, _OPTIMIZER, _RANDOM, _PROGRESS = (
+    "model.safetensors",
+    "optimizer.safetensors",
+    "random.safetensors",
+    "progress.json",
+)
+_WHOLE = 2
+"""How many of the newest checkpoints a run can go on from; of others only weights are kept."""
 
 
 @dataclass
@@ -38,10 +56,16 @@ class Progress:
         step: Updates done.
         epoch: Pass over the data.
         batch: Batches of this pass already used.
+        plan: A hash of this pass's batches; in other ones the place would mean nothing.
         total_steps: Updates of the whole run; None until decided.
         validate_every: Updates between validations; None until decided.
         threads: Processor threads, so that a resumed run repeats the same sums.
+        processes: How many processes trained together.
         seconds: Time spent so far.
+        training_seconds: Of that, time spent on updates.
+        tokens: Target tokens of all updates.
+        padding: Sum over the updates of the share of padding in their batches.
+        validation_seconds: What the last validation took.
         best_step: Step of the best validation; 0 for none.
         best_rank: Its score and minus its loss, compared in this order.
         bad: Validations since the best one.
@@ -51,10 +75,16 @@ class Progress:
     step: int = 0
     epoch: int = 0
     batch: int = 0
+    plan: str = ""
     total_steps: int | None = None
     validate_every: int | None = None
     threads: int = 1
+    processes: int = 1
     seconds: float = 0.0
+    training_seconds: float = 0.0
+    tokens: int = 0
+    padding: float = 0.0
+    validation_seconds: float = 0.0
     best_step: int = 0
     best_rank: list[float] = field(default_factory=list)
     bad: int = 0
@@ -120,81 +150,181 @@ def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
-def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
-    """Write `folder/step-N`: first under a temporary name, renamed when whole.
+def save_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    random: dict[str, Tensor] | None = None,
+) -> Path:
+    """Write `folder/step-N`: it has its name only when it is whole and on the disk.
+
+    Args:
+        folder: Of the checkpoints.
+        model: Its weights are written.
+        optimizer: Its state is written.
+        progress: Everything else.
+        random: Random state of all processes; this one's by default.
 
     Returns:
         The checkpoint's folder.
+
+    Raises:
+        DiskError: The disk is full or refuses; older checkpoints stay.
     """
     final = folder / f"step-{progress.step}"
-    part = folder / f".step-{progress.step}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    save_weights(model, part / "model.safetensors")
-    save_file(_optimizer_tensors(optimizer), str(part / "optimizer.safetensors"))
-    save_file(_random_state(), str(part / "random.safetensors"))
-    (part / "progress.json").write_text(json.dumps({"format": FORMAT, **asdict(progress)}, indent=1))
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(part, final)
+    tensors = {
+        _WEIGHTS: _unshared(model.state_dict()),
+        _OPTIMIZER: _optimizer_tensors(optimizer),
+        _RANDOM: random_state() if random is None else random,
+    }
+    needed = sum(t.numel() * t.element_size() for group in tensors.values() for t in group.values())
+    with write_folder(final, needed) as part:
+        for name, group in tensors.items():
+            save_file(group, str(part / name))
+        (part / _PROGRESS).write_text(json.dumps({"format": FORMAT, **asdict(progress)}, indent=1))
     return final
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint.
+    """Read a checkpoint, its checksums compared.
 
     Raises:
-        RunError: It is damaged or of another format.
+        RunError: It is damaged, and how; or of another format.
     """
+    _check_format(path)
+    if damage := describe_damage(path):
+        raise RunError(
+            f"checkpoint {path} is damaged: " + "; ".join(f"{name} is {what}" for name, what in damage.items())
+        )
     try:
-        values: dict[str, Any] = json.loads((path / "progress.json").read_text())
-        number = values.pop("format")
-        if number != FORMAT:
-            raise RunError(f"{path} has checkpoint format {number}; this heed reads format {FORMAT}")
+        values: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
+        del values["format"]
         return Checkpoint(
-            load_file(str(path / "model.safetensors")),
-            load_file(str(path / "optimizer.safetensors")),
-            load_file(str(path / "random.safetensors")),
+            load_file(str(path / _WEIGHTS)),
+            load_file(str(path / _OPTIMIZER)),
+            load_file(str(path / _RANDOM)),
             Progress(**values),
         )
-    except RunError:
-        raise
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
 
-def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, where: str) -> Progress:
-    """Put model, optimiser and random state back as they were."""
+def _check_format(path: Path) -> None:
+    try:
+        number = json.loads((path / _PROGRESS).read_text())["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # damaged, which the checksums say better
+    if number != FORMAT:
+        age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
+        raise RunError(
+            f"{path} was written by {age} heed (checkpoint format {number}); this one reads format {FORMAT}: "
+            "go on with the heed that wrote it, or start from its weights with --from"
+        )
+
+
+def restore(
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    where: str,
+    rank: int = 0,
+) -> Progress:
+    """Put model, optimiser and random state back as they were.
+
+    Args:
+        checkpoint: As read.
+        model: Gets the weights.
+        optimizer: Gets its state; None where another kind of optimiser goes on.
+        where: What messages call the checkpoint.
+        rank: Which process this is: each has a random state of its own.
+
+    Raises:
+        RunError: The model is another one.
+    """
     apply_weights(model, checkpoint.weights, where)
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    states: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in checkpoint.optimizer.items():
-        number, _, key = name.partition(".")
-        states.setdefault(int(number), {})[key] = tensor
-    for index, state in states.items():
-        parameter = parameters[index]
-        optimizer.state[parameter] = {
-            key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
-        }
-    torch.set_rng_state(checkpoint.random["cpu"])
-    if torch.cuda.is_available() and "cuda.0" in checkpoint.random:
-        torch.cuda.set_rng_state_all([checkpoint.random[k] for k in sorted(checkpoint.random) if k != "cpu"])
+    if optimizer is not None:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        states: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in checkpoint.optimizer.items():
+            number, _, key = name.partition(".")
+            states.setdefault(int(number), {})[key] = tensor
+        for index, state in states.items():
+            parameter = parameters[index]
+            optimizer.state[parameter] = {
+                key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
+            }
+    if f"{rank}.cpu" in checkpoint.random:
+        torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
+    else:  # there were fewer processes when it was written
+        torch.manual_seed(draw_seed(checkpoint.progress.step, rank))
+    if torch.cuda.is_available() and f"{rank}.cuda" in checkpoint.random:
+        torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"])
     return checkpoint.progress
 
 
-def latest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint with the largest step that holds an optimiser, or None."""
-    found = [p for p in folder.glob("step-*") if (p / "progress.json").is_file()]
-    return max(found, key=lambda p: int(p.name.removeprefix("step-")), default=None)
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints of a folder that hold more than weights, newest first."""
+    named = [p for p in folder.glob("step-*") if re.fullmatch(r"step-\d+", p.name)]
+    return [p for p in sorted(named, key=_step, reverse=True) if _holds_progress(p)]
 
 
-def remove_checkpoint(folder: Path, step: int, keep_weights: bool) -> None:
-    """Delete a checkpoint, or all of it but the weights."""
-    path = folder / f"step-{step}"
-    if not keep_weights:
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    for name in ("progress.json", "optimizer.safetensors", "random.safetensors"):
-        (path / name).unlink(missing_ok=True)
+def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
+    """The newest whole checkpoint, or None.
+
+    Args:
+        folder: Of the checkpoints.
+        say: Told of each damaged one that is passed over.
+
+    Raises:
+        RunError: The newest is of another format.
+    """
+    for path in checkpoints_in(folder):
+        _check_format(path)
+        if not (damage := describe_damage(path)):
+            return path
+        what = "; ".join(f"{name} is {text}" for name, text in damage.items())
+        say(f"warning: checkpoint {path.name} is damaged ({what}); the one before it is used")
+    return None
+
+
+def prune_checkpoints(folder: Path) -> None:
+    """Delete all checkpoints but the newest two, and of older ones all but the weights that these name."""
+    remove_leftovers(folder)
+    whole = checkpoints_in(folder)[:_WHOLE]
+    wanted = {step for path in whole for step in _kept_by(path)}
+    for path in folder.glob("step-*"):
+        if path in whole:
+            continue
+        if _step(path) in wanted:
+            _keep_weights(path)
+        else:
+            remove_folder(path)
+
+
+def _keep_weights(path: Path) -> None:
+    files = [p for p in path.iterdir() if p.name not in (_WEIGHTS, CHECKSUMS)]
+    if files:
+        write_checksums(path, [_WEIGHTS])  # first, so that the folder is never one with missing files
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def _holds_progress(path: Path) -> bool:
+    """Whether a run could go on from it: weights alone have checksums that list nothing else."""
+    names = listed(path)
+    return _PROGRESS in names or not names  # without any it is damaged, and to be named
+
+
+def _kept_by(path: Path) -> list[int]:
+    try:
+        return list(json.loads((path / _PROGRESS).read_text())["kept"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def average_weights(paths: list[Path]) -> dict[str, Tensor]:
@@ -219,9 +349,14 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def _random_state() -> dict[str, Tensor]:
-    state = {"cpu": torch.get_rng_state()}
+def draw_seed(*numbers: int) -> int:
+    """A seed that follows from some numbers."""
+    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=7).digest(), "big")
+
+
+def random_state(rank: int = 0) -> dict[str, Tensor]:
+    """The random state of this process, which is number `rank`."""
+    state = {f"{rank}.cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        for index, tensor in enumerate(torch.cuda.get_rng_state_all()):
-            state[f"cuda.{index}"] = tensor
+        state[f"{rank}.cuda"] = torch.cuda.get_rng_state()
     return state

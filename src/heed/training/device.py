@@ -12,9 +12,11 @@ from contextlib import AbstractContextManager
 
 import torch
 
+from heed.config import TrainingConfig
 from heed.errors import ConfigError
+from heed.training.processes import Processes
 
-__all__ = ["autocast", "choose_device", "choose_precision", "peak_memory", "probe_threads"]
+__all__ = ["autocast", "choose_device", "choose_precision", "device_of", "peak_memory", "probe_threads"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -37,6 +39,19 @@ def choose_device(name: str) -> torch.device:
         have = ", ".join(f"{kind} ({n})" for kind, n in here.items() if n)
         raise ConfigError(f"training.device is '{name}', but this machine has {have}")
     return device
+
+
+def device_of(config: TrainingConfig, processes: Processes) -> torch.device:
+    """The device of this process.
+
+    Raises:
+        ConfigError: There is no such device here.
+    """
+    if config.deterministic:
+        # cuBLAS repeats its sums only with a workspace of fixed size; read when CUDA starts.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    return choose_device(config.device) if processes.count == 1 else processes.device
 
 
 def choose_precision(name: str, device: torch.device) -> str:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heed.config import TrainingConfig
-from heed.errors import TrainingError
+from heed.errors import DiskError, RunError, TrainingError
 from heed.training.checkpoint import (
     Progress,
     apply_weights,
     average_weights,
+    draw_seed,
     latest_checkpoint,
     load_checkpoint,
     load_weights,
-    remove_checkpoint,
+    prune_checkpoints,
+    random_state,
     restore,
     save_checkpoint,
 )
 from heed.training.contracts import Batch, Trainable, TrainResult
-from heed.training.device import autocast, choose_device, choose_precision, probe_threads
+from heed.training.device import autocast, choose_precision, device_of, probe_threads
 from heed.training.interrupt import Interrupts
+from heed.training.metrics import MetricsLog
 from heed.training.optimizer import make_optimizer
+from heed.training.processes import Processes, current
 from heed.training.progress import Reporter, duration
 from heed.training.schedule import rate_factor
 
@@ -37,6 +42,19 @@ __all__ = ["Trainer"]
 _PROBE_SECONDS, _PROBE_SHARE = 3.0, 0.02
 """How long the speed is measured before the number of updates is decided: seconds, or a share of a longer budget."""
 _VALIDATIONS = 12
+
+
+class _Losses(nn.Module):
+    """A model and its task's loss as one module: what DistributedDataParallel wants to wrap."""
+
+    def __init__(self, model: nn.Module, task: Trainable, label_smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self._task = task
+        self._label_smoothing = label_smoothing
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self._task.loss(self.model, batch, self._label_smoothing)
 
 
 class Trainer:
@@ -65,7 +83,8 @@ class Trainer:
             on_validation: Called after each validation, the model being in evaluation mode.
             began: `time.perf_counter()` when the budget began to run; now by default.
         """
-        self.device = choose_device(config.device)
+        self.processes: Processes = current()
+        self.device = device_of(config, self.processes)
         self.precision = choose_precision(config.precision, self.device)
         self.model = model.to(self.device)
         self.task = task
@@ -77,38 +96,39 @@ class Trainer:
         self.optimizer = make_optimizer(model, config, self.device)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
-        self._metrics = folder / "metrics.jsonl"
+        self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self._stop = threading.Event()
         self._started = time.perf_counter() if began is None else began
-        self._training_seconds = 0.0
-        self._tokens = 0
-        self._padding: list[float] = []
-        self._validation_seconds = 0.0
+        self._saved_at = self._started
+        self._measured = 0.0  # seconds of updates in this process
+        self._padding_now = 0.0
 
     # The run --------------------------------------------------------------------------------------------------
 
-    def run(self, resume: bool = False) -> TrainResult:
+    def run(self, resume: bool = False, changed: Collection[str] = ()) -> TrainResult:
         """Train until the budget, the patience or the user ends it; the model then holds the weights to keep.
+
+        Args:
+            resume: Go on from the last whole checkpoint, if there is one.
+            changed: Fields that differ from those the run began with, as "training.minutes".
 
         Raises:
             TrainingError: The loss is not finite, or memory ran out.
+            DiskError: A checkpoint cannot be written.
+            RunError: The checkpoint is of another model or format.
         """
-        if resume and (path := latest_checkpoint(self.checkpoints)) is not None:
-            self.progress = restore(load_checkpoint(path), self.model, self.optimizer, str(path))
-            torch.set_num_threads(self.progress.threads)
-            if self.config.steps is not None:
-                self.progress.total_steps = self.config.steps  # a run may be resumed to train longer
-            self.reporter.say(f"resumed at update {self.progress.step} ({self.progress.threads} threads)")
+        path = latest_checkpoint(self.checkpoints, self._say) if resume else None
+        if path is None:
+            self._begin()
         else:
-            self.progress.threads = self._choose_threads()
-            self.progress.total_steps = self.config.steps
-            self.progress.validate_every = self.config.validate_every
-            if self.config.steps is not None and self.config.validate_every is None:
-                self.progress.validate_every = math.ceil(self.config.steps / _VALIDATIONS)
-        self.reporter.say(
+            self._go_on(path, changed)
+        self._metrics.keep_until(self.progress.step)
+        many = f", {self.processes.count} processes" if self.processes.count > 1 else ""
+        self._say(
             f"device {self.device}, {self.precision}, {self.progress.threads} "
-            f"thread{'s' if self.progress.threads > 1 else ''}"
+            f"thread{'s' if self.progress.threads > 1 else ''}{many}"
         )
+        self._losses = self.processes.together(_Losses(self.model, self.task, self.config.label_smoothing))
         self._started -= self.progress.seconds
         try:
             with self._interruptible():
@@ -117,9 +137,38 @@ class Trainer:
             self.reporter.close()
         self.progress.seconds = time.perf_counter() - self._started
         if reason == "interrupted":
-            save_checkpoint(self.checkpoints, self.model, self.optimizer, self.progress)
+            self._write()
             return self._result(False, reason, "the last update")
         return self._result(True, reason, self._choose_weights())
+
+    def _begin(self) -> None:
+        p, c = self.progress, self.config
+        p.threads = self._choose_threads()
+        p.processes = self.processes.count
+        p.total_steps = c.steps
+        p.validate_every = c.validate_every
+        if c.steps is not None and c.validate_every is None:
+            p.validate_every = math.ceil(c.steps / _VALIDATIONS)
+        if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
+            torch.manual_seed(draw_seed(c.seed, self.processes.rank))
+
+    def _go_on(self, path: Path, changed: Collection[str]) -> None:
+        c = self.config
+        optimizer = None if "training.optimizer" in changed else self.optimizer
+        self.progress = p = restore(load_checkpoint(path), self.model, optimizer, str(path), self.processes.rank)
+        if c.threads is not None and "training.threads" in changed:
+            p.threads = c.threads
+        torch.set_num_threads(p.threads)
+        if c.steps is not None:
+            p.total_steps = c.steps  # a run may be resumed to train longer
+        elif {"training.steps", "training.minutes"} & {*changed}:
+            p.total_steps = None  # to be planned anew
+        if "training.validate_every" in changed and c.validate_every is not None:
+            p.validate_every = c.validate_every
+        self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
+        if p.processes != self.processes.count:
+            self._say(f"it was written by {p.processes} processes, {self.processes.count} go on")
+            p.processes = self.processes.count
 
     def _train(self) -> str:
         p = self.progress
@@ -127,25 +176,32 @@ class Trainer:
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
             probe = max(_PROBE_SHARE * self._budget(), min(_PROBE_SECONDS, 0.1 * self._budget()))
-            probed = p.total_steps is None and self._training_seconds >= probe
+            now = time.perf_counter()
+            probed, stop, late, unsaved = self.processes.any(
+                p.total_steps is None and self._measured >= probe,
+                self._stop.is_set(),
+                self.config.steps is None and p.total_steps is not None and self.elapsed > self._deadline(),
+                now - self._saved_at > 60 * self.config.save_minutes,
+            )
+            if stop:
+                return "interrupted"
             if probed or self._owes_validation():
                 self._validate()
-            if probed:
-                self._plan()
-            if self._stop.is_set():
-                return "interrupted"
+                if probed:
+                    self._plan()
+                continue
+            if unsaved and p.step > 0:
+                self._write()
             if p.step == p.total_steps:
                 return f"all {p.total_steps} updates done"
             if self.config.patience is not None and p.bad >= self.config.patience:
                 return f"no better {self.select_by} in {p.bad} validations"
-            if self.config.steps is None and p.total_steps is not None and self._elapsed() > self._deadline():
+            if late:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
                 return f"the time was up at update {p.step} of {p.total_steps}"
             start = time.perf_counter()
             self._update(next(updates), start)
-            if self._stop.is_set():
-                return "interrupted"
 
     def _owes_validation(self) -> bool:
         """Whether the last update is one to validate after, and that has not happened."""
@@ -153,58 +209,80 @@ class Trainer:
         due = p.step == p.total_steps or (p.validate_every is not None and p.step % p.validate_every == 0)
         return p.step > 0 and due and p.kept[-1:] != [p.step]
 
-    def _updates(self) -> Iterator[list[Batch]]:
-        """The batches of each update, from the place in the data on, without end."""
+    def _updates(self) -> Iterator[list[tuple[Batch, bool]]]:
+        """This process's share of the batches of each update, from the place in the data on, without end.
+
+        A batch comes with whether it counts: where it has fewer examples than there are processes, some take one that
+        is not theirs and give it no weight, as all must go backward together.
+        """
         p = self.progress
         while True:
             plan = self.task.train_batches(p.epoch)
+            mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
+            if p.batch > 0 and mark != p.plan:  # the place in other batches would mean nothing
+                p.epoch, p.batch = p.epoch + 1, 0
+                self._say(f"the batches are others than before: pass {p.epoch + 1} over the data begins")
+                continue
+            p.plan = mark
             while p.batch < len(plan):
                 chosen = plan[p.batch : p.batch + self.config.accumulate]
                 p.batch += len(chosen)
-                yield [self.task.collate(indices) for indices in chosen]
+                shares = [(self.processes.share(indices), indices) for indices in chosen]
+                yield [(self.task.collate(own or indices[:1]), bool(own)) for own, indices in shares]
             p.epoch, p.batch = p.epoch + 1, 0
 
-    def _update(self, batches: list[Batch], start: float) -> None:
+    def _update(self, batches: list[tuple[Batch, bool]], start: float) -> None:
         """One update; `start` is when its batches began to be made, so that speeds include the data."""
         p, c = self.progress, self.config
         rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        count = sum(batch.num_targets for batch in batches)
+        (summed,) = self.processes.total(sum(batch.num_targets for batch, counts in batches if counts))
+        count = int(summed)
         total = self._backward(batches, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._fail(total, norm, rate, batches)
+            self._fail(total, norm, rate, [batch for batch, _ in batches])
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         p.step += 1
         seconds = time.perf_counter() - start
-        self._training_seconds += seconds
-        self._tokens += count
-        self._padding.append(sum(b.padding_share for b in batches) / len(batches))
-        self._log("update", loss=total / count, learning_rate=rate, gradient_norm=norm, tokens=count, seconds=seconds)
+        self._measured += seconds
+        p.training_seconds += seconds
+        p.tokens += count
+        self._padding_now = sum(batch.padding_share for batch, _ in batches) / len(batches)
+        p.padding += self._padding_now
+        values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
+        self._metrics.write("update", p.step, **values, seconds=seconds)
         self.reporter.update(self._line(total / count))
 
-    def _backward(self, batches: list[Batch], count: int) -> float:
-        """Gradient of (sum of losses / target tokens), over all batches of the update as if they were one."""
+    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> float:
+        """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one.
+
+        DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
+        """
         total = 0.0
         try:
-            for batch in batches:
+            for number, (batch, counts) in enumerate(batches, start=1):
                 moved = batch.to(self.device)
-                with autocast(self.precision, self.device):
-                    loss = self.task.loss(self.model, moved, self.config.label_smoothing)
-                (loss / count).backward()
+                last = number == len(batches)
+                with nullcontext() if last else self.processes.apart(self._losses):
+                    with autocast(self.precision, self.device):
+                        loss = self._losses(moved)
+                    if not counts:
+                        loss = loss * 0.0
+                    (loss / (count / self.processes.count)).backward()
                 total += loss.item()
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
             raise TrainingError(
-                f"out of memory at update {self.progress.step + 1}, in a batch of {len(batches[0].indices)} examples; "
-                f"lower training.batch_tokens (now {self.config.batch_tokens}) and raise training.accumulate "
+                f"out of memory at update {self.progress.step + 1}, in a batch of {len(batches[0][0].indices)} "
+                f"examples; lower training.batch_tokens (now {self.config.batch_tokens}) and raise training.accumulate "
                 f"(now {self.config.accumulate}) by the same factor, or choose a smaller model"
             ) from None
-        return total
+        return self.processes.total(total)[0]
 
     def _fail(self, total: float, norm: float, rate: float, batches: list[Batch]) -> None:
         what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient's norm is {norm}"
@@ -222,12 +300,14 @@ class Trainer:
     def _budget(self) -> float:
         return (self.config.minutes or 0.0) * 60.0
 
-    def _elapsed(self) -> float:
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the whole run, what went before an interruption included."""
         return time.perf_counter() - self._started
 
     def _reserve(self) -> float:
         """Time kept for what follows training; never more than a third, however slow one validation was."""
-        wanted = 1.0 + self._validation_seconds * (self.task.finishing_work + (self.config.average > 1))
+        wanted = 1.0 + self.progress.validation_seconds * (self.task.finishing_work + (self.config.average > 1))
         return min(wanted, self._budget() / 3)
 
     def _deadline(self) -> float:
@@ -236,15 +316,16 @@ class Trainer:
     def _plan(self) -> None:
         """Decide, once, how many updates fit the budget."""
         p = self.progress
-        per_update = self._training_seconds / len(self._padding)
-        left = self._deadline() - self._elapsed()
-        validations = max(1, min(_VALIDATIONS, int(0.2 * left / self._validation_seconds)))
+        per_update = p.training_seconds / p.step
+        left = self._deadline() - self.elapsed
+        validations = max(1, min(_VALIDATIONS, int(0.2 * left / p.validation_seconds)))
         # 3 % is left for what a short probe does not see.
-        updates = int(0.97 * (left - validations * self._validation_seconds) / per_update)
-        p.total_steps = p.step + max(1, updates)
+        updates = int(0.97 * (left - validations * p.validation_seconds) / per_update)
+        p.total_steps = p.step + self.processes.told(max(1, updates))
+        validations = self.processes.told(validations)
         p.validate_every = self.config.validate_every or math.ceil(p.total_steps / validations)
-        end = time.strftime("%H:%M:%S", time.localtime(time.time() + self._budget() - self._elapsed()))
-        self.reporter.say(
+        end = time.strftime("%H:%M:%S", time.localtime(time.time() + self._budget() - self.elapsed))
+        self._say(
             f"{1 / per_update:.1f} updates/s: {p.total_steps} updates in {duration(self._budget())}, done at {end}"
         )
 
@@ -254,18 +335,20 @@ class Trainer:
         p = self.progress
         start = time.perf_counter()
         self.validation = self.evaluate()
-        self._validation_seconds = max(0.1, time.perf_counter() - start)
+        p.validation_seconds = max(0.1, time.perf_counter() - start)
         rank = self._rank(self.validation)
         if not p.best_rank or rank > p.best_rank:
             p.best_rank, p.best_step, p.bad = rank, p.step, 0
         else:
             p.bad += 1
-        self._log("validation", **self.validation)
+        self._metrics.write("validation", p.step, **self.validation)
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.validation.items())
-        self.reporter.say(f"update {p.step}{'' if p.total_steps is None else f' of {p.total_steps}'}: {scores}")
-        p.seconds = self._elapsed()
-        self._save()
-        if self.on_validation is not None:
+        self._say(f"update {p.step}{'' if p.total_steps is None else f' of {p.total_steps}'}: {scores}")
+        kept = [*p.kept, p.step]
+        wanted = {*kept[-self.config.average :], p.best_step}
+        p.kept = [step for step in kept if step in wanted]
+        self._write()
+        if self.on_validation is not None and self.processes.is_first:
             self.on_validation(self, self.validation)
 
     def evaluate(self) -> dict[str, float]:
@@ -278,29 +361,41 @@ class Trainer:
         loss = scores["loss"] if math.isfinite(scores["loss"]) else math.inf
         return [-loss] if self.select_by == "loss" else [scores[self.select_by], -loss]
 
-    def _save(self) -> None:
-        """Save; then keep the optimiser of this checkpoint only, and weights of the best and of the last few."""
+    def _write(self) -> None:
+        """Write a checkpoint, then delete those no longer needed."""
         p = self.progress
-        kept = [*p.kept, p.step]
-        wanted = {*kept[-self.config.average :], p.best_step}
-        p.kept = [step for step in kept if step in wanted]
-        newest = save_checkpoint(self.checkpoints, self.model, self.optimizer, p)
-        for path in self.checkpoints.glob("step-*"):  # those before it go only now that it is whole
-            step = int(path.name.removeprefix("step-"))
-            if path != newest:
-                remove_checkpoint(self.checkpoints, step, keep_weights=step in wanted)
+        p.seconds = self.elapsed
+        states = self.processes.gather(random_state(self.processes.rank))
+        if self.processes.is_first:
+            random = {name: tensor for state in states for name, tensor in state.items()}
+            try:
+                save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random)
+            except DiskError as error:
+                before = latest_checkpoint(self.checkpoints)
+                last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
+                raise DiskError(
+                    f"{error}; stopped at update {p.step}, {last}; when there is room, go on with: "
+                    f"heed train {self.checkpoints.parent} --resume"
+                ) from None
+            prune_checkpoints(self.checkpoints)
+        self._saved_at = time.perf_counter()
 
     def _choose_weights(self) -> str:
         """Put the weights worth keeping into the model: the best checkpoint's, or an average that is better."""
         p = self.progress
-        load_weights(self.model, self.checkpoints / f"step-{p.best_step}" / "model.safetensors")
         recent = p.kept[-self.config.average :]
+        try:
+            load_weights(self.model, self.checkpoints / f"step-{p.best_step}" / "model.safetensors")
+        except RunError as error:
+            self._say(f"warning: {error}; the weights of the last update are kept instead of the best")
+            self.validation = self.evaluate()
+            return f"update {p.step} (those of the best, {p.best_step}, could not be read)"
         if self.config.average > 1 and len(recent) > 1:
             best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
             paths = [self.checkpoints / f"step-{step}" / "model.safetensors" for step in recent]
             apply_weights(self.model, average_weights(paths), "the average")
             scores = self.evaluate()
-            self._log("average", **scores)
+            self._metrics.write("average", p.step, **scores)
             if self._rank(scores) > p.best_rank:
                 self.validation = scores
                 return f"average of updates {', '.join(map(str, recent))}"
@@ -315,7 +410,7 @@ class Trainer:
     def _choose_threads(self) -> int:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        elif self.device.type == "cpu":
+        elif self.device.type == "cpu" and self.processes.count == 1:  # a launcher shares the cores out itself
             plan = self.task.train_batches(0)
             batch = self.task.collate(plan[len(plan) // 2])
             state = torch.get_rng_state()
@@ -332,27 +427,26 @@ class Trainer:
     def _interruptible(self) -> Interrupts:
         return Interrupts(self._stop, self.reporter)
 
-    def _log(self, event: str, **values: float) -> None:
-        with self._metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"event": event, "step": self.progress.step, **values}) + "\n")
+    def _say(self, message: str) -> None:
+        if self.processes.is_first:
+            self.reporter.say(message)
 
     def _line(self, loss: float) -> str:
         p = self.progress
         of = "" if p.total_steps is None else f"/{p.total_steps}"
-        rate = self._tokens / self._training_seconds
+        rate = p.tokens / p.training_seconds
         left = "measuring speed"
         if self.config.steps is None and p.total_steps is not None:
-            left = f"{duration(self._budget() - self._elapsed())} left"
+            left = f"{duration(self._budget() - self.elapsed)} left"
         elif p.total_steps is not None:
-            left = f"{duration((p.total_steps - p.step) * self._training_seconds / len(self._padding))} left"
-        return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {self._padding[-1]:.0%}  {left}"
+            left = f"{duration((p.total_steps - p.step) * p.training_seconds / p.step)} left"
+        return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {self._padding_now:.0%}  {left}"
 
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
-        padding = sum(self._padding) / max(1, len(self._padding))
-        rate = self._tokens / max(1e-9, self._training_seconds)
-        return TrainResult(
-            self.checkpoints.parent, finished, reason, self.progress, self.validation, kept, rate, padding
-        )
+        p = self.progress
+        padding = p.padding / max(1, p.step)
+        rate = p.tokens / max(1e-9, p.training_seconds)
+        return TrainResult(self.checkpoints.parent, finished, reason, p, self.validation, kept, rate, padding)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -1,0 +1,195 @@
+"""Writing that survives a kill and a full disk: whole files under their names, flushed to the disk, with checksums."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from heed.errors import DiskError
+
+__all__ = [
+    "CHECKSUMS",
+    "checksum",
+    "describe_damage",
+    "listed",
+    "remove_folder",
+    "remove_leftovers",
+    "write_checksums",
+    "write_folder",
+    "write_whole",
+]
+
+CHECKSUMS = "checksums.json"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def write_whole(path: Path, write: Callable[[Path], object], needed: int | None = None) -> None:
+    """Write a file so that its name always holds a whole one: the old or the new.
+
+    Args:
+        path: The file.
+        write: Given a temporary path beside it, writes there.
+        needed: Bytes that it will take, for the message on a full disk.
+
+    Raises:
+        DiskError: The disk is full or refuses; the old file, if there was one, stays.
+    """
+    part = path.with_name(f".{path.name}.part")
+    with _explained(path, path.parent, needed, part):
+        write(part)
+        _flush(part)
+        os.replace(part, path)
+        _flush(path.parent)
+
+
+@contextmanager
+def write_folder(final: Path, needed: int | None = None) -> Iterator[Path]:
+    """Write a folder that has its name only when all its files are whole and on the disk.
+
+    Args:
+        final: The folder; one that is there already is replaced.
+        needed: Bytes that it will take, for the message on a full disk.
+
+    Yields:
+        The temporary folder to write into; afterwards checksums of its files are added and it is renamed.
+
+    Raises:
+        DiskError: The disk is full or refuses; the temporary folder is removed.
+    """
+    part = final.with_name(f".{final.name}.part")
+    with _explained(final, final.parent, needed, part):
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        yield part
+        files = sorted(part.iterdir())
+        for path in files:
+            _flush(path)
+        write_checksums(part, [path.name for path in files])
+        _flush(part)
+        if final.exists():  # a folder cannot be replaced by one step
+            remove_folder(final)
+        os.replace(part, final)
+        _flush(final.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Delete a folder; one that was deleted by half does not keep its name."""
+    gone = path.with_name(f".{path.name}.gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    try:
+        os.replace(path, gone)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a kill left of writes and removals in a folder."""
+    for path in (*folder.glob(".*.part"), *folder.glob(".*.gone")):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def checksum(path: Path) -> dict[str, Any]:
+    """Size and BLAKE2b hash of a file."""
+    with path.open("rb") as file:
+        hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))
+    return {"bytes": path.stat().st_size, "blake2b": hashed.hexdigest()}
+
+
+def write_checksums(folder: Path, names: list[str]) -> None:
+    """Write `checksums.json`: which files a folder holds, with size and hash."""
+    text = json.dumps({name: checksum(folder / name) for name in names}, indent=1) + "\n"
+    write_whole(folder / CHECKSUMS, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def listed(folder: Path) -> list[str]:
+    """The files that a folder's checksums name; none where they cannot be read."""
+    try:
+        return list(json.loads((folder / CHECKSUMS).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return []
+
+
+def describe_damage(folder: Path) -> dict[str, str]:
+    """Compare the files of a folder with its checksums.
+
+    Returns:
+        Name -> what is wrong with it ("missing", "altered", ...), in order; empty for a whole folder.
+    """
+    try:
+        listed = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
+        wanted = {name: (values["bytes"], values["blake2b"]) for name, values in listed.items()}
+    except FileNotFoundError:
+        return {CHECKSUMS: "missing"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return {CHECKSUMS: f"not readable: {error}"}
+    damage = {}
+    for name, (size, hashed) in wanted.items():
+        try:
+            found = checksum(folder / name)
+        except FileNotFoundError:
+            damage[name] = "missing"
+        except OSError as error:
+            damage[name] = f"not readable: {error.strerror}"
+        else:
+            if found["bytes"] != size:
+                damage[name] = f"altered: it has {found['bytes']:,} bytes, written were {size:,}"
+            elif found["blake2b"] != hashed:
+                damage[name] = "altered: its checksum is not the one that was written"
+    return damage
+
+
+def _flush(path: Path) -> None:
+    """Have the system write a file or a folder's names to the disk now."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _explained(path: Path, folder: Path, needed: int | None, part: Path) -> Iterator[None]:
+    """On any error remove the temporary file or folder; explain those of the disk."""
+    try:
+        yield
+    except BaseException as error:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+        if _is_full(error):
+            wanted = "" if needed is None else f"{_mib(needed)} are needed, "
+            raise DiskError(
+                f"the disk is full: '{path}' could not be written ({wanted}{_mib(_free(folder))} are free); "
+                "what was there before is still there"
+            ) from None
+        if isinstance(error, OSError):
+            raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
+        raise
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _FULL
+    return type(error).__name__ == "SafetensorError" and f"os error {errno.ENOSPC}" in str(error)
+
+
+def _free(folder: Path) -> int:
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def _mib(count: int) -> str:
+    return f"{count:,} bytes ({count / 2**20:,.1f} MiB)"

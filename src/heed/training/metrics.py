@@ -1,0 +1,68 @@
+"""`metrics.jsonl`: a line for each update and each validation. It never stops a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from heed.disk import write_whole
+from heed.errors import DiskError
+
+__all__ = ["MetricsLog"]
+
+
+class MetricsLog:
+    """Appends events to a file; where that fails it says so once and goes on."""
+
+    def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
+        """Open.
+
+        Args:
+            path: The file.
+            say: Told once that writing failed.
+            writes: False for a process that leaves writing to another.
+        """
+        self._path = path
+        self._say = say
+        self._writes = writes
+        self._warned = False
+
+    def write(self, event: str, step: int, **values: float) -> None:
+        """Append one event."""
+        if not self._writes:
+            return
+        line = json.dumps({"event": event, "step": step, **values}) + "\n"
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            self._warn(error.strerror or str(error))
+
+    def keep_until(self, step: int) -> None:
+        """Leave out what came after an update: a run that goes on from there will write it again."""
+        if not self._writes or not self._path.is_file():
+            return
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            kept = [line for line in lines if _is_before(line, step)]
+            if kept != lines:
+                write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
+        except OSError as error:
+            self._warn(error.strerror or str(error))
+        except DiskError as error:
+            self._warn(str(error))
+
+    def _warn(self, problem: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._say(f"warning: {self._path} cannot be written ({problem}); training goes on without it")
+
+
+def _is_before(line: str, step: int) -> bool:
+    """Whether a line is a whole event of an update up to `step`; the average is made at the end, every time anew."""
+    try:
+        event = json.loads(line)
+        return bool(event["step"] <= step and event["event"] != "average")
+    except (ValueError, KeyError, TypeError):
+        return False  # cut off by a kill

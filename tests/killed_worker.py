@@ -1,0 +1,20 @@
+"""A program of tests/test_processes.py: `heed`, whose second process is killed before an update on its first start."""
+
+import os
+import signal
+import sys
+
+from heed.cli import main
+from heed.training.loop import Trainer
+
+real = Trainer._update
+
+
+def update(trainer, batches, start):
+    if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and trainer.progress.step == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(trainer, batches, start)
+
+
+Trainer._update = update
+main(sys.argv[1:])

@@ -1,0 +1,139 @@
+"""A program of tests/test_resume.py: trains one run again and again, each time killed at another moment, then resumed.
+
+    python tests/killing.py FOLDER CONFIG
+
+heed and torch are imported once; every training is a fork, so that a kill costs no new start. Kills are real (SIGKILL,
+or the alarm clock's signal, which ends a process just as suddenly). Prints one JSON object.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import safetensors.torch
+import torch
+
+from heed.config import read_config
+from heed.config_tasks import check_config
+from heed.run import train_config
+from heed.training import checkpoint, loop
+from heed.training.checkpoint import latest_checkpoint
+from heed.training.progress import Quiet
+
+OPERATIONS = [(os, "fsync"), (os, "replace"), (os, "unlink"), (shutil, "rmtree"), (checkpoint, "save_file")]
+
+
+def forked(action):
+    """Run in a child; its exit status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+def before_each(act):
+    """Have `act(name)` called before every operation on the disk that saving is made of."""
+    for home, name in OPERATIONS:
+        real = getattr(home, name)
+
+        def instead(*args, real=real, name=name, **kwargs):
+            act(name)
+            return real(*args, **kwargs)
+
+        setattr(home, name, instead)
+
+
+def main(folder: Path, config_path: Path) -> None:
+    torch.set_num_threads(1)
+    config = check_config(read_config(config_path), str(config_path))
+
+    def train(out):
+        train_config(config, out, Quiet(), resume=True)
+
+    def in_save(number, what):
+        """Within the save that is number `number`, call `what` before each operation."""
+        saves, inside = [], []
+        real = loop.Trainer._write
+
+        def write(trainer):
+            saves.append(1)
+            inside[:] = [len(saves) == number]
+            real(trainer)
+            inside.clear()
+
+        loop.Trainer._write = write
+        before_each(lambda name: inside and inside[0] and what(name))
+
+    start = time.perf_counter()
+    assert forked(lambda: train(folder / "whole")) == 0
+    seconds = time.perf_counter() - start
+    whole = (folder / "whole" / "model.safetensors").read_bytes()
+
+    names = folder / "names"
+
+    def note(name):
+        with names.open("a") as file:
+            file.write(name + "\n")
+
+    def counted():
+        in_save(3, note)
+        train(folder / "counted")
+
+    assert forked(counted) == 0
+    steps = names.read_text().split()
+
+    def killed_in_save(out, place):
+        seen = []
+
+        def kill(name):
+            if len(seen) == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            seen.append(name)
+
+        in_save(3, kill)
+        train(out)
+
+    def killed_after(out, delay):
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        train(out)
+
+    draw = random.Random(1)
+    kills = [(f"save {place} ({name})", killed_in_save, place) for place, name in enumerate(steps)]
+    moments = [draw.uniform(0.0, seconds) for _ in range(max(4, 20 - len(kills)))]
+    kills += [(f"after {moment:.3f} s", killed_after, moment) for moment in moments]
+    results = []
+    for number, (name, kill, value) in enumerate(kills):
+        out = folder / f"run-{number}"
+        status = forked(lambda kill=kill, out=out, value=value: kill(out, value))
+        newest = latest_checkpoint(out / "checkpoints") if out.exists() else None
+        again = forked(lambda out=out: train(out))
+        weights = out / "model.safetensors"
+        results.append(
+            {
+                "kill": name,
+                "signal": os.WTERMSIG(status),
+                "left": None if newest is None else newest.name,
+                "resumed": again,
+                "same": weights.is_file() and weights.read_bytes() == whole,
+                "leftovers": [p.name for p in (out / "checkpoints").glob(".*")],
+            }
+        )
+        shutil.rmtree(out)
+    print(json.dumps({"seconds": seconds, "steps": steps, "results": results}))
+
+
+if __name__ == "__main__":
+    assert safetensors.torch  # imported before the forks
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

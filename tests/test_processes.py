@@ -1,0 +1,211 @@
+"""Several processes are one: the same update, the same scores, whatever their number, and through a crash."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from heed.config_tasks import check_config
+from heed.errors import ConfigError
+from heed.registry import list_models
+from heed.run import RUNS, train_config
+from heed.training import processes
+from heed.training.processes import Processes
+from heed.training.progress import Quiet
+
+HERE = Path(__file__).parent
+CONFIG = {
+    "task": "translation",
+    "data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 17, "test": 16},
+    "model": {"name": "bahdanau", "d_embedding": 12, "d_hidden": 12, "d_attention": 12},
+    "training": {"steps": 12, "validate_every": 4, "batch_tokens": 150, "threads": 1, "device": "cpu", "accumulate": 2},
+    "evaluation": {"bootstrap": 10},
+}
+
+
+def launch(folder, launcher, arguments, config=CONFIG, program=("-m", "heed")):
+    (folder / "config.yaml").write_text(json.dumps(config))
+    done = subprocess.run(
+        [sys.executable, "-m", *launcher, *program, "train", "config.yaml", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=120,
+    )
+    return done
+
+
+def torchrun(count, *options):
+    return ["torch.distributed.run", "--standalone", f"--nproc-per-node={count}", *options]
+
+
+def accelerate(count):
+    return ["accelerate.commands.launch", "--cpu", f"--num_processes={count}", "--main_process_port=0", "-m"]
+
+
+def alone(out, config=CONFIG):
+    run, _ = train_config(check_config(config, "the test"), out, Quiet())
+    return run
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    return alone(tmp_path_factory.mktemp("runs") / "one")
+
+
+def assert_alike(out, one):
+    own, other = load_file(out / "model.safetensors"), load_file(one.folder / "model.safetensors")
+    assert own.keys() == other.keys()
+    for name, tensor in own.items():
+        torch.testing.assert_close(tensor, other[name], rtol=0, atol=2e-6)
+    for event in ("update", "validation"):
+        lines, whole = metrics(out, event), metrics(one.folder, event)
+        assert len(lines) == len(whole)
+        for line, expected in zip(lines, whole, strict=True):
+            line.pop("seconds", None), expected.pop("seconds", None)
+            assert line == pytest.approx(expected, rel=1e-4)
+
+
+def metrics(folder, event):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "event"} for line in lines if line["event"] == event]
+
+
+def test_two_processes_are_one(tmp_path, one):
+    done = launch(tmp_path, torchrun(2), ["--out", "two"])
+    assert done.returncode == 0, done.stderr
+    assert "1 thread, 2 processes" in done.stderr
+    assert done.stderr.count("run folder two") == 1  # one speaks
+    assert_alike(tmp_path / "two", one)
+    report = json.loads((tmp_path / "two" / "report.json").read_text())
+    assert report["training"]["processes"] == 2
+    assert report["scores"]["test"] == json.loads(json.dumps(one.report["scores"]["test"]))
+
+
+def test_accelerate_launches_too_and_three_go_on_with_what_two_began(tmp_path, one):
+    shorter = {**CONFIG, "training": {**CONFIG["training"], "schedule": "constant"}}
+    expected = alone(tmp_path / "expected", shorter)
+    half = {**shorter, "training": {**shorter["training"], "steps": 8}}
+    done = launch(tmp_path, accelerate(2), ["--out", "run"], half, program=("heed",))
+    assert done.returncode == 0, done.stderr
+    done = launch(tmp_path, torchrun(3), ["--out", "run", "--resume"], shorter)
+    assert done.returncode == 0, done.stderr
+    assert "resumed at update 8" in done.stderr
+    assert "it was written by 2 processes, 3 go on" in done.stderr
+    assert "changed since the run began: training.steps: 8 -> 12" in done.stderr
+    assert_alike(tmp_path / "run", expected)
+
+
+def test_a_killed_worker_costs_the_steps_since_the_last_checkpoint(tmp_path, one):
+    done = launch(
+        tmp_path,
+        torchrun(2, "--max-restarts=1"),
+        ["--out", "run"],
+        program=(str(HERE / "killed_worker.py"),),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resumed at update 4" in done.stderr
+    assert_alike(tmp_path / "run", one)
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_labelled_tasks_share_batches_and_validation_out(tmp_path, task):
+    words = ["Ann", "Bob", "cats", "dogs"]
+    if task == "tagging":
+        lines = []
+        for n in range(41):
+            lines += [f"{words[n % 4]}\t{'B-PER' if n % 4 < 2 else 'O'}", "sees\tO", *(["it\tO"] * (n % 3)), ""]
+    else:
+        lines = [f"{'good' if n % 2 else 'bad'}\tthe {words[n % 4]} number {n % 7}" for n in range(61)]
+    (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
+    columns = {"columns": {"text": 1, "label": 0}} if task == "classification" else {}
+    config = {
+        "task": task,
+        "data": {"train": str(tmp_path / "train.txt"), "valid": 9, **columns},
+        "model": {"name": "rnn", "size": "tiny", "dropout": 0.0},
+        "training": {**CONFIG["training"], "steps": 4, "validate_every": 2},
+        "evaluation": {"bootstrap": 10},
+    }
+    done = launch(tmp_path, torchrun(2), ["--out", "two"], config)
+    assert done.returncode == 0, done.stderr
+    assert_alike(tmp_path / "two", alone(tmp_path / "one", config))
+
+
+def test_an_error_of_the_data_ends_all_processes_with_its_message(tmp_path):
+    config = {**CONFIG, "data": {"train": ["no.en", "no.de"]}}
+    done = launch(tmp_path, torchrun(2), ["--out", "run"], config)
+    assert done.returncode != 0
+    assert "heed: cannot read" in done.stderr or "no.en" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+# --- one alone
+
+
+def test_shares_are_put_together_in_order():
+    class Third(Processes):
+        rank, count = 2, 3
+
+        def gather(self, value):
+            return [[f"{rank}:{n}" for n in range(len(range(rank, 8, 3)))] for rank in range(3)]
+
+    third = Third()
+    assert third.share(range(8)) == [2, 5]
+    assert third.spread(lambda part: part, range(8)) == ["0:0", "1:0", "2:0", "0:1", "1:1", "2:1", "0:2", "1:2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("ACCELERATE_USE_FSDP", "true", "each process holds the whole model"),
+        ("ACCELERATE_USE_DEEPSPEED", "true", "each process holds the whole model"),
+        ("ACCELERATE_MIXED_PRECISION", "fp16", "training.precision says it"),
+        ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4", "training.accumulate says it"),
+        ("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR", "dynamo_backend"),
+    ],
+)
+def test_what_a_launcher_asks_for_and_would_be_ignored_is_an_error(monkeypatch, name, value, problem):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"the launcher sets {name}={value}, which heed would ignore: .*{problem}"):
+        processes.join("cpu")
+
+
+def test_one_device_for_several_processes_is_an_error(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match=r"training.device is 'cuda:1', but 2 processes were started"):
+        processes.join("cuda:1")
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in list_models()}))
+def test_every_parameter_of_every_model_has_a_gradient(tmp_path, name):
+    """DistributedDataParallel waits for each one."""
+    bodies = [body for model, body in list_models() if model == name]
+    for body in bodies:
+        task, extra = task_of(tmp_path, body)
+        if task is None:
+            continue
+        values = {**extra, "task": task, "model": {"name": name, "size": "tiny"}, "training": {"steps": 1}}
+        prepared = RUNS[task].task_class.prepare(check_config(values, "the test"))
+        model = prepared.build_model()
+        plan = prepared.train_batches(0)
+        prepared.loss(model, prepared.collate(plan[0]), 0.0).backward()
+        without = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
+        assert without == []
+
+
+def task_of(tmp_path, body):
+    if body.interface == "pair_decoder":
+        return "translation", {"data": CONFIG["data"]}
+    if body.interface in ("encoder", "text_encoder"):
+        path = tmp_path / "train.tsv"
+        path.write_text("".join(f"{'ab'[n % 2]}\tthe cat sat on mat {n % 5}. It was good.\n" for n in range(40)))
+        data = {"train": str(path), "valid": 4, "columns": {"text": 1, "label": 0}}
+        return "classification", {"data": data}
+    return None, {}

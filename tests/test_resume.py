@@ -1,0 +1,446 @@
+"""Work is never lost: kills, full disks, damaged checkpoints, changed settings."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import heed
+from heed import disk
+from heed.cli import main
+from heed.config import read_config
+from heed.config_tasks import check_config
+from heed.errors import ConfigError, DiskError, RunError
+from heed.run import train_config
+from heed.training import checkpoint
+from heed.training.checkpoint import checkpoints_in, latest_checkpoint
+from heed.training.progress import Quiet
+
+HERE = Path(__file__).parent
+SMALL = {"batch_tokens": 150, "threads": 1, "device": "cpu", "precision": "float32", "warmup": 2}
+
+
+def translation(**training):
+    return check_config(
+        {
+            "data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16},
+            "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
+            "training": {"steps": 6, "validate_every": 2, **SMALL, **training},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+class Listener(Quiet):
+    def __init__(self):
+        self.said = []
+
+    def say(self, message):
+        self.said.append(message)
+
+    @property
+    def text(self):
+        return "\n".join(self.said)
+
+
+class Killed(BaseException):
+    """As sudden as a kill: nothing in heed catches it."""
+
+
+class Killer(Quiet):
+    def __init__(self, at):
+        self.left = at
+
+    def update(self, message):
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def train(out, config, resume=False, reporter=None):
+    return train_config(config, out, reporter or Listener(), resume=resume)
+
+
+def weights(out):
+    return (out / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    train(out, translation())
+    return out
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+# --- kills
+
+
+def test_a_run_killed_at_any_moment_and_resumed_is_the_uninterrupted_one(tmp_path):
+    values = {
+        "data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16},
+        "tokenizer": {"kind": "bpe", "vocab_size": 60, "sampling": 0.2},
+        "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
+        "training": {**SMALL, "steps": 12, "validate_every": 4, "accumulate": 2, "average": 2},
+        "evaluation": {"bootstrap": 10},
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(values))
+    (tmp_path / "runs").mkdir()
+    done = subprocess.run(
+        [sys.executable, HERE / "killing.py", tmp_path / "runs", tmp_path / "config.yaml"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {"fsync", "replace", "unlink", "save_file"} <= set(report["steps"])
+    results = report["results"]
+    assert len(results) >= 20
+    for result in results:
+        assert result["resumed"] == 0, (result, done.stderr)
+        assert result["same"], result
+        assert result["leftovers"] == [], result
+        if result["kill"].startswith("save"):
+            assert result["signal"] == 9
+            assert result["left"] in ("step-8", "step-12")
+    assert {r["left"] for r in results if r["kill"].startswith("save")} == {"step-8", "step-12"}
+
+
+def labelled(tmp_path, task):
+    lines = [f"{'good' if n % 2 else 'bad'}\tthe {'fine' if n % 2 else 'poor'} film number {n % 7}" for n in range(60)]
+    if task == "tagging":
+        lines = [f"{word}\t{'B-PER' if word in ('Ann', 'Bob') else 'O'}" for n in range(40) for word in _sentence(n)]
+        lines = [line if line != "\tO" else "" for line in lines]
+    path = tmp_path / ("train.conll" if task == "tagging" else "train.tsv")
+    path.write_text("\n".join(lines) + "\n")
+    model = {"name": "rnn", "size": "tiny", "dropout": 0.3}
+    if task == "tagging":
+        model |= {"characters": "cnn", "head": "crf"}
+    return check_config(
+        {
+            "task": task,
+            "data": {"train": str(path), "valid": 8, **({} if task == "tagging" else _COLUMNS)},
+            "model": model,
+            "training": {"steps": 5, "validate_every": 2, **SMALL},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+_COLUMNS = {"columns": {"text": 1, "label": 0}}
+
+
+def _sentence(n):
+    return [["Ann", "Bob", "cats", "dogs"][n % 4], "sees", ["Bob", "a", "the"][n % 3], "."[: 1 + n % 1], ""]
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+@pytest.mark.parametrize("at", [1, 3])
+def test_labelled_tasks_resume_exactly_too(tmp_path, task, at):
+    config = labelled(tmp_path, task)
+    train(tmp_path / "whole", config)
+    with pytest.raises(Killed):
+        train(tmp_path / "run", config, reporter=Killer(at))
+    train(tmp_path / "run", config, resume=True)
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("model", ["transformer", "luong", "attention_only"])
+def test_early_stopping_and_other_optimisers_resume_exactly(tmp_path, model):
+    config = translation(steps=9, patience=2, learning_rate=0.05, optimizer="adam")
+    values = {**config.model_dump(by_alias=True), "model": {"name": model, "size": "tiny", "dropout": 0.2}}
+    config = check_config(values, "the test")
+    _, whole = train(tmp_path / "whole", config)
+    for at, resume in ((3, False), (2, True)):
+        with pytest.raises(Killed):
+            train(tmp_path / "run", config, resume=resume, reporter=Killer(at))
+    _, result = train(tmp_path / "run", config, resume=True)
+    assert result.reason == whole.reason
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+
+
+def test_the_log_of_a_killed_and_resumed_run_holds_each_update_once(tmp_path, finished):
+    with pytest.raises(Killed):
+        train(tmp_path / "run", translation(), reporter=Killer(5))
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"event": "upd')  # cut off in the middle of a line
+    train(tmp_path / "run", translation(), resume=True)
+
+    def events(out):
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+    assert events(tmp_path / "run") == events(finished)
+
+
+def test_a_checkpoint_is_written_when_enough_time_has_passed(tmp_path):
+    config = translation(steps=5, validate_every=5, save_minutes=1e-6)
+    with pytest.raises(Killed):
+        train(tmp_path / "run", config, reporter=Killer(4))
+    assert latest_checkpoint(tmp_path / "run" / "checkpoints").name == "step-3"
+    train(tmp_path / "run", config, resume=True)
+    train(tmp_path / "whole", translation(steps=5, validate_every=5))
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("left", [[], ["checkpoints"], ["checkpoints", ".format.json.part"]], ids=str)
+def test_resume_begins_where_there_is_nothing_to_go_on_from(tmp_path, finished, left):
+    out = tmp_path / "run"
+    out.mkdir()
+    for name in left:
+        (out / name).mkdir() if name == "checkpoints" else (out / name).write_text("{")
+    train(out, translation(), resume=True)
+    assert weights(out) == weights(finished)
+    assert not list(out.glob(".*"))
+
+
+# --- the disk
+
+
+def test_a_full_disk_at_any_write_loses_nothing(tmp_path, monkeypatch, finished):
+    calls, fail_at = [], [None]
+
+    def failing(home, name):
+        real = getattr(home, name)
+
+        def write(*args, **kwargs):
+            calls.append(name)
+            if len(calls) == fail_at[0]:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(home, name, write)
+
+    failing(Path, "write_text")
+    failing(os, "fsync")
+    failing(os, "replace")
+    failing(checkpoint, "save_file")
+    train(tmp_path / "counted", translation())
+    total = len(calls)
+    assert total > 40
+    step = max(1, total // 25)
+    for place in range(1, total + 1, step):
+        out = tmp_path / f"run-{place}"
+        calls.clear()
+        fail_at[0] = place
+        with pytest.raises(DiskError, match="disk is full") as error:
+            train(out, translation())
+        assert error.value.exit_code == 3
+        assert not list(out.rglob(".*.part"))
+        before = checkpoints_in(out / "checkpoints")
+        assert all(not disk.describe_damage(path) for path in before)
+        calls.clear()
+        fail_at[0] = None
+        train(out, translation(), resume=True)
+        assert weights(out) == weights(finished)
+
+
+def test_the_message_of_a_full_disk_says_what_is_needed_and_what_is_free(tmp_path, monkeypatch):
+    real, saves = checkpoint.save_file, []
+
+    def full(tensors, path):
+        saves.append(path)
+        if len(saves) == 5:  # in the second checkpoint
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(tensors, path)
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    pattern = (
+        r"bytes \(.* MiB\) are needed, .* bytes \(.* MiB\) are free.*stopped at update 4, the last checkpoint is step-2"
+    )
+    with pytest.raises(DiskError, match=pattern):
+        train(tmp_path / "run", translation())
+    assert [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-2"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_log_that_cannot_be_written_warns_once_and_never_ends_training(tmp_path, finished):
+    out, reporter = tmp_path / "run", Listener()
+    out.mkdir()
+    (out / "checkpoints").mkdir()
+    (out / "metrics.jsonl").symlink_to("/dev/full")
+    shutil.copy(finished / "format.json", out)
+    train(out, translation(), resume=True, reporter=reporter)
+    warnings = [line for line in reporter.said if "metrics.jsonl cannot be written" in line]
+    assert len(warnings) == 1 and "No space left" in warnings[0]
+    assert weights(out) == weights(finished)
+
+
+# --- damage
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [
+        (lambda p: flip(p / "model.safetensors"), "model.safetensors is altered: its checksum"),
+        (lambda p: (p / "optimizer.safetensors").write_bytes(b"x"), "altered: it has 1 bytes, written were"),
+        (lambda p: (p / "random.safetensors").unlink(), "random.safetensors is missing"),
+        (lambda p: (p / "checksums.json").write_text("{"), "checksums.json is not readable"),
+        (lambda p: (p / "checksums.json").unlink(), "checksums.json is missing"),
+    ],
+    ids=["altered", "torn", "missing", "checksums torn", "no checksums"],
+)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(folder, finished, harm, problem):
+    reporter = Listener()
+    harm(folder / "checkpoints" / "step-6")
+    (folder / "model.safetensors").unlink()
+    train(folder, translation(), resume=True, reporter=reporter)
+    assert "warning: checkpoint step-6 is damaged" in reporter.text and problem in reporter.text
+    assert "resumed at update 4" in reporter.text
+    assert weights(folder) == weights(finished)
+
+
+def test_where_all_checkpoints_are_damaged_the_run_begins_afresh_and_says_so(folder, finished):
+    reporter = Listener()
+    for path in checkpoints_in(folder / "checkpoints"):
+        flip(path / "optimizer.safetensors")
+    train(folder, translation(), resume=True, reporter=reporter)
+    assert reporter.text.count("is damaged") == 2 and "resumed" not in reporter.text
+    assert weights(folder) == weights(finished)
+
+
+@pytest.mark.parametrize(("number", "age"), [(1, "an older"), (99, "a newer")])
+def test_a_checkpoint_of_another_format_says_so(folder, number, age):
+    path = folder / "checkpoints" / "step-6" / "progress.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
+    with pytest.raises(RunError, match=rf"{age} heed \(checkpoint format {number}\)"):
+        train(folder, translation(), resume=True)
+
+
+def test_check_names_every_damaged_file_of_a_run_folder(folder, capsys):
+    main_ok(["check", str(folder)])
+    assert "every file is whole" in capsys.readouterr().out
+    assert heed.check_run(folder).whole
+    flip(folder / "model.safetensors")
+    (folder / "tokenizer.target.json").unlink()
+    (folder / "checkpoints" / "step-4" / "progress.json").write_text("{}")
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(folder)])
+    assert ended.value.code == 2
+    out = capsys.readouterr().out
+    assert "3 of " in out and "missing or altered" in out
+    rows = dict(line.strip().split("  ", 1) for line in out.splitlines() if line.startswith("  "))
+    assert rows["model.safetensors"].strip().startswith("altered: its checksum")
+    assert rows["tokenizer.target.json"].strip() == "missing"
+    assert rows["checkpoints/step-4/progress.json"].strip().startswith("altered: it has 2 bytes")
+    assert rows["config.yaml"].strip() == "ok"
+    assert "a resumed run goes on from step-6" in out
+
+
+def test_check_says_of_an_unfinished_run_how_to_go_on(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path / "run", translation(), reporter=Killer(3))
+    state = heed.check_run(tmp_path / "run")
+    assert state.whole
+    assert "its training has not finished; go on with: heed train" in str(state)
+
+
+def main_ok(arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code in (0, None)
+
+
+def test_the_best_weights_being_damaged_does_not_lose_the_run(folder, finished):
+    best = json.loads((folder / "checkpoints" / "step-6" / "progress.json").read_text())["best_step"]
+    if best in (4, 6):
+        pytest.skip("the best weights are those of a checkpoint that is compared as a whole")
+    (folder / "checkpoints" / f"step-{best}" / "model.safetensors").write_bytes(b"x")
+    reporter = Listener()
+    train(folder, translation(), resume=True, reporter=reporter)
+    assert "the weights of the last update are kept" in reporter.text
+
+
+# --- settings
+
+
+def test_changed_settings_are_honoured_and_listed(folder):
+    reporter = Listener()
+    _, result = train(folder, translation(steps=8, learning_rate=0.001), resume=True, reporter=reporter)
+    assert "changed since the run began: training.steps: 6 -> 8" in reporter.text
+    assert "changed since the run began: training.learning_rate: 0.003 -> 0.001" in reporter.text
+    assert reporter.text.count("changed since") == 2
+    assert result.progress.step == 8
+    config = read_config(folder / "config.yaml")
+    assert config["training"]["steps"] == 8 and config["training"]["learning_rate"] == 0.001
+
+
+def test_what_a_configuration_leaves_open_stays_as_it_was(folder):
+    values = {"data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16}}
+    reporter = Listener()
+    train(folder, check_config({**values, "training": {"steps": 6}}, "the test"), resume=True, reporter=reporter)
+    assert "changed" not in reporter.text
+    assert read_config(folder / "config.yaml")["model"]["d_hidden"] == 12
+
+
+def test_a_run_goes_on_with_another_kind_of_budget_or_optimiser(folder):
+    reporter = Listener()
+    config = translation(steps=None, minutes=0.05, optimizer="sgd", learning_rate=0.1)
+    _, result = train(folder, config, resume=True, reporter=reporter)
+    assert "training.optimizer: adamw -> sgd" in reporter.text
+    assert "training.steps: 6 -> None" in reporter.text
+    assert result.finished
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ({"model": {"d_hidden": 16}}, "model.d_hidden: 12 -> 16: the weights .* have other shapes"),
+        ({"model": {"name": "luong"}}, "model.name is 'luong', but the run .* began with 'bahdanau'"),
+        ({"tokenizer": {"lowercase": True}}, "tokenizer.lowercase: False -> True: the tokenizer was trained"),
+    ],
+    ids=["width", "model", "tokenizer"],
+)
+def test_what_cannot_change_is_refused_before_anything_is_written(folder, section, problem):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    values = {"data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16}}
+    with pytest.raises(ConfigError, match=problem):
+        train(folder, check_config({**values, **section, "training": {"steps": 6}}, "the test"), resume=True)
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_other_data_begins_a_new_pass_and_says_so(folder):
+    reporter = Listener()
+    train(folder, translation(steps=9, batch_tokens=100), resume=True, reporter=reporter)
+    assert "the batches are others than before: pass " in reporter.text
+
+
+def test_the_thread_count_of_the_checkpoint_is_used_again(tmp_path):
+    config = translation(threads=2)
+    with pytest.raises(Killed):
+        train(tmp_path / "run", config, reporter=Killer(3))
+    torch.set_num_threads(1)
+    reporter = Listener()
+    train(tmp_path / "run", config, resume=True, reporter=reporter)
+    assert "resumed at update 2 (2 threads)" in reporter.text
+    torch.set_num_threads(1)
+
+
+def test_a_report_counts_the_whole_run(folder, tmp_path, finished):
+    with pytest.raises(Killed):
+        train(tmp_path / "other", translation(), reporter=Killer(5))
+    train(tmp_path / "other", translation(), resume=True)
+    own, whole = (json.loads((p / "report.json").read_text()) for p in (tmp_path / "other", finished))
+    assert own["training"]["padding_share"] == whole["training"]["padding_share"]
+    assert own["scores"] == whole["scores"]
+    assert load_file(tmp_path / "other" / "model.safetensors")
