@@ -130,7 +130,7 @@ def test_train_writes_a_run_and_says_what_to_type_next(call, config, tmp_path):
         assert part in err
     made = {path.name for path in folder.iterdir()}
     assert made == {
-        *("README.md", "checkpoints", "config.yaml", "format.json", "metrics.jsonl"),
+        *("README.md", "checkpoints", "checksums.json", "config.yaml", "format.json", "metrics.jsonl"),
         *("model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json"),
     }
     assert re.search(r"\btest\W+25\b", (folder / "README.md").read_text())
@@ -441,6 +441,7 @@ def test_the_public_names():
         "HeedError",
         "Run",
         "attend",
+        "check_run",
         "compare",
         "edit",
         "ensemble",

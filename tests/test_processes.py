@@ -15,6 +15,7 @@ from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.run import RUNS, train_config
 from heed.training import processes
+from heed.training.loop import Trainer
 from heed.training.processes import Processes
 from heed.training.progress import Quiet
 
@@ -46,7 +47,7 @@ def torchrun(count, *options):
 
 
 def accelerate(count):
-    return ["accelerate.commands.launch", "--cpu", f"--num_processes={count}", "--main_process_port=0", "-m"]
+    return ["accelerate.commands.launch", "--multi_gpu", f"--num_processes={count}", "--main_process_port=0", "-m"]
 
 
 def alone(out, config=CONFIG):
@@ -85,7 +86,9 @@ def test_two_processes_are_one(tmp_path, one):
     assert_alike(tmp_path / "two", one)
     report = json.loads((tmp_path / "two" / "report.json").read_text())
     assert report["training"]["processes"] == 2
-    assert report["scores"]["test"] == json.loads(json.dumps(one.report["scores"]["test"]))
+    own, other = report["scores"]["test"], one.report["scores"]["test"]
+    assert own["exact_match"]["value"] == other["exact_match"]["value"]
+    assert own["perplexity"] == pytest.approx(other["perplexity"], rel=1e-5)
 
 
 def test_accelerate_launches_too_and_three_go_on_with_what_two_began(tmp_path, one):
@@ -143,6 +146,16 @@ def test_an_error_of_the_data_ends_all_processes_with_its_message(tmp_path):
     assert done.returncode != 0
     assert "heed: cannot read" in done.stderr or "no.en" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_the_first_command_of_the_page_runs(tmp_path):
+    page = (HERE.parent / "docs" / "scaling.md").read_text()
+    command = page.split("```bash\n")[1].split("\n```")[0]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": path}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "2 processes" in done.stderr and (tmp_path / "runs" / "two" / "report.json").is_file()
 
 
 # --- one alone
@@ -209,3 +222,37 @@ def task_of(tmp_path, body):
         data = {"train": str(path), "valid": 4, "columns": {"text": 1, "label": 0}}
         return "classification", {"data": data}
     return None, {}
+
+
+# --- what it costs
+
+
+def test_each_run_says_what_was_predicted_and_what_it_took(one):
+    training = one.report["training"]
+    predicted = training["predicted"]
+    assert predicted["network_mib_per_update"] == 0 and training["processes"] == 1
+    assert predicted["seconds_per_update"] > 0 and training["seconds_per_update"] > 0
+    assert training["peak_memory_mib"] == pytest.approx(predicted["memory_mib"], rel=0.5)
+
+
+def test_predicting_changes_neither_model_nor_random_state(tmp_path):
+    task = RUNS["translation"].task_class.prepare(check_config(CONFIG, "the test"))
+    torch.manual_seed(1)
+    model = task.build_model()
+    trainer = Trainer(model, task, task.config.training, "loss", tmp_path, Quiet())
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    before = torch.get_rng_state()
+    cost = trainer.predict_cost(task.work)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    parameters = sum(p.numel() for p in model.parameters())
+    assert cost.memory > 12 * parameters and cost.network == 0
+    wide = predicted_with(tmp_path, d_hidden=48)
+    assert wide.activations > 1.5 * cost.activations
+
+
+def predicted_with(tmp_path, **model):
+    config = check_config({**CONFIG, "model": {**CONFIG["model"], **model}}, "the test")
+    task = RUNS["translation"].task_class.prepare(config)
+    return Trainer(task.build_model(), task, task.config.training, "loss", tmp_path, Quiet()).predict_cost(task.work)

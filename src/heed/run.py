@@ -195,6 +195,7 @@ def train_config(
     if not processes.is_first:
         reporter = Quiet()
     trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
+    predicted = trainer.predict_cost(task.work)
     result = trainer.run(resume, begun.changed)
     processes.leave()
     if not result.finished or not processes.is_first:
@@ -217,7 +218,9 @@ def train_config(
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
             "seconds": round(trainer.elapsed, 1),
-            "peak_memory_mib": round(peak_memory() / 2**20),
+            "seconds_per_update": round(result.progress.training_seconds / max(1, result.progress.step), 5),
+            "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
+            "predicted": predicted.as_report(),
             "device": str(trainer.device),
             "processes": result.progress.processes,
             "precision": trainer.precision,
@@ -233,6 +236,11 @@ def train_config(
     folders.write_report(path, run.report)
     folders.write_card(path, run.report, config)
     folders.seal(path)
+    took = run.report["training"]
+    reporter.say(
+        f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
+        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f})"
+    )
     reporter.say(f"done in {duration(trainer.elapsed)}")
     return run, result
 

@@ -99,7 +99,9 @@ def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
     return best
 
 
-def peak_memory() -> int:
-    """Largest memory of this process so far, in bytes."""
+def peak_memory(device: torch.device | None = None) -> int:
+    """Largest memory of this process so far, in bytes; of a GPU what its tensors took."""
+    if device is not None and device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -29,6 +29,7 @@ from heed.training.checkpoint import (
     save_checkpoint,
 )
 from heed.training.contracts import Batch, Trainable, TrainResult
+from heed.training.cost import Cost, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, probe_threads
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
@@ -140,6 +141,17 @@ class Trainer:
             self._write()
             return self._result(False, reason, "the last update")
         return self._result(True, reason, self._choose_weights())
+
+    def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
+        """What an update will take; to be asked before `run`.
+
+        Args:
+            work: Padded positions of a batch.
+        """
+        if self.config.threads is not None:
+            torch.set_num_threads(self.config.threads)
+        given = (self.model, self.task, self.config, self.device, self.precision, self.processes)
+        return predict_cost(*given, work)
 
     def _begin(self) -> None:
         p, c = self.progress, self.config

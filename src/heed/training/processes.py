@@ -8,6 +8,7 @@ processes; its accumulation, its data loaders and its checkpoints are not used.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -85,6 +86,10 @@ class Processes:
         """Within this, gradients of the module stay in their process."""
         return nullcontext()
 
+    def seconds_to_sum(self, count: int) -> float:
+        """Time that summing `count` float32 numbers over the processes takes."""
+        return 0.0
+
     def leave(self) -> None:
         """Nothing more will be exchanged."""
 
@@ -96,6 +101,8 @@ class _Launched(Processes):
         from accelerate import Accelerator
 
         on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+        if was_restarted() and os.environ.get("GROUP_WORLD_SIZE") == "1":
+            _meet_anew("gloo" if on_cpu else "nccl")
         self._accelerator = Accelerator(cpu=on_cpu, mixed_precision="no", gradient_accumulation_steps=1)
         self.rank = self._accelerator.process_index
         self.count = self._accelerator.num_processes
@@ -131,10 +138,33 @@ class _Launched(Processes):
         held: AbstractContextManager[Any] = self._accelerator.no_sync(module)
         return held
 
+    def seconds_to_sum(self, count: int) -> float:
+        numbers = torch.zeros(count, device=self.device)
+        self.total(0.0)  # all are here, and connected
+        start = time.perf_counter()
+        self._accelerator.reduce(numbers, "sum")
+        self.total(0.0)  # a GPU has finished only when a result is asked for
+        return time.perf_counter() - start
+
     def leave(self) -> None:
         global _current
         self._accelerator.end_training()
         _current = Processes()
+
+
+def _meet_anew(backend: str) -> None:
+    """Join restarted processes under names of their own.
+
+    torchrun's store outlives a restart, and by the addresses that the killed processes left there the new ones look
+    for them (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not
+    be shared (docs/scaling.md).
+    """
+    distributed: Any = torch.distributed
+    e = os.environ
+    rank, count = int(e["RANK"]), int(e["WORLD_SIZE"])
+    store = distributed.TCPStore(e["MASTER_ADDR"], int(e["MASTER_PORT"]), count, is_master=False)
+    own = distributed.PrefixStore(f"heed/restart-{e['TORCHELASTIC_RESTART_COUNT']}", store)
+    distributed.init_process_group(backend, store=own, rank=rank, world_size=count)
 
 
 _current = Processes()

@@ -1,0 +1,127 @@
+"""What an update costs in memory, time and network traffic: predicted before training, to be held against what it was.
+
+memory = what is there + gradients (4 bytes a parameter) + the optimiser's state (Adam: 8 bytes a parameter)
+         + activations a position * positions of the largest batch
+time   = one batch forward and backward * batches an update + bytes over the network / bandwidth
+bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
+
+Activations are what autograd keeps for the backward pass of a real batch, counted once for each storage.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heed.config import TrainingConfig
+from heed.training.contracts import Batch, Trainable
+from heed.training.device import autocast, peak_memory
+from heed.training.processes import Processes
+
+__all__ = ["Cost", "predict_cost"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What training is expected to take.
+
+    Attributes:
+        memory: Largest memory of one process, in bytes (of the GPU where there is one).
+        activations: Bytes that autograd keeps for each position of a batch, padding included.
+        seconds: Of an update.
+        network: Bytes that each process sends for an update.
+    """
+
+    memory: int
+    activations: float
+    seconds: float
+    network: int
+
+    def as_report(self) -> dict[str, Any]:
+        """For `report.json`."""
+        return {
+            "memory_mib": round(self.memory / 2**20),
+            "activation_bytes_per_position": round(self.activations),
+            "seconds_per_update": round(self.seconds, 5),
+            "network_mib_per_update": round(self.network / 2**20, 2),
+        }
+
+
+def predict_cost(
+    model: nn.Module,
+    task: Trainable,
+    config: TrainingConfig,
+    device: torch.device,
+    precision: str,
+    processes: Processes,
+    work: Callable[[list[int]], int],
+) -> Cost:
+    """Predict what an update takes from two batches of the run itself; model and random state stay as they are.
+
+    Args:
+        model: On its device.
+        task: What is learned.
+        config: How.
+        device: Where.
+        precision: Of the forward pass.
+        processes: Who shares each batch.
+        work: Padded positions of a batch.
+    """
+    plan = task.train_batches(0)
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    model.train()
+
+    def run(batch: Batch) -> None:
+        with autocast(precision, device):
+            loss = task.loss(model, batch.to(device), config.label_smoothing)
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    def part(indices: list[int]) -> list[int]:
+        return processes.share(indices) or indices[:1]
+
+    middle = part(plan[len(plan) // 2])
+    before = _memory_now(device)
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        run(task.collate(middle))
+    activations = sum(size for place, size in kept.items() if place not in own) / max(1, work(middle))
+    chosen = [part(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]
+    start = time.perf_counter()
+    for indices in chosen:
+        run(task.collate(indices))
+    seconds = (time.perf_counter() - start) / len(chosen) * min(config.accumulate, len(plan))
+    widest = max(work(part(indices)) for indices in plan)
+    optimizer = 0 if config.optimizer == "sgd" else 8
+    network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
+    if processes.count > 1:
+        seconds += processes.seconds_to_sum(parameters)
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)
+    memory = before + (4 + optimizer) * parameters + round(activations * widest)
+    return Cost(max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network)
+
+
+def _memory_now(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    try:  # what this process holds, not what it ever held
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * 4096
+    except (OSError, ValueError, IndexError):
+        return peak_memory()
