@@ -62,13 +62,123 @@ def refusal(words, files, folder):
     return str(refused.value).replace(f"{folder}/", "").replace(str(folder), "my-folder")
 
 
+SKIP = re.compile("; data.bad_lines=skip (leaves such lines out and counts them|uses the lines before)$")
+
+
 def row(case, message):
-    return f"| {case} | `{message}` |"
+    return f"| {case} | `{SKIP.sub('', message)}` |"
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refusal_is_written_as_it_is(case, folder):
     assert row(case, refusal(*REFUSED[case], folder)) in PAGE.splitlines()
+
+
+# --- data that fights back
+
+
+def lines(*changed, count=40, side=0, end=b"\n"):
+    """The good lines of a side with some exchanged: (number, bytes)."""
+    raw = [pair[side].encode() + end for pair in GOOD[:count]]
+    for number, line in changed:
+        raw[number - 1] = line
+    return b"".join(raw)
+
+
+def odd(name, *changed, **made):
+    return f"{name}.en my.yo", {f"{name}.en": lines(*changed, **made)}
+
+
+FOUND = {
+    "different line counts": ("my.en short.yo", {"short.yo": lines(count=39, side=1)}),
+    "empty lines": ("blank.en b.yo", {"blank.en": lines((3, b"\n")), "b.yo": lines((3, b"  \n"), side=1)}),
+    "one side empty": odd("side", (3, b"\n")),
+    "a 10 MB line": odd("long", (3, b"x" * 10_000_000 + b"\n")),
+    "NUL bytes": odd("nul", (3, b"the\0cat\n")),
+    "invalid UTF-8": odd("bytes", (3, b"the \x9d cat\n")),
+    "Windows-1252": odd("latin", (3, b"caf\xe9\n")),
+    "a CR inside a line": odd("inner", (3, b"the\rcat\n")),
+    "lines that end in CR alone": odd("mac", end=b"\r"),
+    "mixed line ends": odd("mixed", (3, b"the cat\r\n")),
+    "byte-order mark": odd("mark", (1, b"\xef\xbb\xbfthe cat\n")),
+    "duplicate pairs": (
+        "twice.en t.yo",
+        {name: lines((4, lines(side=n).splitlines(True)[2]), side=n) for n, name in enumerate(("twice.en", "t.yo"))},
+    ),
+    "train / test overlap": (
+        "my.en my.yo --test seen.en,seen.yo",
+        {"seen.en": b"the cat, 7\nx\n", "seen.yo": b"a\nb\n"},
+    ),
+    "swapped sides": (
+        "my.en my.yo --test swap.en,swap.yo",
+        {"swap.en": lines(count=2, side=1), "swap.yo": lines(count=2)},
+    ),
+    "unseen scripts": (
+        "my.en my.yo --test script.en,script.yo",
+        {"script.en": "\u043a\u043e\u0442\n".encode(), "script.yo": b"a\n"},
+    ),
+    "right-to-left text": odd("hebrew", (3, "\u05e9\u05dc\u05d5\u05dd\n".encode())),
+    "bidirectional control characters": odd("bidi", (3, "the \u202ecat\n".encode())),
+    "truncated `.gz`": ("cut.tsv.gz", {"cut.tsv.gz": gzip.compress(b"a\tb\n" * 9, mtime=0)[:-8]}),
+    "a file that vanishes or changes while it is read": ("gone.en my.yo", {"gone.en": b"text of a line\n" * 20_000}),
+    "an almost empty vocabulary": (
+        "my.en few.yo tokenizer.kind=word",
+        {"few.yo": b"yes\nno\n" * 20},
+    ),
+    "one token is most of the text": (
+        "ah.en my.yo tokenizer.kind=word tokenizer.min_count=1",
+        {"ah.en": b"".join(b"ah ah ah ah ah %d\n" % n for n in range(40))},
+    ),
+    "a test set of unknown tokens": (
+        "my.en my.yo --test new.en,new.yo tokenizer.kind=word",
+        {"new.en": b"w x y z\n", "new.yo": b"a\n"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder, capsys, monkeypatch):
+    from heed.data.lines import lines_of
+
+    words, files = FOUND[case]
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    if "vanishes" in case:
+
+        def vanishing(path, *given):
+            for number, line in enumerate(lines_of(path, *given)):
+                if number == 3 and path.name == "gone.en":
+                    path.unlink()
+                yield line
+
+        monkeypatch.setattr("heed.data.readers.lines_of", vanishing)
+        (folder / "my.yo").write_bytes(b"text\n" * 20_000)
+    table = PAGE[PAGE.index("## Data that fights back") :].split("\n## ")[0]
+    (message,) = re.findall(rf"^\| {re.escape(case)} \| `(.*?)` \| ", table, re.MULTILINE)
+    with pytest.raises(SystemExit):
+        main(["check", "translation", *shlex.split(words), "--valid", "5"])
+    captured = capsys.readouterr()
+    said = [SKIP.sub("", line.strip()) for line in (captured.out + captured.err).splitlines()]
+    said = [line.removeprefix("heed: ").replace(f"{folder}/", "") for line in said]
+    assert message in said
+
+
+def test_every_case_of_the_table_is_tried():
+    table = PAGE[PAGE.index("## Data that fights back") :].split("\n## ")[0]
+    assert re.findall(r"^\| (.*?) \| `", table, re.MULTILINE) == list(FOUND)
+
+
+def test_the_commands_on_data_that_fights_back_run(folder, capsys):
+    block = re.search(r"```sh\n(.*?)```", PAGE[PAGE.index("## Data that fights back") :], flags=re.DOTALL)[1]
+    for line in block.splitlines():
+        words = shlex.split(line)[1:]
+        if words[0] == "train":
+            words += ["training.steps=1", "training.threads=1", "model.size=tiny", "evaluation.bootstrap=5"]
+            words += ["--valid", "my.en,my.yo", "data.overlap=keep"]  # the page's test set is its training set
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert not ended.value.code, capsys.readouterr().err
+        assert capsys.readouterr().out
 
 
 def test_every_refusal_of_the_page_is_tried():

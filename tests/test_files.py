@@ -154,8 +154,12 @@ def test_too_long_pairs_are_left_out_of_training_only_and_counted(tmp_path):
 def test_sources_of_a_test_set_that_training_has_are_remarked(tmp_path):
     train = write(tmp_path, "a.tsv", numbered(30))
     test = write(tmp_path, "t.tsv", [*numbered(4), *numbered(5, "other")])
-    _, _, remarks = opened(train=[train], valid=[write(tmp_path, "v.tsv", numbered(3, "v"))], test=[test])
-    assert remarks == ["warning: 4 sources of the test set stand in the training set as well"]
+    _, counts, remarks = opened(train=[train], valid=[write(tmp_path, "v.tsv", numbered(3, "v"))], test=[test])
+    assert remarks == [] and [found.warning for found in counts["test"].found] == [True]
+    assert str(counts["test"].found[0]) == (
+        "source stands in the training set as well (data.overlap=drop leaves it out there): 4 pairs "
+        "(t.tsv:1, t.tsv:2, t.tsv:3, ...)"
+    )
 
 
 def test_nothing_left_is_an_error_that_says_where_it_went(tmp_path):

@@ -79,7 +79,7 @@ def test_the_systems_of_wnut17_score_what_was_published():
 )
 def test_entity_corpora_are_read_whole(path, columns, sentences, words, found):
     data = ColumnsData(train=["x"], columns=columns)
-    read = read_sentences([DATA / "ner" / path], data, [])
+    read = read_sentences([DATA / "ner" / path], data)
     assert len(read) == sentences
     assert sum(len(sentence.words) for sentence in read) == words
     assert sum(len(entities(sentence.tags)) for sentence in read) == found

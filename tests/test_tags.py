@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from heed.config_tasks import ColumnsData
 from heed.data.conll import ColumnFile, read_sentences
+from heed.data.findings import Findings
 from heed.data.tags import entities, find_scheme, write_tags
 from heed.data.words import split_words
 from heed.errors import DataError
@@ -94,9 +95,9 @@ def write(path, text):
     return path
 
 
-def read(path, remarks=None, **fields):
+def read(path, findings=None, **fields):
     data = ColumnsData(train=["x"], **fields)
-    return read_sentences([path], data, [] if remarks is None else remarks)
+    return read_sentences([path], data, findings)
 
 
 def test_tabs_blanks_comments_and_documents(tmp_path):
@@ -112,18 +113,20 @@ def test_tabs_blanks_comments_and_documents(tmp_path):
 @pytest.mark.parametrize("scheme", ["iob1", "bioes"])
 def test_other_schemes_come_as_bio_with_a_note(tmp_path, scheme):
     lines = "".join(f"w{i} {tag}\n" for i, tag in enumerate(SCHEMES[scheme].split()))
-    remarks = []
-    (sentence,) = read(write(tmp_path / "a.conll", lines), remarks)
+    findings = Findings()
+    (sentence,) = read(write(tmp_path / "a.conll", lines), findings)
     assert list(sentence.tags) == SCHEMES["bio"].split()
-    assert remarks == [f"tags read as {scheme.upper()} and written as BIO"]
+    assert findings.remarks == [f"tags read as {scheme.upper()} and written as BIO"]
 
 
 def test_an_illegal_sequence_is_read_as_seqeval_does_and_counted(tmp_path):
-    remarks = []
+    findings = Findings()
     path = write(tmp_path / "a.conll", "a B-x\n\nb O\nc I-x\nd I-y\n\ne B-y\n")
-    sentences = read(path, remarks)
+    sentences = read(path, findings)
     assert [s.tags for s in sentences] == [("B-x",), ("O", "B-x", "B-y"), ("B-y",)]
-    assert "1 sentences have tags that BIO does not allow, the first at a.conll:3" in remarks[0]
+    (found,) = findings.found
+    assert str(found).startswith("tags that BIO does not allow, read as seqeval reads them")
+    assert (found.where, found.count, found.unit, found.places) == (str(path), 1, "sentence", ["3"])
 
 
 @pytest.mark.parametrize(
@@ -143,10 +146,10 @@ def test_a_mistake_is_named_with_its_place(tmp_path, content, fields, message):
 
 
 def test_an_empty_word_is_kept_and_told(tmp_path):
-    remarks = []
-    (sentence,) = read(write(tmp_path / "a.conll", "a\tB-x\n\tO\n"), remarks)
+    findings = Findings()
+    (sentence,) = read(write(tmp_path / "a.conll", "a\tB-x\n\tO\n"), findings)
     assert sentence.words == ("a", "")
-    assert remarks == ["1 words are empty, the first at a.conll:2; each counts as an unknown word"]
+    assert list(map(str, findings.found)) == ["empty word, read as an unknown one: 1 line (2)"]
 
 
 def test_every_line_of_a_file_is_known(tmp_path):

@@ -121,7 +121,7 @@ def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
 def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     lines = [f"{i % 2} text {i // 2}\n" for i in range(200)] + ["1\n"]
     data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
-    splits = open_labelled(data, lambda files, remarks: read_texts(files, TextFormat()), "texts")
+    splits = open_labelled(data, lambda files, findings: read_texts(files, TextFormat(), findings), "texts")
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
     assert not train & valid and len(splits.examples["valid"]) >= 30
     assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
@@ -131,8 +131,9 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
 def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):
     path = str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(20))))
     data = TextsData(train=[path], valid=4, test=[path])
-    splits = open_labelled(data, lambda files, remarks: read_texts(files, TextFormat()), "texts")
-    assert f"{len(splits.examples['train'])} texts of the test set stand in the training set" in splits.notes
+    splits = open_labelled(data, lambda files, findings: read_texts(files, TextFormat(), findings), "texts")
+    shared = f"as well (data.overlap=drop leaves it out there): {len(splits.examples['train'])} texts (a.txt:"
+    assert f"warning: test: text stands in the training set {shared}" in splits.notes
 
 
 def test_labels_are_ordered_by_value_and_by_letter():

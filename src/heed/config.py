@@ -21,6 +21,7 @@ __all__ = [
     "GrammarData",
     "HubData",
     "ModelSection",
+    "OwnData",
     "RunConfig",
     "Section",
     "TokenizerConfig",
@@ -137,15 +138,64 @@ class ExtraData(Section):
         return value
 
 
-class FilesData(Section):
+class OwnData(Section):
+    """Your own data, as far as all tasks share it: which files, and what becomes of lines that cannot be used."""
+
+    train: list[str] = Field(min_length=1)
+    """Training files. Relative to the configuration."""
+    valid: list[str] | int | None = None
+    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000."""
+    test: list[str] | None = None
+    """Test files."""
+    bad_lines: Literal["error", "skip"] = "error"
+    """What becomes of a line that cannot be used (docs/data.md lists why): error stops at the first, skip leaves them
+    out, counts them and says where the first are."""
+    encoding: str = "utf-8"
+    """How a line is read that is not UTF-8: windows-1252, iso-8859-2, gb18030 or another encoding that has ASCII in it;
+    such lines are counted. utf-8 makes them bad lines."""
+    max_line: int = Field(100_000, gt=0)
+    """A line with more characters than this is a bad line."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """Training examples that stand there more than once: keep them all, or drop all but the first of each."""
+    overlap: Literal["keep", "drop"] = "keep"
+    """Training examples whose source or text stands in the validation or test set: keep them, or drop them."""
+
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _has_ascii(cls, value: str) -> str:
+        probe = 'Az09 ,"\\u0041-\t\n'
+        try:
+            same = probe.encode("ascii").decode(value) == probe
+        except (LookupError, UnicodeError):
+            same = False
+        if not same:
+            wide = (
+                "; convert the file (iconv -f UTF-16 -t UTF-8)" if value.lower().startswith(("utf-16", "utf16")) else ""
+            )
+            raise ValueError(
+                f"data.encoding is {value!r}, expected an encoding that Python knows and that has ASCII in it, as "
+                f"windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr{wide}"
+            )
+        return value
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
+        path = Path(self.train[0]).absolute()
+        stem = path.name.split(".")[0]
+        return (path.parent.name if stem in ("", "train") else stem) or "data"
+
+
+class FilesData(OwnData):
     """Your own pairs, in two parallel files or in one file of columns (`heed.data.readers`)."""
 
     train: list[str] = Field(min_length=1, max_length=2)
     """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
-    valid: list[str] | int | None = None
-    """Validation files, or how many training pairs to hold out; by default a twentieth, 200 to 1,000."""
-    test: list[str] | None = None
-    """Test files."""
     columns: Columns = Columns()
     """Where both sides stand in a file of columns."""
     extra: list[ExtraData] = []
@@ -154,18 +204,6 @@ class FilesData(Section):
     """Training pairs with more tokens than this on a side are left out, and counted."""
     in_memory: int = Field(500_000, ge=0)
     """Splits with more pairs than this are kept in Arrow files under the cache folder (HEED_CACHE), not in memory."""
-
-    @field_validator("train", "valid", "test", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
-
-    @property
-    def name(self) -> str:
-        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
-        path = Path(self.train[0])
-        stem = path.name.split(".")[0]
-        return (path.absolute().parent.name if stem in ("", "train") else stem) or "data"
 
 
 class HubData(FilesData):
@@ -183,6 +221,13 @@ class HubData(FilesData):
     """Split to validate on, or how many training pairs to hold out; by default its split validation, if it has one."""
     test: list[str] | None = None
     """Split to test on; by default its split test, if it has one."""
+
+    @field_validator("encoding")
+    @classmethod
+    def _no_bytes(cls, value: str) -> str:
+        if value != "utf-8":
+            raise ValueError(f"data.encoding is {value!r}, but a data set of the Hub holds texts, not bytes")
+        return value
 
     @property
     def name(self) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from heed.config import EvaluationConfig, ModelSection, RunConfig, Section, TranslationConfig, check_section
+from heed.config import EvaluationConfig, ModelSection, OwnData, RunConfig, Section, TranslationConfig, check_section
 from heed.errors import ConfigError, suggest
 
 __all__ = [
@@ -28,28 +27,14 @@ __all__ = [
 ]
 
 
-class LabelledData(Section):
+class LabelledData(OwnData):
     """Your own labelled files, as far as classification and tagging share them."""
 
     train: list[str] = Field(min_length=1)
     """Training files (for classification also folders); several are read one after the other. Relative to the
     configuration."""
-    valid: list[str] | int | None = None
-    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000."""
-    test: list[str] | None = None
-    """Test files."""
-
-    @field_validator("train", "valid", "test", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
-
-    @property
-    def name(self) -> str:
-        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
-        path = Path(self.train[0]).absolute()
-        stem = path.name.split(".")[0]
-        return (path.parent.name if stem in ("", "train") else stem) or "data"
+    max_line: int = Field(1_000_000, gt=0)
+    """A line with more characters than this is a bad line; a whole document may be one."""
 
 
 class TextColumns(Section):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from heed import folder
 from heed.cli.settings import settings_from
+from heed.config import OwnData, RunConfig
 from heed.damage import check_run
+from heed.errors import DataError, HeedError
 from heed.run import RUNS
 
 __all__ = ["run_check"]
 
 
 def run_check(words: list[str], fields: list[str]) -> None:
-    """Print counts, lengths, coverage and samples as the model will see them; of a run folder, the state of each file.
+    """Print what is in the data and what is wrong with it; of a run folder, the state of each file.
 
     Raises:
         SystemExit: With 2, a file of the run folder is missing or altered.
+        DataError: The data cannot be trained on.
     """
     if words[0] == "last" or Path(words[0]).is_dir():
         state = check_run(folder.find(words[0]))
@@ -24,5 +28,24 @@ def run_check(words: list[str], fields: list[str]) -> None:
         if not state.whole:
             raise SystemExit(2)
         return
-    settings = settings_from(words, fields)
-    print(RUNS[settings.task].task_class.prepare(settings).overview())
+    _check_data(settings_from(words, fields))
+
+
+def _check_data(settings: RunConfig) -> None:
+    """Print counts, what is wrong in the files, lengths, coverage and samples as the model will see them.
+
+    Raises:
+        DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
+            without them, so that one sees them all and not the first alone.
+    """
+    task_class, data = RUNS[settings.task].task_class, settings.data
+    try:
+        print(task_class.prepare(settings).overview())
+    except DataError:
+        if not isinstance(data, OwnData) or data.bad_lines == "skip":
+            raise
+        skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
+        with suppress(HeedError):
+            overview = task_class.prepare(skipping).overview()
+            print(f"training would stop at the first bad line; with data.bad_lines=skip this is the data:\n{overview}")
+        raise

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from heed.config_tasks import ColumnsData
 from heed.data.examples import Sentence
-from heed.data.readers import lines_of
+from heed.data.findings import BadLine, Findings
+from heed.data.lines import lines_of
 from heed.data.tags import OUTSIDE, entities, find_scheme, is_entity_tag, write_tags
 from heed.errors import DataError
 
@@ -29,31 +30,43 @@ class ColumnFile:
     Attributes:
         path: The file.
         lines: Its lines.
-        rows: Per line its columns; None where it holds no word (blank lines, comments, -DOCSTART-).
+        rows: Per line its columns; None where it holds no word (blank lines, comments, -DOCSTART-); what stands for a
+            bad line.
         tabs: Whether tabs separate the columns.
     """
 
     path: Path
     lines: list[str]
-    rows: list[list[str] | None]
+    rows: list[list[str] | BadLine | None]
     tabs: bool
 
     @classmethod
-    def read(cls, path: Path) -> ColumnFile:
+    def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
         """Read a file.
 
+        Args:
+            path: The file.
+            findings: What becomes of bad lines; by default they are errors.
+
         Raises:
-            DataError: It cannot be read, holds no word, or a line has another number of columns than those before it.
+            DataError: It cannot be read, holds no word, or a line is bad (as where it has another number of columns
+                than those before it) and that is an error.
         """
-        lines = list(lines_of(path))
-        first = next((line for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))), None)
-        first = first or next((line for line in lines if line.strip() and not line.startswith("-DOCSTART-")), None)
+        findings = Findings() if findings is None else findings
+        read = list(lines_of(path, findings))
+        lines = [line.text if isinstance(line, BadLine) else line for line in read]
+        known = [line for line in read if isinstance(line, str)]
+        first = next((line for line in known if line.strip() and not line.startswith(("#", "-DOCSTART-"))), None)
+        first = first or next((line for line in known if line.strip() and not line.startswith("-DOCSTART-")), None)
         if first is None:
             raise DataError(f"'{path}' holds no word; expected one a line, with its tag in another column")
         tabs = "\t" in first
         width = len(_split(first, tabs))
-        rows: list[list[str] | None] = []
-        for number, line in enumerate(lines, start=1):
+        rows: list[list[str] | BadLine | None] = []
+        for number, line in enumerate(read, start=1):
+            if isinstance(line, BadLine):
+                rows.append(line)
+                continue
             row = _split(line, tabs) if line.strip() else []
             inside = bool(rows) and rows[-1] is not None
             if not row or row[0] == "-DOCSTART-" or (line.startswith("#") and len(row) != width and not inside):
@@ -61,10 +74,11 @@ class ColumnFile:
             elif len(row) == width:
                 rows.append(row)
             else:
-                raise DataError(
+                message = (
                     f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
                     f"the lines before it have {width}, separated by {'tabs' if tabs else 'blanks'}"
                 )
+                rows.append(findings.bad("another number of columns", path, number, message))
         return cls(path, lines, rows, tabs)
 
     def column(self, number: int, field: str) -> int:
@@ -73,7 +87,7 @@ class ColumnFile:
         Raises:
             DataError: The file has no such column.
         """
-        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if row is not None)
+        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if isinstance(row, list))
         if not -len(row) <= number < len(row):
             shown = ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
             raise DataError(
@@ -82,14 +96,15 @@ class ColumnFile:
             )
         return number % len(row)
 
-    def sentences(self) -> Iterator[tuple[int, list[list[str]]]]:
-        """Each sentence: the line it begins at, from 1, and its rows."""
-        rows: list[list[str]] = []
+    def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
+        """Each sentence: the line it begins at, from 1, and its rows; or what stands for a bad line in it."""
+        rows: list[list[str] | BadLine] = []
         for number, row in enumerate([*self.rows, None], start=1):
             if row is not None:
                 rows.append(row)
             elif rows:
-                yield number - len(rows), rows
+                bad = next((row for row in rows if isinstance(row, BadLine)), None)
+                yield number - len(rows), [row for row in rows if isinstance(row, list)] if bad is None else bad
                 rows = []
 
 
@@ -97,55 +112,64 @@ def _split(line: str, tabs: bool) -> list[str]:
     return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
 
 
-def read_sentences(files: Sequence[str | Path], data: ColumnsData, remarks: list[str]) -> list[Sentence]:
+def read_sentences(files: Sequence[str | Path], data: ColumnsData, findings: Findings | None = None) -> list[Sentence]:
     """Read sentences from files, one after the other; tags that mark entities come as BIO.
+
+    A bad line takes its whole sentence with it.
 
     Args:
         files: The files of one set.
         data: Where word and tag stand, and how tags are written.
-        remarks: What was converted or is illegal is added here.
+        findings: What becomes of bad lines, and where what is found, left out and converted is said; by default bad
+            lines are errors.
 
     Raises:
-        DataError: A file is missing or not UTF-8, has ragged columns, or a word or tag is not what it should be; with
-            file, line, field and value.
+        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
+            too long, of other columns, with a word or tag that is none) and that is an error; with file, line, field
+            and value.
     """
+    findings = Findings() if findings is None else findings
     sentences: list[Sentence] = []
     places: list[tuple[Path, int]] = []
-    empty: list[str] = []
     for path in map(Path, files):
-        file = ColumnFile.read(path)
+        file = ColumnFile.read(path, findings)
         word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
         for line, rows in file.sentences():
+            bad = rows if isinstance(rows, BadLine) else _without_tag(rows, label, file, line, findings)
+            if isinstance(bad, BadLine):
+                findings.leave_out(bad.rule)
+                continue
+            assert isinstance(rows, list)
             for number, row in enumerate(rows, start=line):
-                if not row[label]:
-                    raise DataError(f"'{path}' line {number}: the tag is empty ({file.lines[number - 1]!r})")
                 if not row[word]:
-                    empty.append(f"{path.name}:{number}")
+                    findings.note("empty word, read as an unknown one", path, number)
             words, tags = tuple(row[word] for row in rows), tuple(row[label] for row in rows)
             sentences.append(Sentence(words, tags, origin=f"{path.name}:{line}"))
             places.append((path, line))
-    if empty:
-        remarks.append(f"{len(empty):,} words are empty, the first at {empty[0]}; each counts as an unknown word")
     scheme = find_scheme(sentence.tags for sentence in sentences) if data.scheme == "auto" else data.scheme
     if scheme == "plain":
         if data.scheme == "auto":
-            remarks.append("no tag marks an entity (as B-person does), so tags are taken as they are")
+            findings.remarks.append("no tag marks an entity (as B-person does), so tags are taken as they are")
         return sentences
-    return _as_bio(sentences, places, scheme, remarks)
+    return _as_bio(sentences, places, scheme, findings)
+
+
+def _without_tag(rows: list[list[str]], label: int, file: ColumnFile, line: int, findings: Findings) -> BadLine | None:
+    for number, row in enumerate(rows, start=line):
+        if not row[label]:
+            message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
+            return findings.bad("empty tag", file.path, number, message)
+    return None
 
 
 def _as_bio(
-    sentences: list[Sentence], places: list[tuple[Path, int]], scheme: str, remarks: list[str]
+    sentences: list[Sentence], places: list[tuple[Path, int]], scheme: str, findings: Findings
 ) -> list[Sentence]:
-    illegal: list[str] = []
     result = []
     for sentence, (path, line) in zip(sentences, places, strict=True):
-        for number, tag in enumerate(sentence.tags, start=line):
-            if tag != OUTSIDE and not is_entity_tag(tag):
-                raise DataError(
-                    f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
-                    "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)"
-                )
+        if (bad := _without_entity_tag(sentence, path, line, findings)) is not None:
+            findings.leave_out(bad.rule)
+            continue
         found = entities(sentence.tags)
         letters = {tag[0] for tag in sentence.tags}
         if letters & set("LUM"):  # another name for BIOES, compared after renaming
@@ -153,13 +177,22 @@ def _as_bio(
         else:
             legal = write_tags(found, len(sentence.tags), scheme) == list(sentence.tags)
         if not legal:
-            illegal.append(f"{path.name}:{line}")
+            what = f"tags that {_NAMES[scheme]} does not allow, read as seqeval reads them (an entity begins where its "
+            findings.note(what + "type does)", path, line, unit="sentence")
         result.append(Sentence(sentence.words, tuple(write_tags(found, len(sentence.tags))), sentence.origin))
     if scheme != "bio":
-        remarks.append(f"tags read as {_NAMES[scheme]} and written as BIO")
-    if illegal:
-        remarks.append(
-            f"{len(illegal):,} sentences have tags that {_NAMES[scheme]} does not allow, the first at {illegal[0]}; "
-            "read as seqeval reads them (an entity begins where its type does)"
-        )
+        findings.remarks.append(f"tags read as {_NAMES[scheme]} and written as BIO")
     return result
+
+
+def _without_entity_tag(sentence: Sentence, path: Path, line: int, findings: Findings) -> BadLine | None:
+    for number, tag in enumerate(sentence.tags, start=line):
+        if tag != OUTSIDE and not is_entity_tag(tag):
+            return findings.bad(
+                "illegal tag",
+                path,
+                number,
+                f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
+                "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)",
+            )
+    return None

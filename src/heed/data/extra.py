@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heed.config import ExtraData, FilesData
+from heed.data.counts import Counts
 from heed.data.examples import Pair
-from heed.data.files import Counts, read_kept, refuse_columns
+from heed.data.files import read_kept, refuse_columns
 from heed.data.store import select
 
 __all__ = ["ExtraCorpus", "open_extra"]
@@ -63,7 +64,7 @@ def open_extra(data: FilesData, splits: Mapping[str, Sequence[Pair]]) -> tuple[d
     for name, given in zip(_names(data.extra), data.extra, strict=True):
         counts = Counts()
         refuse_columns("data.extra columns", given.columns, "files", given.files)
-        pairs = read_kept(given.files, given.columns, counts, data.in_memory)
+        pairs = read_kept(given.files, given.columns, counts, data)
         corpus = ExtraCorpus(pairs, counts, given.weight, given.tag)
         for split, known in sources.items():
             kept = [i for i, pair in enumerate(corpus.pairs) if pair.source not in known]

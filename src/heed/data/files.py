@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from heed.config import Columns, FilesData, HubData
+from heed.data.counts import Counts
 from heed.data.examples import Pair
+from heed.data.findings import Findings
 from heed.data.hub import HubSet
 from heed.data.readers import read_pairs
 from heed.data.store import keep_pairs, select
+from heed.data.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import DataError
 
 __all__ = [
-    "Counts",
     "default_held_out",
     "held_out_places",
     "hold_out",
@@ -23,27 +24,6 @@ __all__ = [
     "read_kept",
     "refuse_columns",
 ]
-
-
-@dataclass
-class Counts:
-    """What became of the lines of one split.
-
-    Attributes:
-        read: Pairs in the files.
-        filtered: Rule -> pairs it left out.
-        kept: Pairs that are used.
-        unit: What is counted.
-    """
-
-    read: int = 0
-    filtered: dict[str, int] = field(default_factory=dict)
-    kept: int = 0
-    unit: str = "pairs"
-
-    def __str__(self) -> str:
-        gone = "".join(f", {count:,} left out: {rule}" for rule, count in self.filtered.items() if count)
-        return f"{self.kept:,} of {self.read:,} {self.unit} kept{gone}"
 
 
 def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Counts], list[str]]:
@@ -63,13 +43,16 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
         data, remarks = hub.with_splits()
     pairs: dict[str, Sequence[Pair]] = {}
     counts: dict[str, Counts] = {}
+    surveys: dict[str, Survey] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
         counts[split] = Counts()
-        if hub is None:
-            pairs[split] = read_kept(files, data.columns, counts[split], data.in_memory)
-        else:
-            pairs[split] = keep_pairs(_without_blanks(hub.pairs(files[0]), counts[split]), data.in_memory)
+        surveys[split] = Survey(("sources", "targets"), surveys.get("train"))
+        findings = Findings.of(data)
+        given = read_pairs(files, *_columns(data.columns), findings) if hub is None else hub.pairs(files[0], findings)
+        pairs[split] = _keep(given, data, findings, counts[split], surveys[split])
+        keep = split != "train" or data.duplicates == "keep"
+        pairs[split] = drop_repeats(pairs[split], surveys[split], counts[split], drop=not keep)
 
     read("train", data.train)
     if isinstance(data.valid, list):
@@ -77,6 +60,7 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
     else:
         wanted = data.valid if data.valid is not None else default_held_out(len(pairs["train"]))
         train, valid = hold_out(pairs["train"], wanted)
+        surveys["train"].forget(Survey.keys_of(pair.source for pair in valid))
         pairs["train"], pairs["valid"] = train, valid
         counts["train"].kept, counts["valid"] = len(train), Counts(len(valid), {}, len(valid))
         counts["train"].filtered["held out for validation"] = len(valid)
@@ -85,15 +69,11 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
         )
     if data.test is not None:
         read("test", data.test)
+    pairs["train"] = drop_overlap(pairs, surveys, counts, drop=data.overlap == "drop")
     if not pairs["train"]:
         raise DataError(f"no training pair is left of {', '.join(data.train)}: {counts['train']}")
     if not pairs["valid"]:
         raise DataError("no validation pair is left; give more data, or validation files")
-    known = {pair.source for pair in pairs["train"]}
-    for split in ("valid", "test"):
-        shared = sum(pair.source in known for pair in pairs.get(split, []))
-        if shared:
-            remarks.append(f"warning: {shared:,} sources of the {split} set stand in the training set as well")
     return pairs, counts, remarks
 
 
@@ -109,19 +89,38 @@ def refuse_columns(field: str, columns: Columns, files_field: str, files: Sequen
         )
 
 
-def read_kept(files: Sequence[str], columns: Columns, counts: Counts, in_memory: int) -> Sequence[Pair]:
+def read_kept(files: Sequence[str], columns: Columns, counts: Counts, data: FilesData) -> Sequence[Pair]:
     """Read one corpus and keep what the rules let pass.
 
     Args:
         files: Two parallel files, or one.
         columns: Where both sides stand in one file.
         counts: What became of the lines is counted here.
-        in_memory: More pairs than this are kept in a file.
+        data: What becomes of bad lines; more pairs than its `in_memory` are kept in a file.
 
     Raises:
-        DataError: A file cannot be read.
+        DataError: A file cannot be read, or a line is bad and that is an error.
     """
-    return keep_pairs(_without_blanks(read_pairs(files, columns.source, columns.target), counts), in_memory)
+    findings = Findings.of(data)
+    return _keep(read_pairs(files, *_columns(columns), findings), data, findings, counts)
+
+
+def _columns(columns: Columns) -> tuple[int | str | None, int | str | None]:
+    return columns.source, columns.target
+
+
+def _keep(
+    given: Iterable[Pair], data: FilesData, findings: Findings, counts: Counts, survey: Survey | None = None
+) -> Sequence[Pair]:
+    """Keep the pairs with text on both sides, in memory or in a file, and count everything."""
+    pairs = _without_blanks(given, counts, findings)
+    if survey is not None:
+        pairs = survey.watch(pairs, lambda pair: (pair.source, pair.target), lambda pair: (pair.source, pair.target))
+    kept = keep_pairs(pairs, data.in_memory)
+    counts.add(findings)
+    if survey is not None:
+        counts.found += survey.found
+    return kept
 
 
 def default_held_out(count: int) -> int:
@@ -129,14 +128,15 @@ def default_held_out(count: int) -> int:
     return min(max(200, min(1000, count // 20)), max(1, count // 5))
 
 
-def _without_blanks(pairs: Iterable[Pair], counts: Counts) -> Iterator[Pair]:
+def _without_blanks(pairs: Iterable[Pair], counts: Counts, findings: Findings) -> Iterator[Pair]:
     """The pairs with text on both sides; the others are counted by rule."""
     for pair in pairs:
         counts.read += 1
         blank = [side for side in ("source", "target") if not getattr(pair, side).strip()]
         if blank:
             rule = "both sides blank" if len(blank) == 2 else f"{blank[0]} blank"
-            counts.filtered[rule] = counts.filtered.get(rule, 0) + 1
+            counts.leave_out(rule)
+            findings.note(f"{rule}, left out", "", pair.origin, unit="pair")
         else:
             counts.kept += 1
             yield pair

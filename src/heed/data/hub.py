@@ -11,6 +11,7 @@ from typing import Any
 
 from heed.config import Columns, HubData
 from heed.data.examples import Pair
+from heed.data.findings import Findings
 from heed.errors import DataError, suggest
 
 __all__ = ["HubSet"]
@@ -39,23 +40,29 @@ class HubSet:
                 remarks.append(f"data.{field} is the split '{split}' of {self._data.hub}")
         return self._data.model_copy(update=update), remarks
 
-    def pairs(self, split: str) -> Iterator[Pair]:
+    def pairs(self, split: str, findings: Findings | None = None) -> Iterator[Pair]:
         """The pairs of a split, blank sides included; an empty cell is a blank side.
 
         Args:
             split: Its name, or an expression of the library such as "train[:1000]".
+            findings: What becomes of texts that hold NUL characters; by default they are errors.
 
         Raises:
             DataError: There is no such split, or no such column of texts.
         """
         table = (self._sets[split] if split in self._sets else self._ask(split=split)).flatten()
+        findings = Findings() if findings is None else findings
         columns = self._data.columns
         names = [_column(side, getattr(columns, side), table.features, self._data.hub) for side in Columns.model_fields]
         row = 0
         for chunk in table.select_columns(list(dict.fromkeys(names))).iter(_TOGETHER):
             for source, target in zip(chunk[names[0]], chunk[names[1]], strict=True):
                 row += 1
-                yield Pair(source or "", target or "", origin=f"{self._data.hub}:{split}:{row}")
+                if "\0" in (source or "") or "\0" in (target or ""):
+                    message = f"{self._data.hub} split {split} row {row} holds a NUL character, which is no text"
+                    findings.leave_out(findings.bad("NUL byte", self._data.hub, f"{split}:{row}", message).rule)
+                else:
+                    yield Pair(source or "", target or "", origin=f"{self._data.hub}:{split}:{row}")
 
     def _ask(self, split: str | None = None) -> Any:
         import datasets

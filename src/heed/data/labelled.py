@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from heed.config_tasks import LabelledData
+from heed.data.counts import Counts
 from heed.data.examples import Sentence, Text
-from heed.data.files import Counts, default_held_out, held_out_places
+from heed.data.files import default_held_out, held_out_places
+from heed.data.findings import Findings, Found, found_lines
+from heed.data.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import DataError
 
 __all__ = ["LabelledSplits", "label_order", "open_labelled"]
@@ -31,19 +34,31 @@ class LabelledSplits(Generic[E]):
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def notes(self) -> str:
+    def summary(self) -> str:
         """Counts and remarks, for people."""
         return "\n".join([*(f"{name}: {count}" for name, count in self.counts.items()), *self.remarks])
 
+    @property
+    def found(self) -> dict[str, list[Found]]:
+        """What was found amiss or worth saying, by split."""
+        return {name: counts.found for name, counts in self.counts.items()}
+
+    @property
+    def notes(self) -> str:
+        """What was kept, left out and found, for people, one line each."""
+        return "\n".join(
+            [self.summary, *(line for name, found in self.found.items() for line in found_lines(name, found))]
+        )
+
 
 def open_labelled(
-    data: LabelledData, read: Callable[[Sequence[str], list[str]], Iterable[E]], unit: str
+    data: LabelledData, read: Callable[[Sequence[str], Findings], Iterable[E]], unit: str
 ) -> LabelledSplits[E]:
     """Read every split.
 
     Args:
         data: Which files.
-        read: Reads files; what a user should know of them it adds to the list.
+        read: Reads files; what is found in them and left out it tells the findings.
         unit: What is counted: "texts", "sentences".
 
     Raises:
@@ -51,18 +66,19 @@ def open_labelled(
     """
     splits: LabelledSplits[E] = LabelledSplits()
 
+    surveys: dict[str, Survey] = {}
+
     def open_split(name: str, files: Sequence[str]) -> None:
-        remarks: list[str] = []
+        findings = Findings.of(data)
         counts = splits.counts[name] = Counts(unit=unit)
-        splits.examples[name] = []
-        for example in read(files, remarks):
-            counts.read += 1
-            if _content(example).strip():
-                splits.examples[name].append(example)
-                counts.kept += 1
-            else:
-                counts.filtered["blank"] = counts.filtered.get("blank", 0) + 1
-        splits.remarks += [f"{name}: {remark}" for remark in remarks]
+        survey = surveys[name] = Survey(("texts",), surveys.get("train"))
+        kept = _without_blanks(read(files, findings), counts, findings)
+        examples = list(survey.watch(kept, lambda e: (_content(e),), lambda e: e))
+        counts.add(findings)
+        counts.found += survey.found
+        drop = name == "train" and data.duplicates == "drop"
+        splits.examples[name] = list(drop_repeats(examples, survey, counts, drop))
+        splits.remarks += [f"{name}: {remark}" for remark in findings.remarks]
 
     open_split("train", data.train)
     if isinstance(data.valid, list):
@@ -71,6 +87,7 @@ def open_labelled(
         train = splits.examples["train"]
         wanted = data.valid if data.valid is not None else default_held_out(len(train))
         inside, outside = held_out_places([_content(example) for example in train], wanted)
+        surveys["train"].forget(Survey.keys_of(_content(train[i]) for i in outside))
         splits.examples |= {"train": [train[i] for i in inside], "valid": [train[i] for i in outside]}
         splits.counts["train"].kept = len(inside)
         splits.counts["train"].filtered["held out for validation"] = len(outside)
@@ -78,16 +95,24 @@ def open_labelled(
         splits.remarks.append(f"{len(outside):,} {unit} held out for validation by a hash, equal ones together")
     if data.test is not None:
         open_split("test", data.test)
+    splits.examples["train"] = list(drop_overlap(splits.examples, surveys, splits.counts, data.overlap == "drop"))
     if not splits.examples["train"]:
         raise DataError(f"no training example is left of {', '.join(data.train)}: {splits.counts['train']}")
     if not splits.examples["valid"]:
         raise DataError("no validation example is left; give more data, or validation files")
-    known = {_content(example) for example in splits.examples["train"]}
-    for name in ("valid", "test"):
-        shared = sum(_content(example) in known for example in splits.examples.get(name, []))
-        if shared:
-            splits.remarks.append(f"warning: {shared:,} {unit} of the {name} set stand in the training set as well")
     return splits
+
+
+def _without_blanks(examples: Iterable[E], counts: Counts, findings: Findings) -> Iterator[E]:
+    """The examples that hold text; the others are counted."""
+    for example in examples:
+        counts.read += 1
+        if _content(example).strip():
+            counts.kept += 1
+            yield example
+        else:
+            counts.leave_out("blank")
+            findings.note("blank, left out", "", example.origin, unit=counts.unit.removesuffix("s"))
 
 
 def _content(example: Text | Sentence) -> str:

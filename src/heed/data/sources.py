@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heed.config import DatesData, DigitsData, FilesData, GrammarData
+from heed.data.counts import Counts
 from heed.data.dates import LANGUAGES, DateSource
 from heed.data.digits import DigitSource
 from heed.data.examples import Pair
 from heed.data.extra import ExtraCorpus, open_extra
-from heed.data.files import Counts, open_files
+from heed.data.files import open_files
+from heed.data.findings import Found, found_lines
 from heed.data.grammar.source import GrammarSource
 
 __all__ = ["Splits", "open_pairs"]
@@ -35,10 +37,22 @@ class Splits:
     extra: dict[str, ExtraCorpus] = field(default_factory=dict)
 
     @property
-    def notes(self) -> str:
+    def summary(self) -> str:
         """What was kept and left out, for people."""
         lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
         return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
+
+    @property
+    def found(self) -> dict[str, list[Found]]:
+        """What was found amiss or worth saying, by split and corpus."""
+        every = self.counts | {name: corpus.counts for name, corpus in self.extra.items()}
+        return {name: counts.found for name, counts in every.items()}
+
+    @property
+    def notes(self) -> str:
+        """What was kept, left out and found, for people, one line each."""
+        found = [line for split, each in self.found.items() for line in found_lines(split, each)]
+        return "\n".join([self.summary, *found])
 
 
 def open_pairs(data: DatesData | DigitsData | GrammarData | FilesData) -> Splits:

@@ -13,21 +13,30 @@ Each file may end in .gz or .xz as well, and `format` overrides the ending.
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from heed.data.examples import Text
-from heed.data.readers import lines_of
+from heed.data.findings import BadLine, Findings
+from heed.data.lines import ending_of, lines_of
+from heed.data.rows import (
+    Column,
+    cell,
+    characters_of,
+    json_rows,
+    quoted_rows,
+    require_names,
+    tabbed_rows,
+    text_of,
+)
 from heed.errors import DataError, suggest
 
 __all__ = ["TextFormat", "read_texts"]
 
 _PREFIX = "__label__"
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
-Column = int | str | None
+Labels = tuple[str, ...] | BadLine
 
 
 class TextFormat:
@@ -55,44 +64,55 @@ class TextFormat:
         self.several = several
         self.separator = separator
 
-    def labels(self, cell: str, where: str) -> tuple[str, ...]:
-        """The labels in one cell.
+    def labels(self, cell: str, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
+        """The labels in one cell, which must be one unless there may be several.
 
-        Raises:
-            DataError: There is none where there must be one.
+        Args:
+            cell: What stands there.
+            where: What messages call the line.
+            path: What findings are listed under.
+            place: The line.
+            findings: What becomes of a line without a label.
         """
         if self.several:
             return tuple(dict.fromkeys(part.strip() for part in cell.split(self.separator) if part.strip()))
         if not cell.strip():
-            raise DataError(f"{where} has no label; data.several_labels=true allows that")
+            return findings.bad("no label", path, place, f"{where} has no label; data.several_labels=true allows that")
         return (cell.strip(),)
 
 
-def read_texts(files: Sequence[str | Path], form: TextFormat) -> Iterator[Text]:
+def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings | None = None) -> Iterator[Text]:
     """Read labelled texts from files or folders, one after the other.
+
+    Args:
+        files: Files and folders.
+        form: How they are written.
+        findings: What becomes of bad lines, and where what is found and left out is counted; by default they are
+            errors.
 
     Yields:
         Texts, blank ones included; the origin names file and line.
 
     Raises:
-        DataError: A file is missing, empty or not UTF-8, a line has no text or label where they should be, each with
-            file, line, field and value.
+        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
+            too long, without a text or label where they should be) and that is an error.
     """
-    readers: dict[str, Callable[[Path, TextFormat], Iterator[Text]]] = {
+    findings = Findings() if findings is None else findings
+    readers: dict[str, Callable[[Path, TextFormat, Findings], Iterator[Text]]] = {
         "csv": _columns,
         "tsv": _columns,
-        "jsonl": _json_lines,
+        "jsonl": _objects,
         "lines": _lines,
         "folders": _folders,
     }
     for path in map(Path, files):
         kind = form.kind
         if kind == "auto":
-            kind = "folders" if path.is_dir() else _ENDINGS.get(_ending(path), "lines")
-        yield from readers[kind](path, form)
+            kind = "folders" if path.is_dir() else _ENDINGS.get(ending_of(path), "lines")
+        yield from readers[kind](path, form, findings)
 
 
-def _folders(path: Path, form: TextFormat) -> Iterator[Text]:
+def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     if not path.is_dir():
         raise DataError(f"'{path}' is not a folder; data.format is folders")
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
@@ -100,126 +120,127 @@ def _folders(path: Path, form: TextFormat) -> Iterator[Text]:
         raise DataError(f"folder '{path}' has no folders in it; expected one for each class, with a file for each text")
     for folder in classes:
         for file in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
-            text = "\n".join(lines_of(file)) if file.stat().st_size else ""
-            yield Text(text, form.labels(folder.name, f"folder '{folder}'"), origin=f"{folder.name}/{file.name}")
+            origin = f"{folder.name}/{file.name}"
+            labels = form.labels(folder.name, f"folder '{folder}'", path, origin, findings)
+            yield from _text(_whole(file, path, findings), labels, origin, findings)
 
 
-def _lines(path: Path, form: TextFormat) -> Iterator[Text]:
-    for number, line in enumerate(lines_of(path), start=1):
-        where = f"'{path}' line {number}"
+def _whole(file: Path, root: Path, findings: Findings) -> str | BadLine:
+    """The text of a file, unless a line of it is bad."""
+    try:
+        empty = not file.stat().st_size
+    except OSError:
+        raise DataError(f"'{file}' vanished while its folder was being read; put it back and start again") from None
+    lines = [] if empty else list(lines_of(file, findings, root))
+    bad = next((line for line in lines if isinstance(line, BadLine)), None)
+    return "\n".join(line for line in lines if isinstance(line, str)) if bad is None else bad
+
+
+def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
+    for number, line in enumerate(lines_of(path, findings), start=1):
+        origin, where = f"{path.name}:{number}", f"'{path}' line {number}"
+        if isinstance(line, BadLine):
+            findings.leave_out(line.rule)
+            continue
         words = line.split(maxsplit=1)
+        labels: Labels
         if not words:
-            yield Text("", (), origin=f"{path.name}:{number}")
+            yield Text("", (), origin=origin)
             continue
         if words[0].startswith(_PREFIX):
             names, text = [], line.strip()
             while text.startswith(_PREFIX):
                 name, _, text = text.removeprefix(_PREFIX).partition(" ")
                 names.append(name)
-            if len(names) > 1 and not form.several:
-                raise DataError(f"{where} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}")
             labels = tuple(dict.fromkeys(names))
+            if len(names) > 1 and not form.several:
+                message = f"{where} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
+                labels = findings.bad("several labels", path, number, message)
         else:
-            labels, text = form.labels(words[0], where), words[1] if len(words) > 1 else ""
-        yield Text(text, labels, origin=f"{path.name}:{number}")
+            labels = form.labels(words[0], where, path, number, findings)
+            text = words[1] if len(words) > 1 else ""
+        yield from _text(text, labels, origin, findings)
 
 
 _SEVERAL = "data.several_labels=true reads several"
 
 
-def _columns(path: Path, form: TextFormat) -> Iterator[Text]:
-    tabs = form.kind == "tsv" or (form.kind == "auto" and _ending(path) == ".tsv")
-    rows = _tabbed(path) if tabs else _quoted(path)
+def _text(text: str | BadLine, labels: Labels, origin: str, findings: Findings) -> Iterator[Text]:
+    """The text with its labels, unless one is bad."""
+    if isinstance(text, BadLine):
+        findings.leave_out(text.rule)
+    elif isinstance(labels, BadLine):
+        findings.leave_out(labels.rule)
+    else:
+        yield Text(text, labels, origin=origin)
+
+
+def _columns(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
+    tabs = form.kind == "tsv" or (form.kind == "auto" and ending_of(path) == ".tsv")
     wanted = {"text": form.text, "label": form.label}
-    header: list[str] | None = None
-    for number, row in rows:
-        if header is None and any(isinstance(column, str) for column in wanted.values()):
-            header = row
-            for field, column in wanted.items():
-                if isinstance(column, str) and column not in header:
-                    raise DataError(
-                        f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; "
-                        f"data.columns.{field} says which column holds the {field}, by name or by number from 0"
-                    )
-            continue
-        if row in ([], [""]):
-            yield Text("", (), origin=f"{path.name}:{number}")
-            continue
-        cells = {}
-        for field, column in wanted.items():
-            assert header is not None or isinstance(column, int)
-            place = column if isinstance(column, int) else (header or []).index(column)
-            if not 0 <= place < len(row):
-                raise DataError(
-                    f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} "
-                    f"({' | '.join(row)[:60]!r}), expected the {field} in column {place} (counted from 0); "
-                    f"{'tabs' if tabs else 'commas'} separate columns"
-                )
-            cells[field] = row[place]
-        labels = form.labels(cells["label"], f"'{path}' line {number}") if cells["text"].strip() else ()
-        yield Text(cells["text"], labels, origin=f"{path.name}:{number}")
+    by_name = any(isinstance(column, str) for column in wanted.values())
+    places: dict[str, int] | None = None if by_name else {name: int(column) for name, column in wanted.items()}
+    for number, row in (tabbed_rows if tabs else quoted_rows)(path, findings):
+        origin = f"{path.name}:{number}"
+        if places is None:
+            require_names(path, number)
+            places = {field: _place(field, column, row, path) for field, column in wanted.items()}
+        elif row in ([], [""]):
+            yield Text("", (), origin=origin)
+        else:
+            by = "tabs" if tabs else "commas"
+            text, label = (
+                cell(row, place, path, number, findings, what=f"the {field} in column", by=by)
+                for field, place in places.items()
+            )
+            labels: Labels = label if isinstance(label, BadLine) else ()
+            if isinstance(text, str) and text.strip() and isinstance(label, str):
+                labels = form.labels(label, f"'{path}' line {number}", path, number, findings)
+            yield from _text(text, labels, origin, findings)
 
 
-def _ending(path: Path) -> str:
-    """The ending that tells the format, under that of a compression if there is one."""
-    return Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix
-
-
-def _tabbed(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines_of(path), start=1):
-        yield number, line.split("\t")
-
-
-def _quoted(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line each begins at: a quoted text may hold line breaks."""
-    rows = csv.reader((line + "\n" for line in lines_of(path)), strict=True)
-    number = 1
-    try:
-        for row in rows:
-            yield number, row
-            number = rows.line_num + 1
-    except csv.Error as error:
+def _place(field: str, column: int | str, header: list[str], path: Path) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
         raise DataError(
-            f"'{path}' line {number} is not CSV: {error} (read up to line {rows.line_num}); a text that holds a comma, "
-            'a quote or a line break stands in quotes, and a quote in it is doubled: ""'
-        ) from None
+            f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; "
+            f"data.columns.{field} says which column holds the {field}, by name or by number from 0"
+        )
+    return header.index(column)
 
 
-def _json_lines(path: Path, form: TextFormat) -> Iterator[Text]:
+def _objects(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     text_name, label_name = str(form.text), str(form.label)
-    for number, line in enumerate(lines_of(path), start=1):
-        where = f"'{path}' line {number}"
-        if not line.strip():
-            yield Text("", (), origin=f"{path.name}:{number}")
+    for number, row in json_rows(path, findings, (text_name, label_name)):
+        origin = f"{path.name}:{number}"
+        if row is None:
+            yield Text("", (), origin=origin)
             continue
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                f"{where} is not JSON: {error} ({line[:40]!r}); expected one object a line, as "
-                f'{{"{text_name}": "...", "{label_name}": "..."}}'
-            ) from None
-        if not isinstance(values, dict):
-            raise DataError(f"{where} holds a {type(values).__name__}, expected an object")
-        for name in (text_name, label_name):
-            if name not in values:
-                raise DataError(f"{where} has no field '{name}'{suggest(name, values)}")
-        text = values[text_name]
-        if not isinstance(text, str):
-            raise DataError(f"{where}: field '{text_name}' is {type(text).__name__} {text!r:.40}, expected text")
-        if any("\ud800" <= c <= "\udfff" for c in text):
-            raise DataError(f"{where}: field '{text_name}' holds half a surrogate pair, which is no character")
-        labels = _json_labels(values[label_name], form, f"{where}: field '{label_name}'") if text.strip() else ()
-        yield Text(text, labels, origin=f"{path.name}:{number}")
+        text = text_of(row, text_name, path, number, findings)
+        labels: Labels = ()
+        if isinstance(text, str) and text.strip():
+            labels = _json_labels(row[label_name], form, path, number, findings)
+        yield from _text(text, labels, origin, findings)
 
 
-def _json_labels(value: Any, form: TextFormat, where: str) -> tuple[str, ...]:
+def _json_labels(value: Any, form: TextFormat, path: Path, number: int, findings: Findings) -> Labels:
+    name = str(form.label)
+    where = f"'{path}' line {number}: field '{name}'"
     if isinstance(value, list):
         if not form.several:
-            raise DataError(f"{where} is a list, {value!r:.60}; {_SEVERAL}")
-        return tuple(dict.fromkeys(label for one in value for label in _json_labels(one, form, where)))
+            return findings.bad("several labels", path, number, f"{where} is a list, {value!r:.60}; {_SEVERAL}")
+        found: list[str] = []
+        for one in value:
+            labels = _json_labels(one, form, path, number, findings)
+            if isinstance(labels, BadLine):
+                return labels
+            found += labels
+        return tuple(dict.fromkeys(found))
     if isinstance(value, bool):
         return (str(value).lower(),)
     if isinstance(value, str | int):
-        return form.labels(str(value), where)
-    raise DataError(f"{where} is {type(value).__name__} {value!r:.40}, expected a label")
+        text = characters_of(str(value), name, path, number, findings)
+        return text if isinstance(text, BadLine) else form.labels(text, where, path, number, findings)
+    message = f"{where} is {type(value).__name__} {value!r:.40}, expected a label"
+    return findings.bad("field is no label", path, number, message)

@@ -71,7 +71,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def open_splits(cls, config: ClassificationConfig) -> LabelledSplits[Text]:
         """Read the texts."""
         form = text_format(config.data)
-        return open_labelled(config.data, lambda files, remarks: read_texts(files, form), "texts")
+        return open_labelled(config.data, lambda files, findings: read_texts(files, form, findings), "texts")
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from heed.config import RunConfig
 from heed.data.batching import plan_batches
 from heed.data.examples import Sentence, Text
+from heed.data.findings import found_table
 from heed.data.labelled import LabelledSplits, label_order
 from heed.data.tokenizer import UNKNOWN, TextTokenizer
 from heed.disk import write_whole
@@ -21,7 +22,7 @@ from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.tasks.heads import model_and_head
-from heed.tasks.overview import length_table, tokens_text
+from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.sizes import labelled_size, with_word_tokenizer
 
 __all__ = ["LabelledTask"]
@@ -237,29 +238,40 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         return self.splits.notes
 
     def overview(self) -> str:
-        """Counts, lengths, labels, samples."""
+        """Counts, what was found in the files, lengths, labels, samples as the model sees them."""
         tokenizer = self.config.tokenizer
-        train, encoded = self.splits.examples["train"], self.encoded("train")
-        rows = [(split, "text", [self.tokens_of(e) for e in self.encoded(split)]) for split in self.split_names]
+        rows = [SideCounts.of(split, "text", map(self.tokens_of, self.encoded(split))) for split in self.split_names]
         counted = "\n".join(
             f"{split:20}" + "  ".join(f"{label} {count:,}" for label, count in self.label_counts(split).items())
             for split in self.split_names
         )
-        samples = [
-            f"  {train[i].origin}\n    {' '.join(dict.fromkeys(self.labels_of(train[i])))}\n"
-            f"    {tokens_text(self.tokenizer, self.tokens_of(encoded[i]))}"
-            for i in range(0, len(train), max(1, len(train) // 3))
-        ]
         return "\n".join(
             [
-                self.notes,
+                self.splits.summary,
+                *found_table(self.splits.found),
                 f"\ntokenizer {tokenizer.kind}: {self.tokenizer.vocab_size:,} tokens\n",
                 length_table(rows),
+                *vocabulary_warnings(rows, {"text": self.tokenizer}),
                 f"\nlabels:\n{counted}",
-                "\nas the model sees them:",
-                *samples,
+                "\nas read and, below, as the model sees them:",
+                *(self._sample(example, tokens) for example, tokens in self._samples()),
             ]
         )
+
+    def _samples(self) -> Iterator[tuple[E, T]]:
+        """A few training examples, and the first of each other set."""
+        train, encoded = self.splits.examples["train"], self.encoded("train")
+        yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
+        yield from (
+            (self.splits.examples[name][0], self.encoded(name)[0])
+            for name in self.split_names[1:]
+            if self.encoded(name)
+        )
+
+    def _sample(self, example: E, encoded: T) -> str:
+        labels = " ".join(dict.fromkeys(self.labels_of(example)))
+        text = " ".join(self.texts_of(example))
+        return sample_lines(example.origin, labels, [("", text, self.tokenizer, self.tokens_of(encoded))])
 
     def label_counts(self, split: str) -> dict[str, int]:
         """How often each label occurs in a split."""
@@ -277,8 +289,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
             tokens = [self.tokens_of(e) for e in self.encoded(name)]
             result[name] = {
                 "examples": len(examples),
-                "read": counts.read,
-                "filtered": counts.filtered,
+                **counts.as_values(),
                 "tokens": sum(map(len, tokens)),
                 "unknown": sum(ids.count(UNKNOWN) for ids in tokens),
                 "labels": self.label_counts(name),

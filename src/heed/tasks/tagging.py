@@ -181,7 +181,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def open_splits(cls, config: TaggingConfig) -> LabelledSplits[Sentence]:
         """Read the sentences."""
         return open_labelled(
-            config.data, lambda files, remarks: read_sentences(files, config.data, remarks), "sentences"
+            config.data, lambda files, findings: read_sentences(files, config.data, findings), "sentences"
         )
 
     @classmethod

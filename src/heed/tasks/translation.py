@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor
 from heed.config import FilesData, TranslationConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
+from heed.data.findings import found_table
 from heed.data.sources import Splits, open_pairs
 from heed.data.store import Joined, keep_tokens, select
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN
@@ -25,7 +26,7 @@ from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.guided import alignment_loss, guides, seen_weights
-from heed.tasks.overview import length_table, tokens_text
+from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.parent import Parent, Taken, with_parents
 from heed.tasks.sizes import FEW_PAIRS, auto_size, for_few_pairs, with_tokenizer
 from heed.tasks.tokenizers import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
@@ -449,29 +450,38 @@ class Translation:
         return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
 
     def overview(self) -> str:
-        """Counts, lengths, unknown tokens, samples as the model sees them."""
+        """Counts, what was found in the files, lengths, unknown tokens, samples as the model sees them."""
         tokenizer = self.config.tokenizer
+        tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
         rows = [
-            (split, side, [getattr(pair, side) for pair in self.encoded(split)])
+            SideCounts.of(split, side, (getattr(pair, side) for pair in self.encoded(split)))
             for split in (*self.splits.pairs, *self.splits.extra)
-            for side in ("source", "target")
-        ]
-        pairs, encoded = self.training.pairs, self.training.tokens
-        samples = [
-            f"  {pairs[i].origin}\n    source  {tokens_text(self.source_tokenizer, encoded[i].source)}\n"
-            f"    target  {tokens_text(self.target_tokenizer, encoded[i].target)}"
-            for i in range(0, len(pairs), max(1, len(pairs) // 3))
+            for side in tokenizers
         ]
         return "\n".join(
             [
-                self.notes,
+                self.splits.summary,
+                *found_table(self.splits.found),
                 f"\ntokenizer {tokenizer.kind}: {self.source_tokenizer.vocab_size:,} source tokens, "
                 f"{self.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}\n",
                 length_table(rows),
-                "\nas the model sees them:",
-                *samples,
+                *vocabulary_warnings(rows, tokenizers),
+                "\nas read and, below, as the model sees them:",
+                *(self._sample(pair, tokens) for pair, tokens in self._samples()),
             ]
         )
+
+    def _samples(self) -> Iterator[tuple[Pair, TokenPair]]:
+        """A few examples of what is trained on, and the first of each other set."""
+        pairs, encoded = self.training.pairs, self.training.tokens
+        yield from ((pairs[i], encoded[i]) for i in range(0, len(pairs), max(1, len(pairs) // 3)))
+        yield from (
+            (self.splits.pairs[name][0], self.encoded(name)[0]) for name in self.split_names[1:] if self.encoded(name)
+        )
+
+    def _sample(self, pair: Pair, tokens: TokenPair) -> str:
+        source = ("source", pair.source, self.source_tokenizer, tokens.source)
+        return sample_lines(pair.origin, "", [source, ("target", pair.target, self.target_tokenizer, tokens.target)])
 
     def report_counts(self) -> dict[str, Any]:
         """Per split and further corpus: examples; for files also what was left out by which rule; tokens, unknown ones.
@@ -485,8 +495,7 @@ class Translation:
             encoded = self.encoded(name)
             entry: dict[str, Any] = {"examples": len(encoded)}
             if name in every_count:
-                counts = every_count[name]
-                entry |= {"read": counts.read, "filtered": counts.filtered}
+                entry |= every_count[name].as_values()
             if name in extra:
                 entry |= {"weight": extra[name].weight, "tag": extra[name].tag}
             for side in ("source", "target"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from heed.data.examples import Text
+from heed.data.findings import Findings
 from heed.data.texts import read_texts
 from heed.errors import ConfigError
 from heed.evaluation.labels import need_tag_extra, score_labels
@@ -43,7 +44,9 @@ class ClassificationRun(Run[Classification, Classifier]):
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Text]:
         """Labelled texts from files written as the run's own; blank ones are left out."""
-        return [text for text in read_texts(files, text_format(self.task.config.data)) if text.text.strip()]
+        data = self.task.config.data
+        texts = read_texts(files, text_format(data), Findings.of(data, strict=True))
+        return [text for text in texts if text.text.strip()]
 
     def score(self, examples: Sequence[Text]) -> dict[str, Any]:
         """Score texts: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""

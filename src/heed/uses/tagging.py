@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 
 from heed.data.conll import ColumnFile, read_sentences
 from heed.data.examples import Sentence
+from heed.data.findings import Findings
 from heed.data.words import split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, score_tags
@@ -64,19 +65,22 @@ class TaggingRun(Run[Tagging, Tagger]):
         Raises:
             DataError: The file cannot be read, or has no such columns.
         """
-        file, columns = ColumnFile.read(path), self.task.config.data.columns
+        columns = self.task.config.data.columns
+        file = ColumnFile.read(path, Findings.of(self.task.config.data, strict=True))
         word = file.column(columns.word, "word")
-        width = len(next(row for row in file.rows if row is not None))
+        width = len(next(row for row in file.rows if isinstance(row, list)))
         label = columns.label if columns.label >= 0 else columns.label + width
         if label in (word, -1, width):
             label = width  # a file of words without tags: they come as a new column
         else:
             label = file.column(columns.label, "label")
-        tagged = self.predict_words([[row[word] for row in rows] for _, rows in file.sentences()])
+        tagged = self.predict_words(
+            [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
+        )
         tags = iter([tag for prediction in tagged for tag in prediction.tags])
         lines = []
         for line, row in zip(file.lines, file.rows, strict=True):
-            if row is None:
+            if not isinstance(row, list):
                 lines.append(line)
             else:
                 lines.append(
@@ -90,7 +94,8 @@ class TaggingRun(Run[Tagging, Tagger]):
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
         """Sentences from files in the run's own columns."""
-        return read_sentences(files, self.task.config.data, [])
+        data = self.task.config.data
+        return read_sentences(files, data, Findings.of(data, strict=True))
 
     def score(self, examples: Sequence[Sentence]) -> dict[str, Any]:
         """Score sentences: the report of `heed.evaluation.entities.score_tags`, and what is wrong, with its context."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 
 from heed.config import FilesData
 from heed.data.examples import Pair
+from heed.data.findings import Findings
 from heed.data.readers import read_pairs
 from heed.data.tokenizer import UNKNOWN
 from heed.errors import ConfigError
@@ -120,7 +121,8 @@ class TranslationRun(Run[Translation, PairDecoder]):
         data = self.task.config.data
         # Columns of a Hub data set are none of a file's.
         columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
-        return list(read_pairs(files, *columns))
+        findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
+        return list(read_pairs(files, *columns, findings))
 
     def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
         """What is measured on each pair, given what was written for it."""

@@ -1,0 +1,172 @@
+"""What a set of examples holds as a whole, gathered while it is read: repeats, scripts, sides that look swapped.
+
+Memory: 16 bytes an example, whatever its length, and a few places for each finding. Repeats are told by 64-bit hashes;
+among ten million examples the chance of a false one is three in a million.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from heed.data.counts import Counts
+from heed.data.findings import Found
+from heed.data.scripts import Scripts
+from heed.data.store import select
+from heed.data.swapped import Swaps
+
+__all__ = ["Survey", "drop_overlap", "drop_repeats"]
+
+Hashes = npt.NDArray[np.int64]
+
+
+class _Example(Protocol):
+    @property
+    def origin(self) -> str: ...
+
+
+E = TypeVar("E", bound=_Example)
+
+
+class Survey:
+    """What is gathered of one set.
+
+    Attributes:
+        scripts: Of each side, by its name.
+    """
+
+    def __init__(self, sides: Sequence[str], train: Survey | None = None) -> None:
+        """Start one.
+
+        Args:
+            sides: Names of the sides: ("sources", "targets") or ("texts",).
+            train: The training set's, which others are compared with.
+        """
+        self.scripts = {side: Scripts() for side in sides}
+        self._keys, self._wholes = array("q"), array("q")
+        self._train = train
+        words = None if train is None or train._swaps is None else train._swaps.words
+        self._swaps: Swaps | None = Swaps(words) if len(sides) == 2 else None
+        self._same = Found("", "the same text on both sides, kept", "pair")
+
+    def watch(
+        self, examples: Iterable[E], sides_of: Callable[[E], tuple[str, ...]], whole_of: Callable[[E], object]
+    ) -> Iterator[E]:
+        """Pass examples on, and gather.
+
+        Args:
+            examples: The examples.
+            sides_of: The text of each side.
+            whole_of: What must be equal in two examples that are the same; hashable.
+        """
+        for example in examples:
+            texts = sides_of(example)
+            self._keys.append(hash(texts[0]))
+            self._wholes.append(hash(whole_of(example)))
+            for scripts, text in zip(self.scripts.values(), texts, strict=True):
+                scripts.see(text, example.origin)
+            if self._swaps is not None:
+                self._swaps.see(texts[0], texts[1], example.origin)
+                if texts[0] == texts[1]:
+                    self._same.add(example.origin)
+            yield example
+
+    @property
+    def found(self) -> list[Found]:
+        """What is worth saying of the set, repeats apart."""
+        result = []
+        if self._swaps is not None:
+            _ = self._swaps.words
+            result += [one for one in (self._swaps.found, self._same) if one.count]
+        for side, scripts in self.scripts.items():
+            result += scripts.found(side)
+            if self._train is not None:
+                result += scripts.unseen(side, self._train.scripts[side].texts)
+        return result
+
+    @property
+    def keys(self) -> Hashes:
+        """A hash of each example's first side (the source, the text), in order."""
+        return np.frombuffer(self._keys, dtype=np.int64)
+
+    @property
+    def wholes(self) -> Hashes:
+        """A hash of each whole example."""
+        return np.frombuffer(self._wholes, dtype=np.int64)
+
+    @staticmethod
+    def keys_of(texts: Iterable[str]) -> Hashes:
+        """The keys of examples with these first sides."""
+        return np.fromiter(map(hash, texts), dtype=np.int64)
+
+    def keep(self, places: npt.NDArray[np.intp]) -> None:
+        """Forget the hashes of all examples but these."""
+        self._keys, self._wholes = (array("q", values[places].tobytes()) for values in (self.keys, self.wholes))
+
+    def forget(self, keys: Hashes) -> None:
+        """Forget the examples that have one of these keys: they went into another set."""
+        self.keep(np.flatnonzero(~np.isin(self.keys, keys)))
+
+
+def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bool) -> Sequence[E]:
+    """Find the examples of a set that stood there before; say so, and drop them if asked to."""
+    _, first = np.unique(survey.wholes, return_index=True)
+    again = np.setdiff1d(np.arange(len(examples)), first, assume_unique=True)
+    if len(survey.scripts) == 1:  # a source may well have several translations, a text has its labels
+        _, first_key, which = np.unique(survey.keys, return_index=True, return_inverse=True)
+        other = np.flatnonzero(survey.wholes != survey.wholes[first_key][which])
+        if len(other):
+            counts.found.append(_found("the same text again with other labels, kept", examples, other, counts, True))
+    if not len(again):
+        return examples
+    rule = f"the same {counts.unit.removesuffix('s')} again"
+    counts.found.append(_found(f"{rule}, {'left out' if drop else 'kept'}", examples, again, counts, not drop))
+    return _without(examples, again, survey, counts, rule) if drop else examples
+
+
+def drop_overlap(
+    splits: Mapping[str, Sequence[E]], surveys: Mapping[str, Survey], counts: Mapping[str, Counts], drop: bool
+) -> Sequence[E]:
+    """Find what the training set shares with the others; say so, and drop it from the training set if asked to.
+
+    Returns:
+        The training set.
+    """
+    train = splits["train"]
+    side = "source" if len(surveys["train"].scripts) == 2 else "text"
+    for split in ("valid", "test"):
+        if split not in surveys:
+            continue
+        if drop:
+            shared = np.flatnonzero(np.isin(surveys["train"].keys, surveys[split].keys))
+            rule = f"{side} in the {split} set"
+            if len(shared):
+                counts["train"].found.append(_found(f"{rule}, left out", train, shared, counts["train"]))
+                train = _without(train, shared, surveys["train"], counts["train"], rule)
+        else:
+            shared = np.flatnonzero(np.isin(surveys[split].keys, surveys["train"].keys))
+            if len(shared):
+                what = f"{side} stands in the training set as well (data.overlap=drop leaves it out there)"
+                counts[split].found.append(_found(what, splits[split], shared, counts[split], True))
+    return train
+
+
+def _found(
+    what: str, examples: Sequence[E], places: npt.NDArray[np.intp], counts: Counts, warning: bool = False
+) -> Found:
+    first = [examples[int(i)].origin for i in places[:3]]
+    return Found("", what, counts.unit.removesuffix("s"), len(places), first, warning)
+
+
+def _without(
+    examples: Sequence[E], places: npt.NDArray[np.intp], survey: Survey, counts: Counts, rule: str
+) -> Sequence[E]:
+    kept = np.setdiff1d(np.arange(len(examples)), places, assume_unique=True)
+    survey.keep(kept)
+    counts.filtered[rule] = counts.filtered.get(rule, 0) + len(places)
+    counts.kept = len(kept)
+    return select(examples, kept.tolist())

@@ -1,0 +1,559 @@
+"""Pairs that fight back: each kind of damage is found, named with its place, and left out or refused as asked."""
+
+import gzip
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+import heed
+from heed.cli import main
+from heed.config import FilesData
+from heed.config_tasks import check_config
+from heed.data.examples import Pair
+from heed.data.files import open_files
+from heed.data.findings import Findings
+from heed.data.lines import lines_of
+from heed.data.readers import read_pairs
+from heed.errors import ConfigError, DataError
+
+CLEAN = [(f"the cat number {n}", f"ologbo naa {n} ni") for n in range(60)]
+SKIP = "; data.bad_lines=skip leaves such lines out and counts them"
+
+
+def lines(texts, end="\n"):
+    return [text.encode() + end.encode() for text in texts]
+
+
+def write(folder, source=None, target=None, name="a"):
+    """Two parallel files of lines of bytes; the clean pairs where none are given."""
+    paths = []
+    for ending, side, given in (("en", 0, source), ("yo", 1, target)):
+        raw = lines(pair[side] for pair in CLEAN) if given is None else given
+        paths.append(folder / f"{name}.{ending}")
+        paths[-1].write_bytes(b"".join(raw))
+    return paths
+
+
+def with_line(number, line, side=0, end=b"\n"):
+    """The clean lines of a side with one of them exchanged."""
+    raw = lines(pair[side] for pair in CLEAN)
+    raw[number - 1] = line + end
+    return raw
+
+
+def opened(files, **fields):
+    return open_files(FilesData(train=[str(path) for path in files], valid=10, **fields))
+
+
+def problem(files, **fields):
+    with pytest.raises(DataError) as raised:
+        opened(files, **fields)
+    return str(raised.value)
+
+
+def found(files, split="train", **fields):
+    """What was found, as (what, count, places), by the name of the file it was found in."""
+    counts = opened(files, **fields)[1][split]
+    assert counts.read == counts.kept + sum(counts.filtered.values())
+    result = {}
+    for one in counts.found:
+        result.setdefault(Path(one.where).name, []).append((one.what, one.count, one.places))
+    return result
+
+
+# --- lines that cannot be used
+
+BAD = {
+    "NUL byte": (b"the\0cat", "holds a NUL byte at position 4 (after 'the'), which is no text"),
+    "not UTF-8": (b"the \xff\xfe cat", "byte 0xff at position 5 (after 'the ') is not UTF-8"),
+    "more than data.max_line 100,000 characters": (
+        b"x" * 10_000_000,
+        "has more than data.max_line 100,000 characters; a larger data.max_line allows it",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", BAD)
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_bad_line_is_refused_with_its_place_or_left_out_with_its_pair(tmp_path, rule, side):
+    line, message = BAD[rule]
+    bad = with_line(7, line, side)
+    files = write(tmp_path, *((bad, None) if side == 0 else (None, bad)))
+    said = problem(files)
+    assert f"'{files[side]}' line 7" in said and message in said and said.endswith(SKIP)
+    pairs, counts, _ = opened(files, bad_lines="skip")
+    assert counts["train"].filtered[rule] == 1 and counts["train"].read == 60
+    assert found(files, bad_lines="skip") == {files[side].name: [(f"{rule}, left out", 1, ["7"])]}
+    kept = {(pair.source, pair.target) for pair in (*pairs["train"], *pairs["valid"])}
+    assert kept == {*CLEAN[:6], *CLEAN[7:]}, "the pairs after it are those they were"
+
+
+def test_a_pair_that_is_bad_on_both_sides_is_left_out_once(tmp_path):
+    files = write(tmp_path, with_line(3, b"\0"), with_line(3, b"\xff", side=1))
+    _, counts, _ = opened(files, bad_lines="skip")
+    assert counts["train"].filtered == {"NUL byte": 1, "held out for validation": 10}
+    assert [(Path(f.where).name, f.count) for f in counts["train"].found] == [("a.en", 1), ("a.yo", 1)]
+
+
+def test_the_first_places_are_named_and_all_are_counted(tmp_path):
+    raw = lines(pair[0] for pair in CLEAN)
+    for number in (5, 9, 30, 44):
+        raw[number - 1] = b"\xff\n"
+    (one,) = opened(write(tmp_path, raw), bad_lines="skip")[1]["train"].found
+    assert str(one) == "not UTF-8, left out: 4 lines (5, 9, 30, ...)"
+
+
+def test_a_line_of_ten_megabytes_does_not_take_their_memory(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"first\n" + b"x" * 10_000_000 + b"\nlast\n")
+    tracemalloc.start()
+    try:
+        read = list(lines_of(path, Findings("skip")))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (read[0], read[2], len(read)) == ("first", "last", 3)
+    assert peak < 2_000_000
+
+
+def test_the_longest_line_is_counted_in_characters(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\U0001f600" * 10 + "\n" + "x" * 11 + "\n", encoding="utf-8")
+    read = list(lines_of(path, Findings("skip", max_line=10)))
+    assert read[0] == "\U0001f600" * 10 and not isinstance(read[1], str)
+
+
+def test_windows_1252_is_recognised_and_read_where_that_is_said(tmp_path):
+    files = write(tmp_path, with_line(7, "le café noir \x96 déjà".encode("latin-1")))
+    said = problem(files)
+    assert "byte 0xe9 at position 7 (after 'le caf') is not UTF-8; it looks like Windows-1252 ('le café noir" in said
+    assert "; data.encoding=windows-1252 reads such lines as that" in said and said.endswith(SKIP)
+    pairs, counts, _ = opened(files, encoding="windows-1252")
+    assert counts["train"].read == 60 and not set(counts["train"].filtered) - {"held out for validation"}
+    assert Pair("le café noir \u2013 déjà", CLEAN[6][1]) in [*pairs["train"], *pairs["valid"]]
+    assert found(files, encoding="windows-1252") == {"a.en": [("not UTF-8, read as windows-1252", 1, ["7"])]}
+
+
+def test_lines_in_utf_8_stay_utf_8_beside_lines_of_another_encoding(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("żółw\n".encode() + "żółw\n".encode("iso-8859-2") + "кот\n".encode())
+    assert list(lines_of(path, Findings(encoding="iso-8859-2"))) == ["żółw", "żółw", "кот"]
+
+
+def test_a_byte_that_neither_encoding_has(tmp_path):
+    said = problem(write(tmp_path, with_line(2, b"a\x81b")), encoding="windows-1252")
+    assert "byte 0x81 at position 2 (after 'a') is not UTF-8 and the line is not windows-1252" in said
+
+
+def test_cyrillic_bytes_are_not_taken_for_windows_1252(tmp_path):
+    said = problem(write(tmp_path, with_line(2, "привет мир".encode("windows-1251"))))
+    assert "1252 (" not in said and "data.encoding says in what encoding such lines are" in said
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "klingon", "base64"])
+def test_an_encoding_that_cannot_be_is_refused(encoding):
+    with pytest.raises(ConfigError, match=f"data.encoding is '{encoding}', expected an encoding that Python knows"):
+        check_config({"data": {"train": "a.tsv", "encoding": encoding}}, "test")
+    with pytest.raises(ConfigError, match="a data set of the Hub holds texts, not bytes"):
+        check_config({"data": {"hub": "user/name", "encoding": "windows-1252"}}, "test")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_utf_16_is_recognised_with_and_without_its_mark(tmp_path, encoding):
+    path = tmp_path / "a.tsv"
+    path.write_bytes("the cat\tologbo\n".encode(encoding) * 9)
+    with pytest.raises(DataError, match="is not UTF-8 text: it looks like UTF-16; convert it"):
+        list(read_pairs([path], findings=Findings("skip")))
+
+
+# --- line ends and marks
+
+
+def test_a_carriage_return_inside_a_line_shifts_nothing(tmp_path):
+    files = write(tmp_path, with_line(7, b"the\rcat"))
+    pairs, _, _ = opened(files)
+    assert Pair("the cat", CLEAN[6][1]) in [*pairs["train"], *pairs["valid"]]
+    assert found(files) == {"a.en": [("carriage return inside the line, read as a blank", 1, ["7"])]}
+
+
+def test_a_file_whose_lines_end_in_cr_alone_is_read_by_them(tmp_path):
+    files = write(tmp_path, lines((pair[0] for pair in CLEAN), "\r"))
+    pairs, _, _ = opened(files)
+    assert {(p.source, p.target) for p in (*pairs["train"], *pairs["valid"])} == set(CLEAN)
+    assert found(files) == {"a.en": [("lines end in CR alone, read as line ends, from line", 1, ["1"])]}
+
+
+def test_mixed_line_ends_are_read_alike_and_said(tmp_path):
+    files = write(tmp_path, with_line(5, b"the cat", end=b"\r\n"))
+    assert opened(files)[1]["train"].read == 60
+    assert found(files) == {"a.en": [("mixed line ends (59 LF and 1 CRLF), read alike", 1, ["5"])]}
+
+
+def test_lines_that_end_in_cr_are_named_where_they_may_be_why_the_numbers_differ(tmp_path):
+    raw = lines(pair[0] for pair in CLEAN)
+    raw[9] = raw[9].replace(b"\n", b"\r")
+    for fields in ({}, {"bad_lines": "skip"}):
+        files = write(tmp_path, raw)
+        assert problem(files, **fields) == (
+            f"'{files[0]}' has 59 lines but '{files[1]}' has 60; line N of one must belong to line N of the other; "
+            f"'{files[0]}' holds carriage returns, the first inside line 10, which end no line here"
+        )
+
+
+def test_a_byte_order_mark_is_left_out_and_said_also_where_files_were_joined(tmp_path):
+    mark = "\ufeff".encode()
+    files = write(tmp_path, [mark, *lines(pair[0] for pair in CLEAN[:30]), mark, *lines(p[0] for p in CLEAN[30:])])
+    pairs, _, _ = opened(files)
+    assert not any("\ufeff" in pair.source for pair in pairs["train"])
+    assert found(files) == {"a.en": [("byte-order mark at the start of the line, left out", 2, ["1", "31"])]}
+
+
+# --- whole files
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_different_numbers_of_lines_are_an_error_whatever_the_policy(tmp_path, policy):
+    files = write(tmp_path, target=lines(pair[1] for pair in CLEAN[:-1]))
+    said = f"'{files[1]}' has 59 lines but '{files[0]}' has 60; line N of one must belong to line N of the other"
+    assert problem(files, bad_lines=policy) == said
+
+
+def cut_archive(folder, name, side):
+    path = folder / name
+    rows = [f"{pair[side]} {n * n * 7919}\n" for n, pair in enumerate(CLEAN * 200)]
+    packed = gzip.compress("".join(rows).encode(), mtime=0)
+    path.write_bytes(packed[: len(packed) // 2])
+    return path, rows
+
+
+def test_a_cut_off_archive_is_refused_or_read_up_to_there(tmp_path):
+    cut, rows = cut_archive(tmp_path, "a.en.gz", 0)
+    target = tmp_path / "a.yo"
+    target.write_text("".join(f"t{n}\n" for n in range(len(rows))), encoding="utf-8")
+    said = problem([cut, target])
+    assert said.startswith(f"'{cut}' is cut off or damaged after line ") and "end-of-stream marker" in said
+    assert said.endswith("; data.bad_lines=skip uses the lines before")
+    for files in ([cut, target], [target, cut]):
+        pairs, counts, _ = opened(files, bad_lines="skip")
+        train = counts["train"]
+        gone = train.filtered["'a.en.gz' is cut off before that line"]
+        assert 0 < gone < len(rows) == train.read == train.kept + sum(train.filtered.values())
+        (one,) = (one for one in train.found if "cut off" in one.what)
+        assert one.warning and one.places == [str(len(rows) - gone)]
+        for pair in pairs["train"][:50]:
+            source, t = (pair.source, pair.target) if files[0] == cut else (pair.target, pair.source)
+            assert source + "\n" == rows[int(t[1:])]
+
+
+def test_an_archive_that_is_cut_off_at_its_start_is_an_error_whatever_the_policy(tmp_path):
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(gzip.compress(b"a\tb\n")[:10])
+    assert problem([path], bad_lines="skip").startswith(f"'{path}' is cut off or damaged at its start: ")
+
+
+def read_until(path, stop, then):
+    """Read some lines of a file, then do something to it, then the others."""
+    reading = lines_of(path, Findings("skip"))
+    for _ in range(stop):
+        next(reading)
+    then()
+    return list(reading)
+
+
+def test_a_file_that_vanishes_or_changes_while_it_is_read_is_an_error_whatever_the_policy(tmp_path):
+    path = tmp_path / "a.en"
+    path.write_bytes(b"a line of text\n" * 20_000)
+    with pytest.raises(DataError, match=r"a.en' vanished while it was being read \(line 20,000 was the last\)"):
+        read_until(path, 3, path.unlink)
+    path.write_bytes(b"a line of text\n" * 20_000)
+    with pytest.raises(DataError, match=r"changed while it was being read \(300,000 bytes at first, 15 now, line 4,"):
+        read_until(path, 3, lambda: os.truncate(path, 15))
+    path.write_bytes(b"a line of text\n" * 20_000)
+    other = tmp_path / "b.en"
+    other.write_bytes(b"another text..\n" * 20_000)
+    with pytest.raises(DataError, match="changed while it was being read"):
+        read_until(path, 3, lambda: other.replace(path))
+
+
+def test_a_file_that_can_no_longer_be_read_is_named_with_the_line_before(tmp_path, monkeypatch):
+    path = tmp_path / "a.en"
+    path.write_bytes(b"a line of text\n" * 20_000)
+
+    class Stale:
+        def __init__(self, file):
+            self.file, self.left = file, 1
+
+        def read1(self, size):
+            if not self.left:
+                raise OSError(116, "Stale file handle")
+            self.left -= 1
+            return self.file.read1(size)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def fileno(self):
+            return self.file.fileno()
+
+    plain = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *given: Stale(plain(path, *given)))
+    with pytest.raises(DataError, match=r"cannot read '.*a.en' after line 4369: Stale file handle"):
+        list(lines_of(path, Findings("skip")))
+
+
+# --- blanks, repeats, overlap
+
+
+def test_empty_lines_and_empty_sides_are_left_out_and_said_with_their_places(tmp_path):
+    source, target = (lines(pair[side] for pair in CLEAN) for side in (0, 1))
+    source[3], target[3] = b"\n", b" \t\n"
+    source[8], target[11] = b"  \n", b"\n"
+    files = write(tmp_path, source, target)
+    filtered = {"both sides blank": 1, "source blank": 1, "target blank": 1, "held out for validation": 10}
+    assert opened(files)[1]["train"].filtered == filtered
+    assert found(files) == {
+        "": [
+            ("both sides blank, left out", 1, ["a.en:4"]),
+            ("source blank, left out", 1, ["a.en:9"]),
+            ("target blank, left out", 1, ["a.en:12"]),
+        ]
+    }
+
+
+def repeated(folder):
+    rows = [*CLEAN, CLEAN[4], (CLEAN[5][0], "another translation"), CLEAN[4], *(("new one", "b"), ("new two", "b"))]
+    return write(folder, lines(r[0] for r in rows), lines(r[1] for r in rows))
+
+
+def test_duplicate_pairs_are_said_and_dropped_if_asked_for(tmp_path):
+    files = repeated(tmp_path)
+    assert found(files) == {"": [("the same pair again, kept", 2, ["a.en:61", "a.en:63"])]}
+    assert opened(files)[1]["train"].found[0].warning
+    pairs, counts, _ = opened(files, duplicates="drop")
+    assert counts["train"].filtered["the same pair again"] == 2
+    every = [(p.source, p.target) for p in (*pairs["train"], *pairs["valid"])]
+    assert len(every) == len(set(every)) == 63, "each is kept once, and a second translation is no repeat"
+    assert found(files, duplicates="drop") == {"": [("the same pair again, left out", 2, ["a.en:61", "a.en:63"])]}
+
+
+@pytest.mark.parametrize("in_memory", [0, 1_000])
+def test_what_training_shares_with_the_test_set_is_said_and_dropped_if_asked_for(tmp_path, in_memory):
+    files = write(tmp_path)
+    test = write(tmp_path, lines(["x", CLEAN[7][0], "y", CLEAN[9][0]]), lines("abcd"), name="t")
+    given = {"test": list(map(str, test)), "in_memory": in_memory}
+    sources = {pair.source for pair in opened(files, **given)[0]["train"]}
+    shared = [n for n in (7, 9) if CLEAN[n][0] in sources]  # one may be held out for validation
+    what = "source stands in the training set as well (data.overlap=drop leaves it out there)"
+    places = [f"t.en:{2 if n == 7 else 4}" for n in shared]
+    assert shared and (what, len(shared), places) in found(files, split="test", **given)[""]
+    pairs, counts, _ = opened(files, overlap="drop", **given)
+    assert not {pair.source for pair in pairs["train"]} & {pair.source for pair in pairs["test"]}
+    assert counts["train"].filtered["source in the test set"] == len(shared)
+    train = found(files, overlap="drop", **given)[""]
+    assert ("source in the test set, left out", len(shared), [f"a.en:{n + 1}" for n in shared]) in train
+    assert not any("as well" in what for what, *_ in found(files, split="test", overlap="drop", **given).get("", []))
+
+
+# --- sides and scripts
+
+
+def test_swapped_pairs_are_found_in_training_and_in_a_test_set(tmp_path):
+    rows = [pair[::-1] if n in (20, 33) else pair for n, pair in enumerate(CLEAN)]
+    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
+    what = "sides that look swapped (the source reads like the targets), kept"
+    assert found(files)[""] == [(what, 2, ["a.en:21", "a.en:34"])]
+    test = write(tmp_path, lines(p[1] for p in CLEAN[:9]), lines(p[0] for p in CLEAN[:9]), name="t")
+    assert (what, 9, ["t.en:1", "t.en:2", "t.en:3"]) in found(files, split="test", test=list(map(str, test)))[""]
+
+
+def test_swapped_sides_are_found_without_blanks_between_words(tmp_path):
+    rows = [(f"猫は魚を{n}匹食べる", f"고양이가 생선을 {n} 먹는다") for n in range(40)]
+    rows[12] = rows[12][::-1]
+    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
+    assert [places for what, _, places in found(files)[""] if "swapped" in what] == [["a.en:13"]]
+
+
+def test_two_sides_in_one_language_and_copies_are_not_called_swapped(tmp_path):
+    rows = [(f"she have {n} cats", f"she has {n} cats") for n in range(40)]
+    rows[5] = ("Rome 2024", "Rome 2024")
+    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
+    assert found(files) == {"": [("the same text on both sides, kept", 1, ["a.en:6"])]}
+
+
+def test_a_script_that_training_never_saw_is_a_warning(tmp_path):
+    files = write(tmp_path)
+    test = write(tmp_path, lines(["кот", "the \u00b5", "x"]), lines(["a", "b", "ᏣᎳᎩ"]), name="t")
+    result = found(files, split="test", test=list(map(str, test)))
+    assert result["sources"][0] == ("Cyrillic letters, of which the training set has none", 1, ["t.en:1"])
+    assert result["targets"] == [("Cherokee letters, of which the training set has none", 1, ["t.en:3"])]
+
+
+def test_text_from_right_to_left_is_read_as_it_is_and_control_characters_are_named(tmp_path):
+    source = with_line(3, "שלום עולם".encode())
+    source[9] = "مرحبا\u202e abc\n".encode()
+    files = write(tmp_path, source)
+    pairs, _, _ = opened(files)
+    assert "שלום עולם" in [p.source for p in (*pairs["train"], *pairs["valid"])]
+    assert found(files) == {
+        "sources": [
+            ("Hebrew letters, right to left; tokens stand in the order of reading", 1, ["a.en:3"]),
+            ("Arabic letters, right to left; tokens stand in the order of reading", 1, ["a.en:10"]),
+            ("the control character U+202E (right-to-left override), kept", 1, ["a.en:10"]),
+        ]
+    }
+
+
+# --- files of columns and objects
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "filtered"),
+    [
+        ("a.tsv", b"a\tb\nonly\n\xff\tx\nc\td\n", {"no column 1": 1, "not UTF-8": 1}),
+        ("a.csv", b'a,b\n"x"y,z\n\0,\nc,d\n', {"not CSV": 1, "NUL byte": 1}),
+        ("a.csv", b'a,b\n"one\n\xff\ntwo",z\nc,d\n', {"not UTF-8": 1}),
+        (
+            "a.jsonl",
+            b'{"source": "a", "target": "b"}\n[1]\n{"source": "a"}\n{"source": "a", "target": 3}\n{\n'
+            b'{"source": "a\\u0000", "target": "b"}\n{"source": "a\\ud800", "target": "b"}\n'
+            b'{"source": "c", "target": "d"}\n',
+            {
+                "no JSON object": 1,
+                "no field 'target'": 1,
+                "field 'target' is no text": 1,
+                "not JSON": 1,
+                "NUL byte": 1,
+                "half a surrogate pair": 1,
+            },
+        ),
+    ],
+)
+def test_bad_rows_are_left_out_by_rule_and_the_others_are_as_they_were(tmp_path, name, content, filtered):
+    path = tmp_path / name
+    path.write_bytes(content)
+    findings = Findings("skip")
+    assert [(pair.source, pair.target) for pair in read_pairs([path], findings=findings)] == [("a", "b"), ("c", "d")]
+    assert findings.left_out == filtered
+    with pytest.raises(DataError, match=r"line [23]"):
+        list(read_pairs([path]))
+
+
+def test_a_quote_that_is_never_closed_is_an_error_whatever_the_policy(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'a,b\n"c,d\ne,f\n')
+    with pytest.raises(DataError, match=r"line 2 is not CSV: unexpected end of data \(read up to line 3\)"):
+        list(read_pairs([path], findings=Findings("skip")))
+
+
+def test_a_first_line_that_names_the_columns_cannot_be_left_out(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"en\xff\tyo\nen\tyo\na\tb\n")
+    with pytest.raises(DataError, match="line 1 should name the columns, but is a bad line"):
+        list(read_pairs([path], "en", "yo", Findings("skip")))
+
+
+# --- the commands
+
+
+@pytest.fixture
+def dirty(tmp_path, monkeypatch):
+    """A corpus with one of each, and a clean test set."""
+    source, target = (lines(pair[side] for pair in CLEAN) for side in (0, 1))
+    source[2], source[5], target[8] = b"a\0b\n", "café\n".encode("windows-1252"), b"x" * 200_000 + b"\n"
+    source[11], target[12] = b"the\rcat\n", b"\n"
+    source[20], target[20] = source[19], target[19]
+    write(tmp_path, source, target)
+    write(tmp_path, lines(["кот", CLEAN[30][0]]), lines(["a", "b"]), name="t")
+    monkeypatch.chdir(tmp_path)
+    return ["translation", "a.en", "a.yo", "--test", "t.en,t.yo", "--valid", "8", "tokenizer.kind=word"]
+
+
+def call(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsys):
+    code, out, err = call(capsys, "check", *dirty)
+    assert code == 2 and err.startswith("heed: ") and "a.en' line 3 holds a NUL byte" in err
+    assert out.startswith("training would stop at the first bad line; with data.bad_lines=skip this is the data:\n")
+    code, skipped, err = call(capsys, "check", *dirty, "data.bad_lines=skip")
+    assert (code, err) == (0, "") and out.endswith(skipped)
+    table = skipped[skipped.index("found in the data:") : skipped.index("\ntokenizer word")]
+    assert table.replace(f"{os.getcwd()}/", "").splitlines() == [
+        "found in the data:",
+        "  train, a.en",
+        "    NUL byte, left out: 1 line (3)",
+        "    not UTF-8, left out: 1 line (6)",
+        "    carriage return inside the line, read as a blank: 1 line (12)",
+        "  train, a.yo",
+        "    more than data.max_line 100,000 characters, left out: 1 line (9)",
+        "  train",
+        "    target blank, left out: 1 pair (a.en:13)",
+        "    warning: the same pair again, kept: 1 pair (a.en:21)",
+        "  test, sources",
+        "    warning: Cyrillic letters, of which the training set has none: 1 text (t.en:1)",
+        "  test",
+        "    warning: source stands in the training set as well (data.overlap=drop leaves it out there): "
+        "1 pair (t.en:2)",
+    ]
+
+
+def test_training_refuses_or_says_and_reports_what_it_left_out(dirty, capsys, tmp_path):
+    small = ["model.d_hidden=8", "model.d_embedding=8", "training.steps=1", "training.threads=1", "--out", "run"]
+    code, _, err = call(capsys, "train", *dirty, *small)
+    assert code == 2 and "line 3 holds a NUL byte" in err.splitlines()[-1] and not (tmp_path / "run").exists()
+    code, _, err = call(capsys, "train", *dirty, *small, "data.bad_lines=skip", "evaluation.bootstrap=5")
+    assert code == 0
+    said = " ".join(err.split())
+    assert "train, a.en: NUL byte, left out: 1 line (3)" in said and "warning: train: the same pair again" in said
+    run = heed.load("run")
+    train = run.report["data"]["train"]
+    assert train["read"] == 60 == train["examples"] + sum(train["filtered"].values())
+    assert train["filtered"]["NUL byte"] == train["filtered"]["not UTF-8"] == 1
+    assert {"where": str(tmp_path / "a.en"), "what": "NUL byte, left out", "count": 1, "first": ["3"]} in train["found"]
+    with pytest.raises(DataError, match="line 3 holds a NUL byte") as refused:
+        run.read(["a.en", "a.yo"])  # a score of the lines that could be read would not be that of the file
+    assert "skip" not in str(refused.value)
+
+
+# --- vocabularies that can say next to nothing
+
+
+def check(capsys, folder, source, target, *words):
+    write(folder, lines(source), lines(target), name="v")
+    code, out, err = call(capsys, "check", "translation", str(folder / "v.en"), str(folder / "v.yo"), *words)
+    assert code == 0, err
+    return out
+
+
+def test_an_almost_empty_vocabulary_is_a_warning(tmp_path, capsys):
+    source, target = (f"the cat {n % 30} saw {n % 7}" for n in range(90)), ("yes" if n % 2 else "no" for n in range(90))
+    out = check(capsys, tmp_path, source, target, "tokenizer.kind=word")
+    assert "warning: the target vocabulary is almost empty: 2 tokens (▁no ▁yes)" in out
+    assert "the source vocabulary" not in out
+
+
+def test_one_token_that_is_most_of_the_text_is_a_warning(tmp_path, capsys):
+    source, target = (f"ah ah ah ah ah {n}" for n in range(60)), (f"w{n} w{n + 1}" for n in range(60))
+    out = check(capsys, tmp_path, source, target, "tokenizer.kind=word", "tokenizer.min_count=1")
+    assert "warning: 83% of the source tokens of train are one, ▁ah" in out
+
+
+def test_a_test_set_that_is_mostly_unknown_is_a_warning(tmp_path, capsys):
+    test = write(tmp_path, lines(["кот и пёс"] * 3), lines(["a"] * 3), name="t")
+    words = ["--test", ",".join(map(str, test)), "tokenizer.kind=word", "tokenizer.min_count=1"]
+    out = check(capsys, tmp_path, *zip(*CLEAN, strict=True), *words)
+    assert "warning: 100% of the source tokens of test are unknown; is it in the language and script of the" in out
+
+
+def test_samples_show_what_cannot_be_seen(tmp_path, capsys):
+    out = check(capsys, tmp_path, [f"the \u202ecat\u200b {n}" for n in range(40)], (f"w {n}" for n in range(40)))
+    assert "source  the \\u202ecat\\u200b 0" in out and "\u202e" not in out
