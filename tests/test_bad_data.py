@@ -16,6 +16,7 @@ from heed.data.files import open_files
 from heed.data.findings import Findings
 from heed.data.lines import lines_of
 from heed.data.readers import read_pairs
+from heed.data.sources import open_pairs
 from heed.errors import ConfigError, DataError
 
 CLEAN = [(f"the cat number {n}", f"ologbo naa {n} ni") for n in range(60)]
@@ -182,7 +183,7 @@ def test_a_file_whose_lines_end_in_cr_alone_is_read_by_them(tmp_path):
     files = write(tmp_path, lines((pair[0] for pair in CLEAN), "\r"))
     pairs, _, _ = opened(files)
     assert {(p.source, p.target) for p in (*pairs["train"], *pairs["valid"])} == set(CLEAN)
-    assert found(files) == {"a.en": [("lines end in CR alone, read as line ends, from line", 1, ["1"])]}
+    assert found(files) == {"a.en": [("lines end in CR, read as any line end", 60, ["1"])]}
 
 
 def test_mixed_line_ends_are_read_alike_and_said(tmp_path):
@@ -441,6 +442,23 @@ def test_bad_rows_are_left_out_by_rule_and_the_others_are_as_they_were(tmp_path,
     assert findings.left_out == filtered
     with pytest.raises(DataError, match=r"line [23]"):
         list(read_pairs([path]))
+
+
+def test_a_further_corpus_is_read_by_the_same_rules(tmp_path):
+    files = write(tmp_path)
+    extra = write(tmp_path, lines(["one more", "bad\0", "the last"]), lines("abc"), name="x")
+    data = FilesData(train=[str(path) for path in files], valid=10, extra=[{"files": list(map(str, extra))}])
+    with pytest.raises(DataError, match=r"x.en' line 2 holds a NUL byte"):
+        open_pairs(data)
+    splits = open_pairs(data.model_copy(update={"bad_lines": "skip"}))
+    assert "extra x.en: 2 of 3 pairs kept, 1 left out: NUL byte (weight 1)" in splits.notes
+    assert "extra x.en, x.en: NUL byte, left out: 1 line (2)" in splits.notes
+
+
+def test_a_test_set_of_blanks_holds_nothing_and_that_is_said(tmp_path):
+    test = write(tmp_path, lines([" ", ""]), lines("ab"), name="t")
+    pairs, counts, _ = opened(write(tmp_path), test=list(map(str, test)), duplicates="drop", overlap="drop")
+    assert len(pairs["test"]) == 0 and counts["test"].filtered == {"source blank": 2}
 
 
 def test_a_quote_that_is_never_closed_is_an_error_whatever_the_policy(tmp_path):

@@ -49,6 +49,14 @@ def opened(hub, **fields):
     return open_files(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
 
 
+def test_a_nul_character_is_refused_or_left_out_as_in_a_file(tmp_path):
+    hub = saved(tmp_path / "set", train=[*rows(9, "w"), *rows(1, "a\0b")])
+    with pytest.raises(DataError, match="set split train row 10 holds a NUL character, which is no text"):
+        opened(hub, valid=2)
+    _, counts, _ = opened(hub, valid=2, bad_lines="skip")
+    assert counts["train"].filtered == {"NUL byte": 1, "held out for validation": 2} and counts["train"].read == 10
+
+
 def test_its_splits_are_the_splits_and_everything_is_counted(folder):
     pairs, counts, remarks = opened(folder)
     assert [len(pairs[split]) for split in ("train", "valid", "test")] == [30, 4, 5]

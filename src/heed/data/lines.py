@@ -104,7 +104,7 @@ def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
         raise DataError(
             f"'{path}' vanished while it was being read (line {number:,} was the last); put it back and start again"
         ) from None
-    names = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
+    names = ("st_ino", "st_size", "st_mtime_ns")
     if any(getattr(before, name) != getattr(now, name) for name in names):
         raise DataError(
             f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, line "
@@ -124,6 +124,7 @@ class _Lines:
         self._most = findings.max_line
         self._other = None if codecs.lookup(findings.encoding).name.startswith("utf-8") else findings.encoding
         self._ends = {"LF": 0, "CRLF": 0}
+        self._returns = False  # whether CR alone ends a line
         self._first_end = ""
         self._first_odd = 0  # the first line that ends in another way
 
@@ -144,7 +145,9 @@ class _Lines:
                     yield self._line(last)
 
     def note_ends(self) -> None:
-        """Say so where lines end in more than one way."""
+        """Say so where lines end in CR alone, or in more than one way."""
+        if self._returns:
+            self._note("lines end in CR, read as any line end", 1, self.number)
         if all(self._ends.values()):
             what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
             odd = sum(self._ends.values()) - self._ends[self._first_end]
@@ -163,8 +166,7 @@ class _Lines:
                 first = False
                 self._refuse_what_is_no_text(chunk)
                 alone = chunk.count(b"\r") - chunk.count(b"\r\n")
-                if returns := alone > chunk.count(b"\n"):
-                    self._note("lines end in CR alone, read as line ends, from line", 1)
+                returns = self._returns = alone > chunk.count(b"\n")
             if returns:
                 chunk, held = held + chunk, b""
                 if chunk.endswith(b"\r"):  # perhaps the first half of CRLF
@@ -194,7 +196,7 @@ class _Lines:
         for signature, meaning in _SIGNATURES.items():
             if chunk.startswith(signature):
                 raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {meaning}")
-        # UTF-16 without a mark: in text of most scripts that are not ideographic every other byte is the same.
+        # UTF-16 without a mark: in Latin text every other byte is 0.
         if len(chunk) >= 8 and max(chunk[::2].count(0), chunk[1::2].count(0)) > 0.3 * len(chunk):
             raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {_UTF_16}")
 

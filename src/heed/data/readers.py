@@ -24,7 +24,7 @@ from heed.data.lines import INNER_RETURN, ending_of, lines_of
 from heed.data.rows import Column, cell, json_rows, quoted_rows, require_names, tabbed_rows, text_of
 from heed.errors import DataError, suggest
 
-__all__ = ["Column", "lines_of", "read_pairs"]
+__all__ = ["read_pairs"]
 
 
 def read_pairs(

@@ -5,20 +5,21 @@ A script is named by the first word of its letters' Unicode names, compatibility
 
 from __future__ import annotations
 
-import re
+import sys
 import unicodedata
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from functools import cache
+
+import numpy as np
 
 from heed.data.findings import Found
 
 __all__ = ["Scripts", "script_of"]
 
-_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_OTHER = re.compile(r"[^\x00-\x7f\u00a0-\u024f\u0300-\u036f\u1e00-\u1eff\u2010-\u2027\u2030-\u203e\u20a0-\u20bf]")
-"""What plain Latin text does not hold; most texts need no closer look."""
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+@cache
 def script_of(character: str) -> str:
     """The script of a letter, as "Latin", "Cyrillic", "CJK"; "" for what is no letter."""
     if unicodedata.category(character) not in ("Lu", "Ll", "Lt", "Lo"):
@@ -31,44 +32,52 @@ def script_of(character: str) -> str:
 class Scripts:
     """The scripts of one side of a set, gathered text by text.
 
+    Texts are counted for what is worth saying only: scripts that run right to left, and those that are not `known`.
+    Most texts hold nothing of it, which one look at many together tells.
+
     Attributes:
-        texts: Script -> how many texts hold letters of it, and the first of them.
+        texts: Script -> how many texts hold letters of it, and the first of them; of one that is not worth saying only
+            that it occurs.
         right_to_left: Those of the scripts that run right to left.
         controls: Control character of the bidirectional algorithm -> how many texts hold it, and the first of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Container[str] | None = None) -> None:
+        """Start counting.
+
+        Args:
+            known: The scripts of the training set; None for the training set itself.
+        """
         self.texts: dict[str, Found] = {}
         self.right_to_left: set[str] = set()
         self.controls: dict[str, Found] = {}
-        self._seen: set[str] = set()  # every character so far
-        self._letters: dict[str, set[str]] = {}  # those of each script
+        self._known = known
+        self._plain = np.zeros(sys.maxunicode + 1, dtype=bool)  # characters of which there is nothing more to say
 
-    def see(self, text: str, origin: str) -> None:
-        """Add one text."""
-        if text.isascii() or not _OTHER.search(text):
-            if _LATIN.search(text):
-                self._count(self.texts, "Latin", origin)
-            return
-        characters = set(text)
-        for c in characters - self._seen:
-            self._seen.add(c)
+    def see(self, texts: Sequence[str], origins: Sequence[str]) -> None:
+        """Add some texts."""
+        codes = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
+        if not self._plain[codes].all():
+            for text, origin in zip(texts, origins, strict=True):
+                self._see(text, origin)
+
+    def _see(self, text: str, origin: str) -> None:
+        scripts: dict[str, list[int]] = {}
+        for c in set(text):
+            if self._plain[ord(c)]:
+                continue
             if script := script_of(c):
-                self._letters.setdefault(script, set()).add(c)
-                if unicodedata.bidirectional(c) in ("R", "AL"):
+                scripts.setdefault(script, []).append(ord(c))
+                if script not in self.right_to_left and unicodedata.bidirectional(c) in ("R", "AL"):
                     self.right_to_left.add(script)
-        for script, letters in self._letters.items():
-            if not letters.isdisjoint(characters):
-                self._count(self.texts, script, origin)
-        if not _BIDI.isdisjoint(characters):
-            for c in characters & _BIDI:
-                self._count(self.controls, c, origin)
-
-    @staticmethod
-    def _count(kinds: dict[str, Found], kind: str, origin: str) -> None:
-        if kind not in kinds:
-            kinds[kind] = Found("", kind, "text")
-        kinds[kind].add(origin)
+            elif c in _BIDI:
+                _count(self.controls, c, origin)
+            else:
+                self._plain[ord(c)] = True
+        for script, letters in scripts.items():
+            _count(self.texts, script, origin)
+            if script not in self.right_to_left and (self._known is None or script in self._known):
+                self._plain[letters] = True
 
     def found(self, side: str) -> list[Found]:
         """What is worth saying of a side: text from right to left, control characters."""
@@ -82,13 +91,20 @@ class Scripts:
             result.append(Found(side, f"the control character U+{ord(c):04X} ({name}), kept", "text", *_seen(texts)))
         return result
 
-    def unseen(self, side: str, known: Container[str]) -> list[Found]:
-        """The scripts that are not among those known, as warnings."""
+    def unseen(self, side: str) -> list[Found]:
+        """The scripts that the training set does not have, as warnings."""
+        known = self.texts if self._known is None else self._known
         return [
             Found(side, f"{script} letters, of which the training set has none", "text", *_seen(texts), warning=True)
             for script, texts in self.texts.items()
             if script not in known
         ]
+
+
+def _count(kinds: dict[str, Found], kind: str, origin: str) -> None:
+    if kind not in kinds:
+        kinds[kind] = Found("", kind, "text")
+    kinds[kind].add(origin)
 
 
 def _seen(texts: Found) -> tuple[int, list[str]]:

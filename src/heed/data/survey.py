@@ -1,7 +1,7 @@
 """What a set of examples holds as a whole, gathered while it is read: repeats, scripts, sides that look swapped.
 
-Memory: 16 bytes an example, whatever its length, and a few places for each finding. Repeats are told by 64-bit hashes;
-among ten million examples the chance of a false one is three in a million.
+Memory: 16 bytes an example, whatever its length, and 64 more for a moment; a few places for each finding. Repeats are
+told by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from heed.data.swapped import Swaps
 
 __all__ = ["Survey", "drop_overlap", "drop_repeats"]
 
+_TOGETHER = 100_000
+"""Characters whose scripts are looked at together."""
 Hashes = npt.NDArray[np.int64]
 
 
@@ -46,9 +48,10 @@ class Survey:
             sides: Names of the sides: ("sources", "targets") or ("texts",).
             train: The training set's, which others are compared with.
         """
-        self.scripts = {side: Scripts() for side in sides}
+        self.scripts: dict[str, Scripts] = {
+            side: Scripts(None if train is None else train.scripts[side].texts) for side in sides
+        }
         self._keys, self._wholes = array("q"), array("q")
-        self._train = train
         words = None if train is None or train._swaps is None else train._swaps.words
         self._swaps: Swaps | None = Swaps(words) if len(sides) == 2 else None
         self._same = Found("", "the same text on both sides, kept", "pair")
@@ -63,17 +66,28 @@ class Survey:
             sides_of: The text of each side.
             whole_of: What must be equal in two examples that are the same; hashable.
         """
+        waiting: list[tuple[tuple[str, ...], str]] = []
+        size = 0
         for example in examples:
             texts = sides_of(example)
             self._keys.append(hash(texts[0]))
             self._wholes.append(hash(whole_of(example)))
-            for scripts, text in zip(self.scripts.values(), texts, strict=True):
-                scripts.see(text, example.origin)
+            waiting.append((texts, example.origin))
+            size += sum(map(len, texts))
+            if size > _TOGETHER:
+                self._see_scripts(waiting)
+                waiting, size = [], 0
             if self._swaps is not None:
                 self._swaps.see(texts[0], texts[1], example.origin)
                 if texts[0] == texts[1]:
                     self._same.add(example.origin)
             yield example
+        self._see_scripts(waiting)
+
+    def _see_scripts(self, waiting: list[tuple[tuple[str, ...], str]]) -> None:
+        origins = [origin for _, origin in waiting]
+        for number, scripts in enumerate(self.scripts.values()):
+            scripts.see([texts[number] for texts, _ in waiting], origins)
 
     @property
     def found(self) -> list[Found]:
@@ -83,9 +97,7 @@ class Survey:
             _ = self._swaps.words
             result += [one for one in (self._swaps.found, self._same) if one.count]
         for side, scripts in self.scripts.items():
-            result += scripts.found(side)
-            if self._train is not None:
-                result += scripts.unseen(side, self._train.scripts[side].texts)
+            result += scripts.found(side) + scripts.unseen(side)
         return result
 
     @property

@@ -3,7 +3,7 @@
 Kinds: `char` (one Unicode character), `word` (words and punctuation marks), `bpe` (Sennrich et al. 2016,
 arXiv:1508.07909) and `unigram` (Kudo 2018, arXiv:1804.10959). In all but `char` a token that begins a word carries
 the mark of a blank before it, so that decoding gives raw text back, blanks where they were (but for one at the very
-start of a text).
+start of a text). A text that holds this mark itself, U+2581, holds a blank there.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""Tokenizers of every kind under any text: ids in range, text comes back as declared, no special token from text."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heed.config import TokenizerConfig
+from heed.data.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, TextTokenizer
+
+some = settings(deadline=None, max_examples=60)
+SAID = [
+    "The cat sat on the mat, twice!",
+    "Où est l'été?",
+    "मुझे किताब",
+    "שלום עולם",
+    "ﬁne ①²",
+    "a\tb\nc\u00a0d  e ",
+    "</s> <pad>",
+    "\u2581x",
+]
+LETTERS = sorted(
+    {c for text in SAID for form in ("NFC", "NFD", "NFKC") for c in text + unicodedata.normalize(form, text)}
+)
+FORMS = ("none", "nfc", "nfkc")
+TOKENIZERS = {
+    (kind, form, lower): TextTokenizer.train(
+        [*SAID, *LETTERS, *(c.lower() for c in LETTERS)],
+        TokenizerConfig(kind=kind, normalization=form, lowercase=lower, vocab_size=300, min_count=1),
+    )
+    for kind in ("char", "word", "bpe", "unigram")
+    for form in FORMS
+    for lower in (False, True)
+}
+every = pytest.mark.parametrize("made", TOKENIZERS, ids=lambda made: "-".join(map(str, made)))
+any_text = st.text(max_size=30)
+known_text = st.one_of(
+    st.text(st.sampled_from(LETTERS), max_size=30),
+    st.lists(st.sampled_from([*SAID, *SPECIAL_TOKENS, " ", "cat", "the"]), max_size=4).map("".join),
+)
+
+
+@every
+@settings(deadline=None, max_examples=15)
+@given(text=st.one_of(any_text, known_text))
+def test_ids_are_in_range_and_no_text_says_a_special_token(made, text):
+    tokenizer = TOKENIZERS[made]
+    encoded = tokenizer.encode(text)
+    assert all(i == UNKNOWN or len(SPECIAL_TOKENS) <= i < tokenizer.vocab_size for i in encoded.ids)
+    assert all(0 <= start <= end <= len(text) for start, end in encoded.spans)
+    assert tokenizer.encode_all([text, text]) == [encoded.ids] * 2
+
+
+@every
+@settings(deadline=None, max_examples=15)
+@given(text=st.one_of(any_text, known_text))
+def test_text_comes_back_up_to_normalisation_and_a_blank_at_its_start(made, text):
+    tokenizer = TOKENIZERS[made]
+    ids = tokenizer.encode(text).ids
+    if UNKNOWN not in ids:
+        normal = tokenizer.normalize(text)
+        blanks = normal.replace("\u2581", " ").removeprefix(" ")
+        assert tokenizer.decode(ids) == (normal if made[0] == "char" else blanks)
+        assert tokenizer.decode([PADDING, START, *ids, END, PADDING]) == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@some
+@given(text=st.text(st.sampled_from(LETTERS), max_size=30))
+def test_normalisation_is_that_of_unicode(form, text):
+    normal = text if form == "none" else unicodedata.normalize(form.upper(), text)
+    assert TOKENIZERS["bpe", form, False].normalize(text) == normal
+    assert TOKENIZERS["bpe", form, True].normalize(text) == normal.lower()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@some
+@given(text=known_text)
+def test_sampled_cuts_decode_to_the_same_text(kind, text):
+    tokenizer = TOKENIZERS[kind, "nfc", False]
+    (ids,) = tokenizer.sampler(0.5).encode_all([text])
+    assert all(i == UNKNOWN or len(SPECIAL_TOKENS) <= i < tokenizer.vocab_size for i in ids)
+    if UNKNOWN not in tokenizer.encode(text).ids:
+        assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode(text).ids)
+
+
+@pytest.mark.parametrize("kind", ["char", "word", "bpe"])
+@some
+@given(sentences=st.lists(st.lists(any_text, max_size=4), max_size=4))
+def test_words_that_are_given_have_tokens_each(kind, sentences):
+    tokenizer = TOKENIZERS[kind, "nfc", False]
+    ids = tokenizer.encode_words(sentences)
+    assert [[len(word) > 0 for word in words] for words in ids] == [[True] * len(words) for words in sentences]
+    assert ids == [[tokenizer.encode(word).ids or [UNKNOWN] for word in words] for words in sentences]
+
+
+@every
+@settings(deadline=None, max_examples=15)
+@given(text=st.one_of(any_text, known_text))
+def test_a_tag_is_never_cut_from_a_text(made, text):
+    tokenizer = TextTokenizer(TOKENIZERS[made]._tokenizer.from_str(TOKENIZERS[made]._tokenizer.to_str()))
+    tokenizer.add_tags(["<bt>"])
+    ids = tokenizer.encode(f"{text}<bt>{text}").ids
+    assert tokenizer.tags["<bt>"] not in ids
