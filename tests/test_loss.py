@@ -21,15 +21,16 @@ class Spy(nn.Linear):
         return super().forward(x)
 
 
-def make(positions=N, seed=0):
+def make(positions=N, seed=0, kind=Spy, **fields):
     torch.manual_seed(seed)
-    return torch.randn(positions, D, requires_grad=True), Spy(D, V), torch.randint(0, V, (positions,))
+    return torch.randn(positions, D, requires_grad=True), kind(D, V, **fields), torch.randint(0, V, (positions,))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("piece_bytes", [1, ROW, 4 * ROW, N * ROW, 10**6])
-def test_any_piece_size_gives_the_cross_entropy_and_its_gradients(smoothing, piece_bytes):
-    hidden, output, targets = make()
+@pytest.mark.parametrize("kind", [{}, {"kind": nn.Linear}, {"kind": nn.Linear, "bias": False}], ids=str)
+def test_any_piece_size_gives_the_cross_entropy_and_its_gradients(smoothing, piece_bytes, kind):
+    hidden, output, targets = make(**kind)
     wanted = [hidden, *output.parameters()]
     expected = cross_entropy(output(hidden), targets, reduction="sum", label_smoothing=smoothing)
     loss = vocabulary_loss(hidden, output, targets, smoothing, piece_bytes)

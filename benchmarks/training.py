@@ -1,0 +1,247 @@
+"""Training speed of the Transformer against peers, in one run on the same batches.
+
+    pip install "heed-attention[bench]"
+    HEED_DATA=../shared/data python benchmarks/training.py [--threads 2] [--seconds 10]
+
+Each competitor trains on the same padded batches of Multi30k (joint BPE of 10,000; drawn lengths where there is no
+HEED_DATA) with label smoothing, dropout, Adam and clipping. Rounds are interleaved and the medians compared. The share
+of the peak counts the operations of real tokens only, against a product of two 2048-square matrices in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from heed.config_tasks import check_config
+from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.models.transformer import Transformer, TransformerConfig
+from heed.tasks.translation import Translation
+from heed.training.loss import vocabulary_loss
+
+VOCABULARY = 10_000
+SHAPES = {
+    "4+4 x 128": {"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "dropout": 0.3},
+    "3+3 x 256": {"num_layers": 3, "d_model": 256, "d_ff": 1024, "num_heads": 8, "dropout": 0.2},
+}
+SMOOTHING = 0.1
+Step = Callable[[PairBatch], float]
+
+
+def batches(batch_tokens: int, count: int) -> list[PairBatch]:
+    data = os.environ.get("HEED_DATA")
+    if data is None:
+        draw = torch.Generator().manual_seed(1)
+        lengths = torch.randint(8, 22, (4_000, 2), generator=draw).tolist()
+        ids = lambda n: torch.randint(4, VOCABULARY, (n,), generator=draw).tolist()  # noqa: E731
+        pairs = [TokenPair(ids(a), ids(b)) for a, b in lengths]
+    else:
+        folder = Path(data) / "multi30k"
+        values = {
+            "data": {
+                "train": [str(folder / f"train.{s}.gz") for s in ("en", "de")],
+                "valid": [str(folder / f"val.{s}.gz") for s in ("en", "de")],
+            },
+            "tokenizer": {"kind": "bpe", "vocab_size": VOCABULARY, "shared": True},
+            "training": {"steps": 1},
+        }
+        pairs = list(Translation.prepare(check_config(values, "the benchmark")).encoded("train"))
+    plan = plan_batches([pair.cost for pair in pairs], batch_tokens, seed=1, epoch=0)
+    return [collate_pairs(pairs, indices) for indices in plan[:count]]
+
+
+def optimised(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+
+    def step(batch: PairBatch) -> float:
+        total = loss(batch)
+        (total / batch.num_targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return total.item() / batch.num_targets
+
+    return step
+
+
+def heed_step(shape: dict[str, float]) -> Step:
+    config = TransformerConfig(
+        source_vocab_size=VOCABULARY,
+        target_vocab_size=VOCABULARY,
+        shared_embeddings=True,
+        attention_dropout=0.0,
+        **shape,
+    )
+    model = Transformer(config).train()
+
+    def loss(batch: PairBatch) -> Tensor:
+        hidden = model(batch.source, batch.source_mask, batch.target)
+        real = batch.target_mask
+        return vocabulary_loss(hidden[real], model.output, batch.labels[real], SMOOTHING)
+
+    return optimised(model, loss)
+
+
+def marian_step(shape: dict[str, float]) -> Step:
+    from transformers import MarianConfig, MarianMTModel
+
+    n, d, ff, heads = (shape[k] for k in ("num_layers", "d_model", "d_ff", "num_heads"))
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=d,
+        encoder_layers=n,
+        decoder_layers=n,
+        encoder_ffn_dim=ff,
+        decoder_ffn_dim=ff,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        dropout=shape["dropout"],
+        activation_function="relu",
+        max_position_embeddings=512,
+        scale_embedding=True,
+        pad_token_id=0,
+        eos_token_id=3,
+        decoder_start_token_id=2,
+    )
+    model = MarianMTModel(config).train()
+    criterion = nn.CrossEntropyLoss(reduction="sum", label_smoothing=SMOOTHING, ignore_index=-100)
+
+    def loss(batch: PairBatch) -> Tensor:
+        logits = model(
+            input_ids=batch.source,
+            attention_mask=batch.source_mask.long(),
+            decoder_input_ids=batch.target,
+            decoder_attention_mask=batch.target_mask.long(),
+            use_cache=False,
+        ).logits
+        labels = batch.labels.masked_fill(~batch.target_mask, -100)
+        return criterion(logits.flatten(0, 1), labels.flatten())
+
+    return optimised(model, loss)
+
+
+class _TorchTransformer(nn.Module):
+    def __init__(self, shape: dict[str, float]) -> None:
+        super().__init__()
+        n, d, ff, heads = (int(shape[k]) for k in ("num_layers", "d_model", "d_ff", "num_heads"))
+        self.embedding = nn.Embedding(VOCABULARY, d)
+        self.positions = nn.Embedding(512, d)
+        self.body = nn.Transformer(d, heads, n, n, ff, dropout=shape["dropout"], batch_first=True)
+        self.output = nn.Linear(d, VOCABULARY)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        def embed(tokens: Tensor) -> Tensor:
+            return self.embedding(tokens) + self.positions(torch.arange(tokens.shape[1]))
+
+        length = batch.target.shape[1]
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        hidden = self.body(
+            embed(batch.source),
+            embed(batch.target),
+            tgt_mask=future,
+            src_key_padding_mask=~batch.source_mask,
+            tgt_key_padding_mask=~batch.target_mask,
+            memory_key_padding_mask=~batch.source_mask,
+        )
+        return self.output(hidden)
+
+
+def torch_step(shape: dict[str, float]) -> Step:
+    model = _TorchTransformer(shape).train()
+    criterion = nn.CrossEntropyLoss(reduction="sum", label_smoothing=SMOOTHING, ignore_index=-100)
+
+    def loss(batch: PairBatch) -> Tensor:
+        labels = batch.labels.masked_fill(~batch.target_mask, -100)
+        return criterion(model(batch).flatten(0, 1), labels.flatten())
+
+    return optimised(model, loss)
+
+
+COMPETITORS: dict[str, Callable[[dict[str, float]], Step]] = {
+    "heed": heed_step,
+    "Hugging Face Marian": marian_step,
+    "torch.nn.Transformer": torch_step,
+}
+
+
+def operations(shape: dict[str, float], batch: PairBatch) -> float:
+    """Multiplications and additions of one update, forward and backward (three products each), real tokens only."""
+    n, d, ff = shape["num_layers"], shape["d_model"], shape["d_ff"]
+    source, target = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()
+    encoder = n * (4 * d * d + 2 * d * ff)
+    decoder = n * (6 * d * d + 2 * d * ff) + d * VOCABULARY
+    memory = n * 2 * d * d
+    projections = source.sum() * (encoder + memory) + target.sum() * decoder
+    attention = n * 2 * d * ((source**2).sum() + (target**2).sum() / 2 + (source * target).sum())
+    return 6.0 * float(projections + attention)
+
+
+def peak(seconds: float = 1.0) -> float:
+    """Operations a second of a product of two 2048-square matrices, the best of several."""
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    best, end = 0.0, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        a @ b
+        best = max(best, 2 * 2048**3 / (time.perf_counter() - start))
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each competitor and shape")
+    parser.add_argument("--batch-tokens", type=int, default=4_000)
+    parser.add_argument("--only", help="competitors whose names hold this")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    data = batches(given.batch_tokens, 12)
+    tokens = sum(batch.num_targets for batch in data)
+    print(f"torch {torch.__version__}, {given.threads} threads, {len(data)} batches, {tokens} target tokens")
+    for name, shape in SHAPES.items():
+        steps: dict[str, Step] = {}
+        for competitor, make in COMPETITORS.items():
+            if given.only and given.only not in competitor:
+                continue
+            torch.manual_seed(1)
+            try:
+                steps[competitor] = make(shape)
+            except ImportError as error:
+                print(f"{competitor} is not installed ({error.name})")
+        for step in steps.values():
+            step(data[0])
+        rounds: dict[str, list[float]] = {competitor: [] for competitor in steps}
+        peaks = [peak()]
+        end = time.perf_counter() + given.seconds * len(steps)
+        while time.perf_counter() < end or len(peaks) < 4:
+            for competitor, step in steps.items():
+                gc.collect()
+                start = time.perf_counter()
+                for batch in data[:4]:
+                    step(batch)
+                rounds[competitor].append(time.perf_counter() - start)
+            peaks.append(peak(0.2))
+        part = sum(batch.num_targets for batch in data[:4])
+        work = sum(operations(shape, batch) for batch in data[:4])
+        top = statistics.median(peaks)
+        print(f"\n{name}: a 2048-square product reaches {top / 1e9:.0f} GFLOP/s; {work / part / 1e6:.1f} MFLOP a token")
+        for competitor, times in rounds.items():
+            middle = statistics.median(times)
+            ratio = statistics.median(rounds[competitor]) / statistics.median(rounds["heed"])
+            print(
+                f"  {competitor:22} {part / middle:8,.0f} target tokens/s  {work / middle / top:5.1%} of the peak"
+                f"  {ratio:5.2f}x heed's time"
+            )
+
+
+if __name__ == "__main__":
+    main()
