@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from heed.attention.masks import full_mask
 from heed.attention.scores import check_widths
+from heed.attention.short import SHORT, short_attend
 from heed.shapes import Bool, Float
 
 __all__ = ["fused_attend"]
@@ -24,7 +25,7 @@ def fused_attend(
     scale: float,
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query d_value"]:
-    """`softmax(scale * projected prepared') value` in one kernel.
+    """`softmax(scale * projected prepared') value` in one kernel; over few keys on a CPU in training by `short_attend`.
 
     Args:
         projected: `(batch, heads, query, d)`.
@@ -40,6 +41,9 @@ def fused_attend(
     """
     check_widths(projected, prepared)
     num_queries, num_keys = projected.shape[2], prepared.shape[2]
+    if dropout == 0.0 and num_keys <= SHORT and projected.device.type == "cpu" and projected.requires_grad:
+        combined = full_mask(mask, causal, num_queries, num_keys, projected.device)
+        return short_attend(projected, prepared, value, combined, scale)
     # torch's is_causal is aligned at the top left: only right for a square, and it excludes a mask.
     square = causal and mask is None and num_queries == num_keys and num_queries > 1
     combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)

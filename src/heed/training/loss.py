@@ -140,8 +140,9 @@ class _AnyLayer:
     def forward(self, part: Tensor) -> Tensor:
         with torch.set_grad_enabled(self._wanted):
             self._part = part.requires_grad_(self._wanted)
-            self._logits: Tensor = self._output(part)
-        return self._logits.detach().to(torch.float32, copy=True)
+            self._logits = self._output(part)
+        copied: Tensor = self._logits.detach().to(torch.float32, copy=True)
+        return copied
 
     def backward(self, d_logits: Tensor, d_parameters: Sequence[Tensor]) -> Tensor:
         wanted = [self._part, *self._parameters]
