@@ -52,7 +52,8 @@ class _ShortAttention(torch.autograd.Function):
                 weights.view(shape).masked_fill_(~mask, 0.0)
         ctx.save_for_backward(q, k, v, weights)
         ctx.scale, ctx.heads = scale, shape[:2]
-        return torch.bmm(weights, v).unflatten(0, ctx.heads)
+        context: Tensor = torch.bmm(weights, v).unflatten(0, ctx.heads)
+        return context
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
