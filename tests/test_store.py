@@ -1,10 +1,20 @@
-"""Corpora that do not live in memory are read, split, encoded and trained on as those that do."""
+"""Corpora that do not live in memory are read, split, encoded and trained on as those that do, and found again."""
+
+import multiprocessing
+import os
 
 import pytest
 
 from heed.config_tasks import check_config
+from heed.data import cache as caching
+from heed.data import store
+from heed.data.cache import cache_folder
+from heed.data.corpus import keep_pairs
 from heed.data.examples import Pair
-from heed.data.store import Stored, cache_folder, keep_pairs, select
+from heed.data.lengths import pair_lengths
+from heed.data.store import Joined, StoredPairs, select, take
+from heed.errors import DataError
+from heed.tasks import tokenizers
 from heed.tasks.translation import Translation
 
 PAIRS = [Pair(f"source {i % 37} \u0939\u093e", f"target {i}", origin=f"a.en:{i + 1}") for i in range(2500)]
@@ -15,12 +25,61 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
+def write(folder, pairs=PAIRS):
+    for side in ("source", "target"):
+        text = "".join(getattr(pair, side) + "\n" for pair in pairs)
+        (folder / f"a.{side}").write_text(text, encoding="utf-8")
+    return [str(folder / "a.source"), str(folder / "a.target")]
+
+
+def prepare(files, in_memory=0, kind="word", **fields):
+    data = {"train": files, "max_length": 60, "in_memory": in_memory, **fields.pop("data", {})}
+    tokenizer = {"kind": kind, **fields.pop("tokenizer", {})}
+    values = {"data": data, "tokenizer": tokenizer, "model": {"size": "tiny"}, **fields}
+    return Translation.prepare(check_config(values, "test"))
+
+
+def same_batches(one, other):
+    plan = list(one.train_batches(3))
+    assert plan == list(other.train_batches(3))
+    for indices in plan[:5]:
+        left, right = one.collate(indices), other.collate(indices)
+        assert left.indices == right.indices == indices
+        assert left.source.equal(right.source) and left.labels.equal(right.labels)
+
+
+def entries():
+    return {path.name: path for path in (cache_folder() / "entries").iterdir() if path.is_dir()}
+
+
+# --- pairs in a file
+
+
 def test_a_corpus_too_large_for_memory_reads_the_same_from_its_file():
     stored = keep_pairs(iter(PAIRS), in_memory=100)
-    assert isinstance(stored, Stored) and len(stored) == len(PAIRS)
+    assert isinstance(stored, StoredPairs) and len(stored) == len(PAIRS)
     assert list(stored) == PAIRS and stored[1234] == PAIRS[1234] and stored[-1] == PAIRS[-1]
     assert stored[3:6] == PAIRS[3:6] and [p.origin for p in stored[:2]] == ["a.en:1", "a.en:2"]
     assert list(select(stored, [5, 2, 2])) == [PAIRS[5], PAIRS[2], PAIRS[2]]
+    part = stored.select(range(0, 2500, 7)).select([3, 0])
+    assert list(part) == [PAIRS[21], PAIRS[0]] and part.take([1]) == [PAIRS[0]]
+    assert take(Joined([PAIRS[:10], stored]), [12, 3, 10]) == [PAIRS[2], PAIRS[3], PAIRS[0]]
+    with pytest.raises(IndexError):
+        stored[2500]
+
+
+@pytest.mark.parametrize("origin", ["", "here", "a:b", "x:007:3", "train:12", "a.en:99999999999"])
+def test_an_origin_is_kept_as_it_is(origin):
+    assert keep_pairs(iter([Pair("a", "b", origin=origin)]), in_memory=0)[0].origin == origin
+
+
+def test_pairs_far_apart_are_not_read_with_all_between_them(monkeypatch):
+    stored = keep_pairs(iter(PAIRS), in_memory=0)
+    sizes = []
+    pread = os.pread
+    monkeypatch.setattr(store.os, "pread", lambda file, size, at: sizes.append(size) or pread(file, size, at))
+    assert stored.take([2400, 7]) == [PAIRS[2400], PAIRS[7]]
+    assert sum(sizes) < 100
 
 
 def test_a_corpus_that_fits_stays_a_list():
@@ -28,30 +87,267 @@ def test_a_corpus_that_fits_stays_a_list():
     assert not cache_folder().exists()
 
 
-def test_the_file_goes_when_nobody_reads_it_any_more():
+def test_what_is_not_kept_goes_when_nobody_reads_it_any_more():
     part = select(keep_pairs(iter(PAIRS), in_memory=0), [1, 2])
     assert len(list(cache_folder().iterdir())) == 1 and part[0] == PAIRS[1]
     del part
     assert not list(cache_folder().iterdir())
 
 
-def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path):
-    for side in ("source", "target"):
-        text = "".join(getattr(pair, side) + "\n" for pair in [*PAIRS, Pair("", "blank"), Pair("long " * 99, "x")])
-        (tmp_path / f"a.{side}").write_text(text, encoding="utf-8")
+# --- training on them
 
-    def prepare(in_memory):
-        data = {"train": [str(tmp_path / "a.source"), str(tmp_path / "a.target")], "max_length": 60}
-        values = {"data": {**data, "in_memory": in_memory}, "tokenizer": {"kind": "word"}}
-        return Translation.prepare(check_config(values, "test"))
 
-    light, heavy = prepare(0), prepare(10_000)
-    assert isinstance(light.splits.pairs["train"], Stored) and isinstance(heavy.splits.pairs["train"], list)
-    assert light.splits.notes == heavy.splits.notes and light.splits.counts == heavy.splits.counts
-    assert light.config.model == heavy.config.model
-    plan = light.train_batches(3)
-    assert plan == heavy.train_batches(3)
-    for indices in plan[:5]:
-        one, other = light.collate(indices), heavy.collate(indices)
-        assert one.source.equal(other.source) and one.labels.equal(other.labels)
+@pytest.mark.parametrize("kind", ["word", "bpe", "char"])  # unigram is not trained alike twice
+def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path, kind):
+    files = write(tmp_path, [*PAIRS, Pair("", "blank"), Pair("long " * 99, "x")])
+    light, heavy = prepare(files, 0, kind), prepare(files, 10_000, kind)
+    assert isinstance(light.splits.pairs["train"], StoredPairs) and isinstance(heavy.splits.pairs["train"], list)
+    assert light.splits.counts == heavy.splits.counts
+    assert light.splits.counts["train"].filtered["longer than data.max_length 60 tokens"] == 1
+    assert light.config.model == heavy.config.model and light.config.generation == heavy.config.generation
+    same_batches(light, heavy)
     assert list(light.splits.pairs["valid"]) == list(heavy.splits.pairs["valid"])
+    indices = light.train_batches(0)[0]
+    assert light.work(indices) == heavy.work(indices)
+    assert light.describe(indices) == heavy.describe(indices)
+    assert light.report_counts()["train"] == heavy.report_counts()["train"]
+
+
+def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monkeypatch):
+    """Peak memory by counting: how many pairs are alive at once, from the files to the batches of a pass."""
+    monkeypatch.setattr(store, "TOGETHER", 50)
+    files = write(tmp_path)
+    made = []
+    init = Pair.__init__
+
+    def counted(self, *args, **kwargs):
+        made.append(None)
+        init(self, *args, **kwargs)
+
+    task = prepare(files, 10)
+    kept = [value for value in vars(task.training).values() if isinstance(value, list)]
+    assert not any(len(value) > 10 for value in kept)
+    monkeypatch.setattr(Pair, "__init__", counted)
+    plan = task.train_batches(0)
+    assert not made  # planned without a text
+    batch = plan[len(plan) // 2]
+    task.collate(batch)
+    assert len(made) == len(batch)  # no other pair is read
+    assert not isinstance(plan, list)
+    assert plan[:2] == [plan[0], plan[1]] and sorted(i for b in plan for i in b) == list(range(len(task.training)))
+
+
+def test_lengths_from_words_are_those_of_the_texts(tmp_path):
+    texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
+    pairs = [Pair(text, text.upper()) for text in texts * 20]
+    for kind in ("bpe", "unigram", "word", "char"):
+        task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
+        lengths = pair_lengths(pairs, task.source_tokenizer, task.target_tokenizer, 1_000)
+        assert lengths.tolist() == [list(pair.cost) for pair in task.encode_pairs(pairs)]
+        tagged = pair_lengths(pairs, task.source_tokenizer, task.target_tokenizer, 0, tag=True)
+        assert (tagged - lengths).tolist() == [[0, 1]] * len(pairs)
+
+
+def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizers, "_SAMPLE", 6_000)
+    task = prepare(write(tmp_path))
+    (remark,) = [line for line in task.notes.splitlines() if "sample" in line]
+    assert remark.startswith("tokenizers trained on a sample of ") and remark.endswith("of 2,297 pairs")
+    assert prepare(write(tmp_path)).notes == task.notes
+    assert "sample" not in prepare(write(tmp_path), 10_000).notes
+
+
+# --- the cache
+
+
+def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, monkeypatch):
+    """Scripts, swapped sides and repeats: of a kept corpus, and of files that are compared with it."""
+    pairs = [Pair(f"the cat {i} sat on the wall", f"die Katze {i} auf der Mauer") for i in range(300)]
+    train = write(tmp_path, [*pairs, pairs[3], Pair(pairs[4].target, pairs[4].source)])
+    (tmp_path / "valid").mkdir()
+    odd = [
+        Pair("the \u043a\u043e\u0442", "die Katze"),
+        Pair("die Katze auf der Mauer", "the cat sat on the wall"),
+        pairs[7],
+    ]
+    valid = write(tmp_path / "valid", odd)
+    wanted = prepare(train, 10_000, data={"valid": valid}).splits
+    for in_memory in (0, 0, 10):
+        splits = prepare(train, in_memory, data={"valid": valid}).splits
+        assert splits.counts == wanted.counts and splits.found == wanted.found
+    assert len(wanted.found["train"]) == 2 and len(wanted.found["valid"]) == 3
+
+
+def counting(monkeypatch):
+    """The keys of the entries that are made from now on."""
+    made = []
+    rename = caching.Path.rename
+    monkeypatch.setattr(caching.Path, "rename", lambda self, to: made.append(to.name) or rename(self, to))
+    return made
+
+
+def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
+    files = write(tmp_path)
+    made = counting(monkeypatch)
+    first = prepare(files, kind="bpe")
+    assert len(made) == 3  # the pairs, the tokenizers, the lengths
+    monkeypatch.setattr("heed.data.files.read_pairs", None)
+    monkeypatch.setattr("heed.tasks.tokenizers.train_tokenizers", None)
+    monkeypatch.setattr("heed.tasks.encoding.pair_lengths", None)
+    second = prepare(files, kind="bpe")
+    assert len(made) == 3
+    same_batches(first, second)
+    assert first.notes == second.notes and first.config == second.config
+    assert first.source_tokenizer.first_difference(second.source_tokenizer) == ""
+
+
+def test_a_changed_file_is_read_again(tmp_path, monkeypatch):
+    files = write(tmp_path)
+    prepare(files)
+    before = os.stat(files[0])
+    text = (tmp_path / "a.source").read_text(encoding="utf-8")
+    (tmp_path / "a.source").write_text(text.replace("source 1 ", "sOurce 1 "), encoding="utf-8")
+    os.utime(files[0], ns=(before.st_atime_ns, before.st_mtime_ns))  # neither size nor time tells
+    made = counting(monkeypatch)
+    task = prepare(files)
+    assert len(made) == 3
+    assert any(pair.source.startswith("sOurce 1 ") for pair in task.splits.pairs["train"])
+
+
+def test_a_large_file_is_not_read_again_until_something_touches_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(caching, "_LARGE", 10)
+    monkeypatch.setattr(caching, "_SETTLED", -1.0)
+    path = tmp_path / "a.txt"
+    path.write_text("a" * 20)
+    first = caching.content_of(path)
+    digest = caching._digest
+    monkeypatch.setattr(caching, "_digest", None)
+    assert caching.content_of(path) == first
+    monkeypatch.setattr(caching, "_digest", digest)
+    before = os.stat(path)
+    path.write_text("b" * 20)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert caching.content_of(path) not in (first, None)
+    for memory in (cache_folder() / "contents").iterdir():
+        memory.write_text("{")  # damaged: it only saves time
+    assert caching.content_of(path) == digest(path)
+
+
+def test_the_content_of_a_file_that_has_just_been_written_is_not_remembered(tmp_path, monkeypatch):
+    monkeypatch.setattr(caching, "_LARGE", 10)
+    (tmp_path / "a.txt").write_text("a" * 20)
+    caching.content_of(tmp_path / "a.txt")
+    assert not cache_folder().exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "remade"),
+    [
+        ({"tokenizer": {"lowercase": True}}, 2),  # tokenizers, lengths
+        ({"tokenizer": {"vocab_size": 300}}, 2),
+        ({"data": {"valid": 50}}, 2),  # the same pairs, others of them
+        ({"data": {"max_length": 5}}, 1),  # lengths
+        ({"data": {"columns": {"source": 1, "target": 0}}}, 3),
+        ({"training": {"batch_tokens": 500, "seed": 7}, "model": {"size": "tiny"}}, 0),
+        ({"tokenizer": {"sampling": 0.1}}, 0),
+    ],
+)
+def test_a_changed_setting_makes_again_what_it_decides(tmp_path, monkeypatch, changed, remade):
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{p.source}\t{p.target}\n" for p in PAIRS), encoding="utf-8")
+    prepare([str(path)], kind="bpe")
+    made = counting(monkeypatch)
+    prepare([str(path)], kind="bpe", **changed)
+    assert len(made) == remade
+
+
+def test_another_version_or_format_finds_nothing(tmp_path, monkeypatch):
+    prepare(write(tmp_path))
+    made = counting(monkeypatch)
+    monkeypatch.setattr(caching, "FORMAT", caching.FORMAT + 1)
+    prepare(write(tmp_path))
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "remove", "manifest", "no manifest"])
+def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
+    files = write(tmp_path)
+    whole = prepare(files)
+    (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
+    texts = entry / "texts.bin"
+    data = texts.read_bytes()
+    if damage in ("cut", "flip"):
+        texts.unlink()  # the first task goes on reading what it opened
+    if damage == "cut":
+        texts.write_bytes(data[:-9])
+    elif damage == "flip":
+        texts.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    elif damage == "remove":
+        texts.unlink()
+    elif damage == "manifest":
+        (entry / "entry.json").write_text("{}")
+    else:
+        (entry / "entry.json").unlink()
+    again = prepare(files)
+    (remark,) = [line for line in again.notes.splitlines() if "was damaged" in line]
+    assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been made again")
+    assert "was damaged" not in prepare(files).notes
+    same_batches(whole, again)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    files = write(tmp_path)
+    original = store.write_pairs
+
+    def write_pairs(pairs, folder):
+        record = original(pairs, folder)
+        with (tmp_path / "a.source").open("a") as file:
+            file.write("more\n")
+        return record
+
+    monkeypatch.setattr("heed.data.corpus.write_pairs", write_pairs)
+    with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when nothing writes"):
+        prepare(files)
+    assert not entries()  # nothing is left behind
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    files = write(tmp_path)
+    prepare(files)
+    (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
+    left = entry.rename(entry.with_name(entry.name + ".making-x"))
+    prepare(files)
+    assert not left.exists() and entry.exists()
+
+
+def test_a_cache_folder_that_cannot_be_written_says_so(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"cannot write to the cache folder .*; set HEED_CACHE to a folder with room"):
+        prepare(write(tmp_path))
+    assert prepare(write(tmp_path), 10_000)
+
+
+def _prepare_in_a_process(files, cache, start, results):
+    os.environ["HEED_CACHE"] = cache
+    start.wait()
+    made = []
+    rename = caching.Path.rename
+    caching.Path.rename = lambda self, to: made.append(to.name) or rename(self, to)
+    task = prepare(files)
+    results.put((len(made), [list(b) for b in task.train_batches(0)][:3]))
+
+
+def test_of_two_processes_at_once_one_makes_each_entry(tmp_path):
+    context = multiprocessing.get_context("fork")
+    start, results = context.Event(), context.Queue()
+    arguments = (write(tmp_path), str(tmp_path / "cache"), start, results)
+    processes = [context.Process(target=_prepare_in_a_process, args=arguments) for _ in range(2)]
+    for process in processes:
+        process.start()
+    start.set()
+    (made, plan), (also_made, other_plan) = results.get(timeout=60), results.get(timeout=60)
+    for process in processes:
+        process.join()
+    assert made + also_made == 3 and plan == other_plan
+    assert len(entries()) == 3

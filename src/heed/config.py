@@ -202,8 +202,29 @@ class FilesData(OwnData):
     """Further training corpora, weighted and perhaps tagged; their pairs are never held out."""
     max_length: int = Field(250, gt=0)
     """Training pairs with more tokens than this on a side are left out, and counted."""
-    in_memory: int = Field(500_000, ge=0)
-    """Splits with more pairs than this are kept in Arrow files under the cache folder (HEED_CACHE), not in memory."""
+    in_memory: int = Field(100_000, ge=0)
+    """Splits with more pairs than this are kept in the cache folder (HEED_CACHE), not in memory."""
+    stream: bool = False
+    """Read data.train forward, without end, and never hold it; data.valid is then files, or how many of the first
+    pairs to hold out (1,000 by default)."""
+    window: int = Field(100_000, gt=0)
+    """Pairs of a stream that are shuffled and batched together; one window is one pass."""
+
+    @model_validator(mode="after")
+    def _of_a_stream(self) -> Self:
+        if self.stream and self.extra:
+            raise ValueError(
+                "data.stream is true and data.extra names further corpora; a weight is counted in passes over "
+                "data.train, and a stream has none: join the files, or leave one of the two fields out"
+            )
+        if self.stream and self.duplicates == "drop":
+            raise ValueError(
+                "data.stream is true and data.duplicates drop; what a stream said before is not held, so that repeats "
+                "are not known: leave one of the two fields out"
+            )
+        if not self.stream and self.window != type(self).model_fields["window"].default:
+            raise ValueError(f"data.window is {self.window}, but only a stream has windows; add data.stream=true")
+        return self
 
 
 class HubData(FilesData):
@@ -228,6 +249,12 @@ class HubData(FilesData):
         if value != "utf-8":
             raise ValueError(f"data.encoding is {value!r}, but a data set of the Hub holds texts, not bytes")
         return value
+
+    @model_validator(mode="after")
+    def _no_stream(self) -> Self:
+        if self.stream:
+            raise ValueError(f"data.stream is true, but only files are read as a stream, not data.hub '{self.hub}'")
+        return self
 
     @property
     def name(self) -> str:
@@ -441,6 +468,15 @@ class TranslationConfig(RunConfig):
             raise ValueError(
                 f"training.guided_attention is {self.training.guided_attention} and tokenizer.sampling "
                 f"{self.tokenizer.sampling}; an alignment holds for one cut of a text into tokens: set one of them to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _an_end_to_align(self) -> Self:
+        if self.training.guided_attention and isinstance(self.data, FilesData) and self.data.stream:
+            raise ValueError(
+                f"training.guided_attention is {self.training.guided_attention} and data.stream true; words are "
+                "aligned over the whole corpus, and a stream has no end: set one of them to 0 or false"
             )
         return self
 

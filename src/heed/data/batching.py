@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import overload
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from heed.data.store import take
 from heed.data.tokenizer import END, PADDING, START
 
-__all__ = ["PairBatch", "TokenPair", "collate_pairs", "draw_epoch", "plan_batches", "pool_batches"]
+__all__ = ["PairBatch", "Plan", "TokenPair", "collate_pairs", "draw_epoch", "plan_batches", "plan_pass"]
 
 _POOL = 64
 """Batches that are sorted by length together: enough for little padding, few enough to keep the order random."""
@@ -76,28 +81,22 @@ class PairBatch:
         )
 
 
-def pool_batches(order: Sequence[int], costs: Sequence[tuple[int, int]], batch_tokens: int) -> list[list[int]]:
-    """Cut an order into batches whose padded size stays within a budget, longest first.
-
-    Args:
-        order: Indices, sorted by cost, largest first, for little padding.
-        costs: Target and source length of every example.
-        batch_tokens: Largest number of padded source and target positions; an example larger than that stands alone.
-    """
-    batches: list[list[int]] = []
-    current: list[int] = []
+def _batch_sizes(costs: Iterable[tuple[int, int]], batch_tokens: int) -> Iterator[int]:
+    """Cut a sorted run of examples into batches that stay within a budget when padded; a larger one stands alone."""
+    size = 0
     widest = (0, 0)
-    for index in order:
-        grown = max(widest[0], costs[index][0]), max(widest[1], costs[index][1])
-        if current and sum(grown) * (len(current) + 1) > batch_tokens:
-            batches.append(current)
-            current, grown = [], costs[index]
-        current.append(index)
+    for cost in costs:
+        grown = max(widest[0], cost[0]), max(widest[1], cost[1])
+        if size and sum(grown) * (size + 1) > batch_tokens:
+            yield size
+            size, grown = 0, cost
+        size += 1
         widest = grown
-    return [*batches, current] if current else batches
+    if size:
+        yield size
 
 
-def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[int]:
+def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
     """Which examples of several corpora, numbered one corpus after the other, one pass sees.
 
     A corpus of weight w is seen w times on average: each example floor(w) times, and of the rest a share drawn
@@ -112,32 +111,68 @@ def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch:
     """
     digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=7).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))  # not the one that orders the batches
-    chosen: list[int] = []
+    chosen: list[NDArray[np.int64]] = []
     first = 0
     for size, weight in zip(sizes, weights, strict=True):
         times = math.floor(weight)
         share = (weight - times) * size
         order = torch.randperm(size, generator=generator)
         drawn = math.floor(share + float(torch.rand((), generator=generator)))
-        chosen += [first + i for i in range(size)] * times
-        chosen += [first + i for i in order[:drawn].tolist()]
+        chosen += [np.arange(first, first + size)] * times
+        chosen.append(first + order[:drawn].numpy())
         first += size
-    return chosen
+    return np.concatenate(chosen)
 
 
-def plan_batches(
-    costs: Sequence[tuple[int, int]],
-    batch_tokens: int,
-    seed: int = 0,
-    epoch: int | None = None,
-    chosen: Sequence[int] | None = None,
-) -> list[list[int]]:
+class Plan(Sequence[list[int]]):
+    """The batches of one pass as numbers in one array: millions of lists would take several times the room."""
+
+    def __init__(self, indices: NDArray[np.int64], ends: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        """Put batches into an order.
+
+        Args:
+            indices: Those of all batches, one batch after the other.
+            ends: Where each batch ends.
+            order: The batches as they come.
+        """
+        self._indices = indices
+        self._ends = ends
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __repr__(self) -> str:
+        """A digest of the batches, so that a resumed run can tell whether they are those it had."""
+        content = hashlib.blake2b(digest_size=16)
+        for part in (self._indices, self._ends, self._order):
+            content.update(part.astype("<i8").tobytes())
+        return f"<{len(self)} batches, {content.hexdigest()}>"
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[list[int]]: ...
+
+    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(len(self))[index]]
+        batch = self._order[index]
+        start = self._ends[batch - 1] if batch else 0
+        indices: list[int] = self._indices[start : self._ends[batch]].tolist()
+        return indices
+
+
+def plan_pass(
+    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
+) -> Plan:
     """Plan the batches of one pass over the data.
 
     Examples are shuffled, then sorted by length within pools, cut into batches, and the batches shuffled.
 
     Args:
-        costs: Target and source length of every example.
+        costs: `(examples, 2)`, target and source length of every example.
         batch_tokens: Largest number of padded positions of a batch.
         seed: Seed of the run.
         epoch: Which pass; the order depends on (seed, epoch) only. None for one pass sorted by length (validation).
@@ -146,24 +181,37 @@ def plan_batches(
     Returns:
         The chosen indices, in batches.
     """
-    if chosen is None:
-        chosen = range(len(costs))
-    if epoch is None:
-        return pool_batches(sorted(chosen, key=lambda i: costs[i], reverse=True), costs, batch_tokens)
-    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    order = [chosen[i] for i in torch.randperm(len(chosen), generator=generator).tolist()]
-    mean = max(1.0, sum(sum(costs[i]) for i in chosen) / max(1, len(chosen)))
-    pool = max(1, int(_POOL * batch_tokens / mean))
-    batches: list[list[int]] = []
-    for start in range(0, len(order), pool):
-        chunk = sorted(order[start : start + pool], key=lambda i: costs[i], reverse=True)
-        batches += pool_batches(chunk, costs, batch_tokens)
-    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+    table = np.asarray(costs).reshape(-1, 2)
+    generator = torch.Generator()
+    if epoch is not None:
+        generator.manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    count = len(table) if chosen is None else len(np.asarray(chosen))
+    order = np.arange(count) if epoch is None else torch.randperm(count, generator=generator).numpy()
+    if chosen is not None:
+        order = np.asarray(chosen, dtype=np.int64)[order]
+    mean = max(1.0, int((table if chosen is None else table[order]).sum()) / max(1, count))
+    pool = max(1, count if epoch is None else int(_POOL * batch_tokens / mean))
+    sizes: list[int] = []
+    for start in range(0, count, pool):
+        part = order[start : start + pool]
+        targets, sources = table[part].T
+        part = part[np.lexsort((-sources, -targets))]
+        order[start : start + pool] = part  # the batches of a pool take its place
+        sizes += _batch_sizes(map(tuple, table[part].tolist()), batch_tokens)
+    shuffled = np.arange(len(sizes)) if epoch is None else torch.randperm(len(sizes), generator=generator).numpy()
+    return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
+
+
+def plan_batches(
+    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
+) -> list[list[int]]:
+    """The batches of `plan_pass`, as lists."""
+    return list(plan_pass(costs, batch_tokens, seed, epoch, chosen))
 
 
 def collate_pairs(pairs: Sequence[TokenPair], indices: list[int]) -> PairBatch:
     """Pad the chosen pairs into one batch."""
-    chosen = [pairs[i] for i in indices]
+    chosen = take(pairs, indices)
     source, source_mask = _pad([p.source for p in chosen])
     target, target_mask = _pad([[START, *p.target] for p in chosen])
     labels, _ = _pad([[*p.target, END] for p in chosen])

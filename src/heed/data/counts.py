@@ -43,6 +43,11 @@ class Counts:
             self.filtered[rule] = self.filtered.get(rule, 0) + count
         self.found += findings.found
 
+    @classmethod
+    def of_values(cls, values: dict[str, Any]) -> Counts:
+        """Those that `dataclasses.asdict` made plain values of."""
+        return cls(**{**values, "found": [Found(**found) for found in values["found"]]})
+
     def as_values(self) -> dict[str, Any]:
         """Plain values, for a report."""
         values: dict[str, Any] = {"read": self.read, "filtered": self.filtered}

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from heed.config import ExtraData, FilesData
 from heed.data.counts import Counts
 from heed.data.examples import Pair
 from heed.data.files import read_kept, refuse_columns
-from heed.data.store import select
+from heed.data.marks import among
+from heed.data.store import pair_marks, select
 
 __all__ = ["ExtraCorpus", "open_extra"]
 
@@ -31,7 +35,7 @@ class ExtraCorpus:
     weight: float
     tag: str | None
 
-    def keep(self, indices: Sequence[int], rule: str) -> ExtraCorpus:
+    def keep(self, indices: NDArray[np.int64], rule: str) -> ExtraCorpus:
         """The corpus with these pairs only; the others are counted under a rule."""
         gone = len(self.pairs) - len(indices)
         filtered = {**self.counts.filtered, rule: gone} if gone else self.counts.filtered
@@ -57,21 +61,21 @@ def open_extra(data: FilesData, splits: Mapping[str, Sequence[Pair]]) -> tuple[d
         DataError: A file cannot be read, or two files are given columns.
     """
     held_out = {split: splits[split] for split in ("valid", "test") if split in splits}
-    sources = {split: {pair.source for pair in pairs} for split, pairs in held_out.items()}
-    targets = {split: {pair.target for pair in pairs} for split, pairs in held_out.items()}
+    sources = {split: pair_marks(pairs, 0) for split, pairs in held_out.items()}
+    targets = {split: pair_marks(pairs, 1) for split, pairs in held_out.items()}
     result: dict[str, ExtraCorpus] = {}
     remarks = []
     for name, given in zip(_names(data.extra), data.extra, strict=True):
-        counts = Counts()
         refuse_columns("data.extra columns", given.columns, "files", given.files)
-        pairs = read_kept(given.files, given.columns, counts, data)
+        pairs, counts, remark = read_kept(given.files, given.columns, data)
+        remarks.extend([remark] if remark else [])
         corpus = ExtraCorpus(pairs, counts, given.weight, given.tag)
         for split, known in sources.items():
-            kept = [i for i, pair in enumerate(corpus.pairs) if pair.source not in known]
+            kept = np.flatnonzero(~among(pair_marks(corpus.pairs, 0), known))
             corpus = corpus.keep(kept, f"source in the {split} set")
         for split, known in targets.items():
             # The real side of a back-translation is its target; a model that trained on it has seen the reference.
-            shared = sum(pair.target in known for pair in corpus.pairs)
+            shared = int(among(pair_marks(corpus.pairs, 1), known).sum())
             if shared:
                 remarks.append(f"warning: {shared:,} targets of {name} stand in the {split} set as well")
         if not corpus.pairs:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
 
 from heed.config import Columns, FilesData, HubData
+from heed.data.corpus import keep_files, keep_pairs
 from heed.data.counts import Counts
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.hub import HubSet
+from heed.data.marks import held_out, marks_of
 from heed.data.readers import read_pairs
-from heed.data.store import keep_pairs, select
+from heed.data.store import pair_marks, select
 from heed.data.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import DataError
 
@@ -20,10 +24,14 @@ __all__ = [
     "default_held_out",
     "held_out_places",
     "hold_out",
+    "kept_of",
     "open_files",
     "read_kept",
     "refuse_columns",
 ]
+
+_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
+"""Fields that do not change what is read of a file."""
 
 
 def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Counts], list[str]]:
@@ -46,13 +54,12 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
     surveys: dict[str, Survey] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
-        counts[split] = Counts()
-        surveys[split] = Survey(("sources", "targets"), surveys.get("train"))
-        findings = Findings.of(data)
-        given = read_pairs(files, *_columns(data.columns), findings) if hub is None else hub.pairs(files[0], findings)
-        pairs[split] = _keep(given, data, findings, counts[split], surveys[split])
+        survey = surveys[split] = Survey(("sources", "targets"), surveys.get("train"))
+        pairs[split], counts[split], remark = read_kept(files, data.columns, data, survey, hub)
+        remarks.extend([remark] if remark else [])
+        survey.adopt(*(pair_marks(pairs[split], side) for side in (0, 1)))
         keep = split != "train" or data.duplicates == "keep"
-        pairs[split] = drop_repeats(pairs[split], surveys[split], counts[split], drop=not keep)
+        pairs[split] = drop_repeats(pairs[split], survey, counts[split], drop=not keep)
 
     read("train", data.train)
     if isinstance(data.valid, list):
@@ -60,7 +67,7 @@ def open_files(data: FilesData) -> tuple[dict[str, Sequence[Pair]], dict[str, Co
     else:
         wanted = data.valid if data.valid is not None else default_held_out(len(pairs["train"]))
         train, valid = hold_out(pairs["train"], wanted)
-        surveys["train"].forget(Survey.keys_of(pair.source for pair in valid))
+        surveys["train"].forget(pair_marks(valid, 0).view(np.int64))
         pairs["train"], pairs["valid"] = train, valid
         counts["train"].kept, counts["valid"] = len(train), Counts(len(valid), {}, len(valid))
         counts["train"].filtered["held out for validation"] = len(valid)
@@ -89,38 +96,55 @@ def refuse_columns(field: str, columns: Columns, files_field: str, files: Sequen
         )
 
 
-def read_kept(files: Sequence[str], columns: Columns, counts: Counts, data: FilesData) -> Sequence[Pair]:
+def read_kept(
+    files: Sequence[str], columns: Columns, data: FilesData, survey: Survey | None = None, hub: HubSet | None = None
+) -> tuple[Sequence[Pair], Counts, str]:
     """Read one corpus and keep what the rules let pass.
 
     Args:
-        files: Two parallel files, or one.
+        files: Two parallel files, or one, or a split of `hub`.
         columns: Where both sides stand in one file.
-        counts: What became of the lines is counted here.
-        data: What becomes of bad lines; more pairs than its `in_memory` are kept in a file.
+        data: What becomes of bad lines; more pairs than its `in_memory` are kept in the cache.
+        survey: Gathers what the corpus holds as a whole.
+        hub: Read from this data set instead of files.
+
+    Returns:
+        The pairs; what became of the lines; and a remark for the user where the cache was used.
 
     Raises:
         DataError: A file cannot be read, or a line is bad and that is an error.
     """
-    findings = Findings.of(data)
-    return _keep(read_pairs(files, *_columns(columns), findings), data, findings, counts)
+    counts, findings = Counts(), Findings.of(data)
+
+    def read() -> Iterator[Pair]:
+        given = hub.pairs(files[0], findings) if hub else read_pairs(files, *_columns(columns), findings)
+        pairs = _without_blanks(given, counts, findings)
+        return pairs if survey is None else survey.watch(pairs, lambda pair: (pair.source, pair.target))
+
+    def report() -> dict[str, Any]:
+        counts.add(findings)
+        counts.found += [] if survey is None else survey.found
+        return {"counts": asdict(counts), "survey": None if survey is None else survey.as_values()}
+
+    if hub is not None:
+        pairs = keep_pairs(read(), data.in_memory)
+        report()
+        return pairs, counts, ""
+    settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
+    settings |= {"columns": columns.model_dump(mode="json"), "survey": None if survey is None else survey.basis}
+    pairs, said, remark = keep_files(files, settings, read, data.in_memory, report)
+    if survey is not None:
+        survey.recall(said["survey"])
+    return pairs, Counts.of_values(said["counts"]), remark
+
+
+def kept_of(files: Sequence[str], columns: Columns, counts: Counts, findings: Findings) -> Iterator[Pair]:
+    """Read what the rules let pass, pair by pair; what became of the lines is counted as they are read."""
+    return _without_blanks(read_pairs(files, *_columns(columns), findings), counts, findings)
 
 
 def _columns(columns: Columns) -> tuple[int | str | None, int | str | None]:
     return columns.source, columns.target
-
-
-def _keep(
-    given: Iterable[Pair], data: FilesData, findings: Findings, counts: Counts, survey: Survey | None = None
-) -> Sequence[Pair]:
-    """Keep the pairs with text on both sides, in memory or in a file, and count everything."""
-    pairs = _without_blanks(given, counts, findings)
-    if survey is not None:
-        pairs = survey.watch(pairs, lambda pair: (pair.source, pair.target), lambda pair: (pair.source, pair.target))
-    kept = keep_pairs(pairs, data.in_memory)
-    counts.add(findings)
-    if survey is not None:
-        counts.found += survey.found
-    return kept
 
 
 def default_held_out(count: int) -> int:
@@ -132,14 +156,14 @@ def _without_blanks(pairs: Iterable[Pair], counts: Counts, findings: Findings) -
     """The pairs with text on both sides; the others are counted by rule."""
     for pair in pairs:
         counts.read += 1
-        blank = [side for side in ("source", "target") if not getattr(pair, side).strip()]
-        if blank:
-            rule = "both sides blank" if len(blank) == 2 else f"{blank[0]} blank"
-            counts.leave_out(rule)
-            findings.note(f"{rule}, left out", "", pair.origin, unit="pair")
-        else:
+        if pair.source.strip() and pair.target.strip():
             counts.kept += 1
             yield pair
+            continue
+        blank = [side for side in ("source", "target") if not getattr(pair, side).strip()]
+        rule = "both sides blank" if len(blank) == 2 else f"{blank[0]} blank"
+        counts.leave_out(rule)
+        findings.note(f"{rule}, left out", "", pair.origin, unit="pair")
 
 
 def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[Sequence[Pair], Sequence[Pair]]:
@@ -150,19 +174,11 @@ def hold_out(pairs: Sequence[Pair], wanted: int) -> tuple[Sequence[Pair], Sequen
     Returns:
         The pairs that stay and those held out, each in the order of the file.
     """
-    inside, outside = held_out_places([pair.source for pair in pairs], wanted)
-    return select(pairs, inside), select(pairs, outside)
+    out = held_out(pair_marks(pairs, 0), wanted)
+    return select(pairs, np.flatnonzero(~out)), select(pairs, np.flatnonzero(out))
 
 
 def held_out_places(texts: Sequence[str], wanted: int) -> tuple[list[int], list[int]]:
     """Which of some texts stay and which are held out, by a hash of each: equal texts share their fate."""
-    marks = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
-    out: set[bytes] = set()
-    taken = 0
-    for mark, size in sorted(Counter(marks).items()):
-        if taken >= wanted:
-            break
-        out.add(mark)
-        taken += size
-    inside = [i for i, mark in enumerate(marks) if mark not in out]
-    return inside, [i for i, mark in enumerate(marks) if mark in out]
+    out = held_out(marks_of(texts), wanted)
+    return np.flatnonzero(~out).tolist(), np.flatnonzero(out).tolist()

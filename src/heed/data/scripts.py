@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 import numpy as np
@@ -39,10 +39,11 @@ class Scripts:
         texts: Script -> how many texts hold letters of it, and the first of them; of one that is not worth saying only
             that it occurs.
         right_to_left: Those of the scripts that run right to left.
+        known: The scripts of the training set; None for the training set itself.
         controls: Control character of the bidirectional algorithm -> how many texts hold it, and the first of them.
     """
 
-    def __init__(self, known: Container[str] | None = None) -> None:
+    def __init__(self, known: Collection[str] | None = None) -> None:
         """Start counting.
 
         Args:
@@ -51,7 +52,7 @@ class Scripts:
         self.texts: dict[str, Found] = {}
         self.right_to_left: set[str] = set()
         self.controls: dict[str, Found] = {}
-        self._known = known
+        self.known = known
         self._plain = np.zeros(sys.maxunicode + 1, dtype=bool)  # characters of which there is nothing more to say
 
     def see(self, texts: Sequence[str], origins: Sequence[str]) -> None:
@@ -76,7 +77,7 @@ class Scripts:
                 self._plain[ord(c)] = True
         for script, letters in scripts.items():
             _count(self.texts, script, origin)
-            if script not in self.right_to_left and (self._known is None or script in self._known):
+            if script not in self.right_to_left and (self.known is None or script in self.known):
                 self._plain[letters] = True
 
     def found(self, side: str) -> list[Found]:
@@ -93,7 +94,7 @@ class Scripts:
 
     def unseen(self, side: str) -> list[Found]:
         """The scripts that the training set does not have, as warnings."""
-        known = self.texts if self._known is None else self._known
+        known = self.texts if self.known is None else self.known
         return [
             Found(side, f"{script} letters, of which the training set has none", "text", *_seen(texts), warning=True)
             for script, texts in self.texts.items()

@@ -14,6 +14,7 @@ from heed.data.extra import ExtraCorpus, open_extra
 from heed.data.files import open_files
 from heed.data.findings import Found, found_lines
 from heed.data.grammar.source import GrammarSource
+from heed.data.stream import PairStream, open_stream
 
 __all__ = ["Splits", "open_pairs"]
 
@@ -28,6 +29,7 @@ class Splits:
         counts: What was kept and left out per split, for files.
         remarks: What a user should know (overlaps, how the validation set was made).
         extra: Further training corpora by name.
+        stream: What "train" is the newest window of, where it is a stream.
     """
 
     pairs: dict[str, Sequence[Pair]]
@@ -35,6 +37,7 @@ class Splits:
     counts: dict[str, Counts] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     extra: dict[str, ExtraCorpus] = field(default_factory=dict)
+    stream: PairStream | None = None
 
     @property
     def summary(self) -> str:
@@ -61,6 +64,9 @@ def open_pairs(data: DatesData | DigitsData | GrammarData | FilesData) -> Splits
     Raises:
         DataError: A value of the section that the data cannot satisfy; the message names it.
     """
+    if isinstance(data, FilesData) and data.stream:
+        stream, pairs, counts, remarks = open_stream(data)
+        return Splits(pairs, counts=counts, remarks=tuple(remarks), stream=stream)
     if isinstance(data, FilesData):
         pairs, counts, remarks = open_files(data)
         extra, further = open_extra(data, pairs)

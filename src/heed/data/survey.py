@@ -6,21 +6,26 @@ told by 64-bit hashes; among ten million examples the chance of a false one is t
 
 from __future__ import annotations
 
+import hashlib
+import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from heed.data.counts import Counts
 from heed.data.findings import Found
+from heed.data.marks import Marks, among
 from heed.data.scripts import Scripts
 from heed.data.store import select
-from heed.data.swapped import Swaps
+from heed.data.swapped import SideWords, Swaps
 
 __all__ = ["Survey", "drop_overlap", "drop_repeats"]
 
+_ODD = 0x9E3779B97F4A7C15
+"""An odd number without pattern in its bits."""
 _TOGETHER = 100_000
 """Characters whose scripts are looked at together."""
 Hashes = npt.NDArray[np.int64]
@@ -57,21 +62,26 @@ class Survey:
         self._same = Found("", "the same text on both sides, kept", "pair")
 
     def watch(
-        self, examples: Iterable[E], sides_of: Callable[[E], tuple[str, ...]], whole_of: Callable[[E], object]
+        self,
+        examples: Iterable[E],
+        sides_of: Callable[[E], tuple[str, ...]],
+        whole_of: Callable[[E], object] | None = None,
     ) -> Iterator[E]:
         """Pass examples on, and gather.
 
         Args:
             examples: The examples.
             sides_of: The text of each side.
-            whole_of: What must be equal in two examples that are the same; hashable.
+            whole_of: What must be equal in two examples that are the same; hashable. Without it `adopt` gives the
+                hashes.
         """
         waiting: list[tuple[tuple[str, ...], str]] = []
         size = 0
         for example in examples:
             texts = sides_of(example)
-            self._keys.append(hash(texts[0]))
-            self._wholes.append(hash(whole_of(example)))
+            if whole_of is not None:
+                self._keys.append(hash(texts[0]))
+                self._wholes.append(hash(whole_of(example)))
             waiting.append((texts, example.origin))
             size += sum(map(len, texts))
             if size > _TOGETHER:
@@ -100,6 +110,30 @@ class Survey:
             result += scripts.found(side) + scripts.unseen(side)
         return result
 
+    def adopt(self, sources: Marks, targets: Marks) -> None:
+        """Take the marks of pairs for their hashes."""
+        self._keys = array("q", sources.tobytes())
+        self._wholes = array("q", (sources * np.uint64(_ODD) + targets).tobytes())
+
+    @property
+    def basis(self) -> str:
+        """What the finds rest on beside the examples themselves: a digest of what was known of the training set."""
+        known = {side: sorted(scripts.known) for side, scripts in self.scripts.items() if scripts.known is not None}
+        words = [] if self._swaps is None or not known else [sorted(own) for own in self._swaps.words.own]
+        return hashlib.blake2b(json.dumps([known, words]).encode(), digest_size=16).hexdigest()
+
+    def as_values(self) -> dict[str, Any]:
+        """What others are compared with, as plain values: the scripts and the words of each side."""
+        words = [] if self._swaps is None else [sorted(own) for own in self._swaps.words.own]
+        return {"scripts": {side: list(scripts.texts) for side, scripts in self.scripts.items()}, "words": words}
+
+    def recall(self, values: Mapping[str, Any]) -> None:
+        """Know again what `as_values` said of the same examples."""
+        for side, names in values["scripts"].items():
+            self.scripts[side].texts = {name: Found("", name, "text") for name in names}
+        if self._swaps is not None:
+            self._swaps.words = SideWords(values["words"])
+
     @property
     def keys(self) -> Hashes:
         """A hash of each example's first side (the source, the text), in order."""
@@ -121,7 +155,7 @@ class Survey:
 
     def forget(self, keys: Hashes) -> None:
         """Forget the examples that have one of these keys: they went into another set."""
-        self.keep(np.flatnonzero(~np.isin(self.keys, keys)))
+        self.keep(np.flatnonzero(~among(self.keys, keys)))
 
 
 def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bool) -> Sequence[E]:
@@ -154,13 +188,13 @@ def drop_overlap(
         if split not in surveys:
             continue
         if drop:
-            shared = np.flatnonzero(np.isin(surveys["train"].keys, surveys[split].keys))
+            shared = np.flatnonzero(among(surveys["train"].keys, surveys[split].keys))
             rule = f"{side} in the {split} set"
             if len(shared):
                 counts["train"].found.append(_found(f"{rule}, left out", train, shared, counts["train"]))
                 train = _without(train, shared, surveys["train"], counts["train"], rule)
         else:
-            shared = np.flatnonzero(np.isin(surveys[split].keys, surveys["train"].keys))
+            shared = np.flatnonzero(among(surveys[split].keys, surveys["train"].keys))
             if len(shared):
                 what = f"{side} stands in the training set as well (data.overlap=drop leaves it out there)"
                 counts[split].found.append(_found(what, splits[split], shared, counts[split], True))
@@ -181,4 +215,4 @@ def _without(
     survey.keep(kept)
     counts.filtered[rule] = counts.filtered.get(rule, 0) + len(places)
     counts.kept = len(kept)
-    return select(examples, kept.tolist())
+    return select(examples, kept)

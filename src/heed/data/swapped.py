@@ -24,19 +24,29 @@ _READ = 1_000
 class SideWords:
     """The words that tell the sides of a corpus apart."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, own: Iterable[Iterable[str]]) -> None:
+        """Know them.
+
+        Args:
+            own: The words that belong to sources, and those that belong to targets.
+        """
+        self.own = tuple(frozenset(words) for words in own)
+
+    @classmethod
+    def learned(cls, pairs: Iterable[tuple[str, str]]) -> SideWords:
+        """Learn them from pairs."""
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         for pair in pairs:
             for count, text in zip(counts, pair, strict=True):
                 count.update(set(_words(text)))
-        self._own = tuple(
-            frozenset(word for word, count in mine.items() if count >= 5 and count >= 4 * other[word])
+        return cls(
+            [word for word, count in mine.items() if count >= 5 and count >= 4 * other[word]]
             for mine, other in (counts, counts[::-1])
         )
 
     def swapped(self, source: str, target: str) -> bool:
         """Whether a pair's sides look exchanged."""
-        of_source, of_target = self._own
+        of_source, of_target = self.own
         words = _words(source)
         if of_target.isdisjoint(words):
             return False
@@ -76,11 +86,15 @@ class Swaps:
     def words(self) -> SideWords:
         """The words of each side; learned from what was seen so far where none were given."""
         if self._words is None:
-            self._words = SideWords((source, target) for source, target, _ in self._waiting)
+            self._words = SideWords.learned((source, target) for source, target, _ in self._waiting)
             for source, target, origin in self._waiting:
                 self.see(source, target, origin)
             self._waiting = []
         return self._words
+
+    @words.setter
+    def words(self, words: SideWords) -> None:
+        self._words = words
 
 
 def _words(text: str) -> list[str] | str:

@@ -12,6 +12,7 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,7 +105,7 @@ class TextTokenizer:
             _normalize(tokenizer, config)
         normal = tokenizer.normalizer
         texts = texts if normal is None else (normal.normalize_str(text) for text in texts)
-        characters = sorted(set().union(*texts))
+        characters = sorted(set(chain.from_iterable(texts)))
         vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *characters])}
         tokenizer.model = models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN])
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
@@ -252,6 +253,11 @@ class TextTokenizer:
     def library(self) -> Tokenizer:
         """The library's object."""
         return self._tokenizer
+
+    @property
+    def text(self) -> str:
+        """All there is of it, as JSON."""
+        return self._tokenizer.to_str()
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from heed.config import FilesData, GrammarData, RunConfig, TranslationConfig
@@ -58,12 +58,17 @@ def auto_size(config: TranslationConfig, num_examples: int) -> str:
     return "small" if num_examples <= 2_000_000 or config.tokenizer.kind == "char" else "base"
 
 
-def with_tokenizer(config: TranslationConfig, pairs: Sequence[Pair]) -> TranslationConfig:
+def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: int) -> TranslationConfig:
     """The configuration with the kind and size of the tokenizer decided.
 
     About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
     to learn anything. At least two for each different character, which matters where a script has thousands. A word
     vocabulary holds all words that occur often enough, up to 30,000.
+
+    Args:
+        config: What the user asked for.
+        pairs: What the tokenizers are trained on; read once.
+        num_pairs: How many pairs the model is trained on.
     """
     tokenizer = config.tokenizer
     kind = tokenizer.kind
@@ -74,9 +79,12 @@ def with_tokenizer(config: TranslationConfig, pairs: Sequence[Pair]) -> Translat
     if size is None and kind == "word":
         size = 30_000
     elif size is None and kind != "char":
-        sides = [set().union(*(pair.source for pair in pairs)), set().union(*(pair.target for pair in pairs))]
+        sides: tuple[set[str], set[str]] = (set(), set())
+        for pair in pairs:
+            sides[0].update(pair.source)
+            sides[1].update(pair.target)
         characters = len(sides[0] | sides[1]) if tokenizer.shared else max(map(len, sides))
-        size = _subwords(len(pairs), characters)
+        size = _subwords(num_pairs, characters)
     changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
     return config.model_copy(update={"tokenizer": changed})
 

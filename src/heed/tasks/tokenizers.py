@@ -2,19 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from heed.config import TokenizerConfig
+import torch
+
+from heed.config import TokenizerConfig, TranslationConfig
+from heed.data.cache import key_of, make_entry
 from heed.data.examples import Pair
+from heed.data.store import Joined, StoredPairs, pair_marks, select
 from heed.data.tokenizer import TextTokenizer
+from heed.tasks.sizes import with_tokenizer
 
-__all__ = ["Tokenizers", "load_tokenizers", "save_tokenizers", "train_tokenizers"]
+__all__ = ["Tokenizers", "learn_tokenizers", "load_tokenizers", "save_tokenizers", "train_tokenizers"]
 
 Tokenizers = tuple[TextTokenizer, TextTokenizer]
 """Source and target; the same object twice where the vocabulary is shared."""
 
+_SAMPLE = 20_000_000
+"""Bytes of text, both sides together, that tokenizers of corpora in files are trained on."""
 _SOURCE, _TARGET = "tokenizer.source.json", "tokenizer.target.json"
+
+
+def learn_tokenizers(
+    config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int
+) -> tuple[TranslationConfig, Tokenizers, str]:
+    """Decide the kind and size of the tokenizers and train them on corpora, or take them from the cache.
+
+    Of corpora that are not all held in memory a random sample is used, the same every time.
+
+    Args:
+        config: What the user asked for.
+        corpora: What the model is trained on.
+        count: How many pairs that is.
+
+    Returns:
+        The configuration, decided; the tokenizers; and what the user should know, or nothing.
+    """
+    if not any(isinstance(corpus, StoredPairs) for corpus in corpora):
+        config = with_tokenizer(config, Joined(corpora), count)
+        return config, train_tokenizers(config.tokenizer, Joined(corpora)), ""
+
+    def learn() -> tuple[TranslationConfig, Tokenizers, int]:
+        sample = _sample(corpora)
+        decided = with_tokenizer(config, sample, count)
+        return decided, train_tokenizers(decided.tokenizer, sample), len(sample)
+
+    keys = [_key(corpus) for corpus in corpora]
+    if None in keys:
+        decided, tokenizers, used = learn()
+    else:
+
+        def make(folder: Path) -> dict[str, Any]:
+            decided, tokenizers, used = learn()
+            save_tokenizers(folder, tokenizers)
+            return {"pairs": used, "kind": decided.tokenizer.kind, "vocab_size": decided.tokenizer.vocab_size}
+
+        given = config.tokenizer.model_dump(mode="json", exclude={"sampling"})
+        entry = make_entry(key_of(kind="tokenizers", pairs=keys, tokenizer=given, most=_SAMPLE), make)
+        used = entry.record["pairs"]
+        section = config.tokenizer.model_copy(update={name: entry.record[name] for name in ("kind", "vocab_size")})
+        decided = config.model_copy(update={"tokenizer": section})
+        tokenizers = load_tokenizers(entry.path, section)
+    if used == count:
+        return decided, tokenizers, ""
+    return decided, tokenizers, f"tokenizers trained on a sample of {used:,} of {count:,} pairs"
+
+
+def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
+    """The same share of each corpus, drawn by a fixed seed: as much text as is asked for, or all there is."""
+    total = sum(
+        corpus.num_bytes if isinstance(corpus, StoredPairs) else sum(len(p.source) + len(p.target) for p in corpus)
+        for corpus in corpora
+    )
+    if total <= _SAMPLE:
+        return Joined(corpora)
+    generator = torch.Generator().manual_seed(0)
+    chosen = [torch.randperm(len(c), generator=generator)[: -(-len(c) * _SAMPLE // total)] for c in corpora]
+    return Joined([select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)])
+
+
+def _key(corpus: Sequence[Pair]) -> str | None:
+    """What the pairs are known by; None where they are in a file that is not kept."""
+    if isinstance(corpus, StoredPairs):
+        return corpus.key
+    marks = [pair_marks(corpus, side).tobytes() for side in (0, 1)]
+    return hashlib.blake2b(b"".join(marks), digest_size=16).hexdigest()
 
 
 def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenizers:

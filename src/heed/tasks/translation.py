@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config import FilesData, TranslationConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.findings import found_table
+from heed.data.lengths import Lengths
 from heed.data.sources import Splits, open_pairs
-from heed.data.store import Joined, keep_tokens, select
+from heed.data.store import select
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
+from heed.tasks.encoding import Encode, Encoding, encode, lengths_of, some_of
 from heed.tasks.guided import alignment_loss, guides, seen_weights
 from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.parent import Parent, Taken, with_parents
-from heed.tasks.sizes import FEW_PAIRS, auto_size, for_few_pairs, with_tokenizer
-from heed.tasks.tokenizers import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
+from heed.tasks.sizes import FEW_PAIRS, auto_size, for_few_pairs
+from heed.tasks.stream_set import StreamSet
+from heed.tasks.tokenizers import Tokenizers, learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.training_set import Corpus, Samplers, TrainingSet
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
@@ -38,6 +44,8 @@ __all__ = ["Prediction", "Translation"]
 
 _GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
+_WITHOUT_END = sys.maxsize
+"""How many pairs a stream has, where something is chosen by their number."""
 _VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
@@ -78,7 +86,8 @@ class Translation:
         self._splits = splits
         self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
-        self._training: TrainingSet | None = None
+        self._costs: dict[str, Lengths] = {}
+        self._training: TrainingSet | StreamSet | None = None
         self._guides: list[Tensor] | None = None
         self._samplers: Samplers | None = None
         if config.tokenizer.sampling > 0:
@@ -100,14 +109,15 @@ class Translation:
         train = splits.pairs["train"]
         if not train:
             raise DataError("no training examples")
-        seen = Joined([train, *(corpus.pairs for corpus in splits.extra.values())])
-        given, config = config, for_few_pairs(config, len(seen), body_class(config.model.name, cls.interfaces))
+        seen = [train, *(corpus.pairs for corpus in splits.extra.values())]
+        count = _WITHOUT_END if splits.stream else sum(map(len, seen))
+        given, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not given:
             remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
             splits = replace(splits, remarks=(*splits.remarks, remark))
         if spoken is None:
-            config = with_tokenizer(config, seen)
-            tokenizers = train_tokenizers(config.tokenizer, seen)
+            config, tokenizers, remark = learn_tokenizers(config, seen, count)
+            splits = replace(splits, remarks=(*splits.remarks, *([remark] if remark else [])))
         else:
             tokenizers = spoken.tokenizers
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
@@ -133,35 +143,42 @@ class Translation:
         save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
 
     def _leave_out_long(self) -> None:
-        """Drop training pairs that are too long, and count them."""
+        """Drop training pairs that are too long, and count them; a stream does so window by window."""
         data, splits = self.config.data, self.splits
-        if not isinstance(data, FilesData):
+        if not isinstance(data, FilesData) or splits.stream:
             return
 
-        def short(name: str) -> list[int]:
-            tokens = self.encoded(name)
-            return [i for i, pair in enumerate(tokens) if max(len(pair.source), len(pair.target)) <= data.max_length]
+        def short(name: str) -> NDArray[np.int64]:
+            costs = self._costs_of(name)
+            return np.flatnonzero(np.maximum(costs[:, 0] - 1, costs[:, 1]) <= data.max_length)
+
+        def keep(name: str, kept: NDArray[np.int64], pairs: Sequence[Pair]) -> None:
+            held = not isinstance(self.encoded(name), Encoding)
+            self._encoded[name] = select(self.encoded(name), kept) if held else encode(pairs, self._encode(name))
+            self._costs[name] = self._costs[name][kept]
 
         rule = f"longer than data.max_length {data.max_length} tokens"
         pairs, kept = splits.pairs["train"], short("train")
+        if not len(kept):
+            raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
         if len(kept) < len(pairs):
             counts = splits.counts["train"]
             counts.filtered[rule] = len(pairs) - len(kept)
             counts.kept = len(kept)
-        if not kept:
-            raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
-        splits.pairs["train"], self._encoded["train"] = select(pairs, kept), select(self.encoded("train"), kept)
+            splits.pairs["train"] = select(pairs, kept)
+            keep("train", kept, splits.pairs["train"])
         for name, corpus in splits.extra.items():
             kept = short(name)
-            splits.extra[name] = corpus.keep(kept, rule)
-            self._encoded[name] = select(self.encoded(name), kept)
+            if len(kept) < len(corpus.pairs):
+                splits.extra[name] = corpus.keep(kept, rule)
+                keep(name, kept, splits.extra[name].pairs)
 
     def _settled(self) -> TranslationConfig:
         """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
-        config, train = self.config, self.training.tokens
+        config, count = self.config, _WITHOUT_END if self.splits.stream else len(self.training)
         fields = dict(config.model.model_extra or {})
         body = body_class(config.model.name, self.interfaces)
-        size = auto_size(config, len(train)) if config.model.size == "auto" else config.model.size
+        size = auto_size(config, count) if config.model.size == "auto" else config.model.size
         for name, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
             given = fields.setdefault(f"{name}_vocab_size", tokenizer.vocab_size)
             if given != tokenizer.vocab_size:
@@ -172,8 +189,8 @@ class Translation:
         model = model_config(body, size, fields)
         generation = config.generation
         if generation.max_length is None:
-            longest = max(len(pair.target) for pair in train)
-            generation = generation.model_copy(update={"max_length": math.ceil(1.5 * longest) + 20})
+            longest = math.ceil(1.5 * self.training.longest_target) + 20
+            generation = generation.model_copy(update={"max_length": longest})
         kept = {"name": config.model.name, "size": size, "from": config.model.from_}
         section = type(config.model).model_validate({**kept, **model.model_dump()})
         evaluation = config.evaluation
@@ -217,11 +234,29 @@ class Translation:
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
-            extra = self.splits.extra.get(name)
-            pairs = self.splits.pairs[name] if extra is None else extra.pairs
-            tag = None if extra is None else extra.tag
-            self._encoded[name] = keep_tokens(pairs, partial(self.encode_pairs, tag=tag))
+            self._encoded[name] = encode(self._pairs_of(name), self._encode(name))
         return self._encoded[name]
+
+    def _pairs_of(self, name: str) -> Sequence[Pair]:
+        extra = self.splits.extra.get(name)
+        return self.splits.pairs[name] if extra is None else extra.pairs
+
+    def _encode(self, name: str) -> Encode:
+        extra = self.splits.extra.get(name)
+        return partial(self.encode_pairs, tag=None if extra is None else extra.tag)
+
+    def _costs_of(self, name: str) -> Lengths:
+        """What a batch pays for each pair of a training corpus."""
+        if name not in self._costs:
+            tokens, extra = self.encoded(name), self.splits.extra.get(name)
+            if isinstance(tokens, Encoding):
+                assert isinstance(self.config.data, FilesData)  # embedded data is held
+                tag = extra is not None and extra.tag is not None
+                both = (self.source_tokenizer, self.target_tokenizer)
+                self._costs[name] = lengths_of(self._pairs_of(name), both, self.config.data.max_length // 2, tag)
+            else:
+                self._costs[name] = np.array([pair.cost for pair in tokens], dtype=np.int32).reshape(-1, 2)
+        return self._costs[name]
 
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None) -> list[TokenPair]:
         """Pairs to tokens, a tag before each source where one is given."""
@@ -231,13 +266,17 @@ class Translation:
         return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
 
     @property
-    def training(self) -> TrainingSet:
-        """Everything that is trained on: the training set, then the further corpora."""
+    def training(self) -> TrainingSet | StreamSet:
+        """Everything that is trained on: the training set, then the further corpora; or a stream."""
         if self._training is None:
-            corpora = [Corpus(self.splits.pairs["train"], self.encoded("train"))]
+            stream, both = self.splits.stream, (self.source_tokenizer, self.target_tokenizer)
+            if stream is not None and isinstance(self.config.data, FilesData):
+                self._training = StreamSet(stream, both, self.encode_pairs, self.config.data.max_length)
+                return self._training
+            corpora = [Corpus(self.splits.pairs["train"], self.encoded("train"), self._costs_of("train"))]
             for name, corpus in self.splits.extra.items():
                 tag = None if corpus.tag is None else self.source_tokenizer.tags[corpus.tag]
-                corpora.append(Corpus(corpus.pairs, self.encoded(name), corpus.weight, tag))
+                corpora.append(Corpus(corpus.pairs, self.encoded(name), self._costs_of(name), corpus.weight, tag))
             self._training = TrainingSet(corpora)
         return self._training
 
@@ -255,12 +294,12 @@ class Translation:
 
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
-        tokens = self.training.tokens
-        return len(indices) * sum(max(tokens[i].cost[side] for i in indices) for side in (0, 1))
+        return len(indices) * int(self.training.costs_of(indices).max(0).sum())
 
     def _guided(self, batch: PairBatch) -> PairBatch:
         """The batch with where to look; what is trained on is aligned on first use."""
         if self._guides is None:
+            assert isinstance(self.training, TrainingSet)  # a configuration with both is refused
             self._guides = guides(self.training.tokens, self.source_tokenizer, self.target_tokenizer)
         alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
         for row, index in enumerate(batch.indices):
@@ -320,7 +359,7 @@ class Translation:
 
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training examples, and how many there are."""
-        pair = self.training.pairs[indices[0]]
+        pair = self.training.pair(indices[0])
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
 
@@ -453,11 +492,12 @@ class Translation:
         """Counts, what was found in the files, lengths, unknown tokens, samples as the model sees them."""
         tokenizer = self.config.tokenizer
         tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
-        rows = [
-            SideCounts.of(split, side, (getattr(pair, side) for pair in self.encoded(split)))
-            for split in (*self.splits.pairs, *self.splits.extra)
-            for side in tokenizers
-        ]
+        rows, counted = [], []
+        for split in (*self.splits.pairs, *self.splits.extra):
+            encoded = some_of(self.encoded(split))
+            if len(encoded) < len(self.encoded(split)):
+                counted.append(f"({split}: tokens of {len(encoded):,} of {len(self.encoded(split)):,} pairs)")
+            rows += [SideCounts.of(split, side, (getattr(pair, side) for pair in encoded)) for side in tokenizers]
         return "\n".join(
             [
                 self.splits.summary,
@@ -465,6 +505,7 @@ class Translation:
                 f"\ntokenizer {tokenizer.kind}: {self.source_tokenizer.vocab_size:,} source tokens, "
                 f"{self.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}\n",
                 length_table(rows),
+                *counted,
                 *vocabulary_warnings(rows, tokenizers),
                 "\nas read and, below, as the model sees them:",
                 *(self._sample(pair, tokens) for pair, tokens in self._samples()),
@@ -473,8 +514,8 @@ class Translation:
 
     def _samples(self) -> Iterator[tuple[Pair, TokenPair]]:
         """A few examples of what is trained on, and the first of each other set."""
-        pairs, encoded = self.training.pairs, self.training.tokens
-        yield from ((pairs[i], encoded[i]) for i in range(0, len(pairs), max(1, len(pairs) // 3)))
+        training = self.training
+        yield from ((training.pair(i), training.token_pair(i)) for i in training.samples())
         yield from (
             (self.splits.pairs[name][0], self.encoded(name)[0]) for name in self.split_names[1:] if self.encoded(name)
         )
@@ -486,20 +527,25 @@ class Translation:
     def report_counts(self) -> dict[str, Any]:
         """Per split and further corpus: examples; for files also what was left out by which rule; tokens, unknown ones.
 
-        A corpus's tag counts as a source token.
+        A corpus's tag counts as a source token. Where pairs are not held in memory, tokens are counted on an even
+        sample of `counted` pairs.
         """
         result: dict[str, Any] = {}
         extra = self.splits.extra
         every_count = self.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
         for name in (*self.splits.pairs, *extra):
             encoded = self.encoded(name)
-            entry: dict[str, Any] = {"examples": len(encoded)}
+            endless = name == "train" and self.splits.stream is not None
+            entry: dict[str, Any] = {"examples": every_count["train"].kept if endless else len(encoded)}
+            counted = some_of(encoded)
+            if len(counted) < len(encoded):
+                entry["counted"] = len(counted)
             if name in every_count:
                 entry |= every_count[name].as_values()
             if name in extra:
                 entry |= {"weight": extra[name].weight, "tag": extra[name].tag}
             for side in ("source", "target"):
-                tokens: list[list[int]] = [getattr(pair, side) for pair in encoded]
+                tokens: list[list[int]] = [getattr(pair, side) for pair in counted]
                 entry[f"{side}_tokens"] = sum(map(len, tokens))
                 entry[f"{side}_unknown"] = sum(ids.count(UNKNOWN) for ids in tokens)
             result[name] = entry
