@@ -95,6 +95,7 @@ def test_the_first_pairs_are_held_out_and_their_sources_left_out_wherever_they_c
     assert counts.filtered["source in the valid set"] >= 5 and counts.filtered["source in the test set"] >= 2
     assert counts.read == counts.kept + sum(counts.filtered.values())
     assert task.report_counts()["train"]["examples"] == counts.kept
+    file.write_text(lines(1_200), encoding="utf-8")
     assert prepare(file, data={"valid": None}).notes.count("first 1,000 pairs of the stream are held out") == 1
 
 
