@@ -351,3 +351,11 @@ def test_of_two_processes_at_once_one_makes_each_entry(tmp_path):
         process.join()
     assert made + also_made == 3 and plan == other_plan
     assert len(entries()) == 3
+
+
+def test_a_resumed_run_of_a_kept_corpus_knows_its_batches_again(tmp_path):
+    """The loop tells by a plan's text whether the batches are those it had."""
+    files = write(tmp_path)
+    first, second = prepare(files), prepare(files)
+    assert repr(first.train_batches(0)) == repr(second.train_batches(0)) != repr(first.train_batches(1))
+    assert repr(prepare(files, data={"valid": 50}).train_batches(0)) != repr(first.train_batches(0))
