@@ -475,9 +475,10 @@ def test_the_commands_of_the_pages_can_be_given(page):
         given = get_command(app).commands["compare"].make_context("compare", shlex.split(command)).params
         if given["models"] is not None:
             for run in planned(given["models"], given["seeds"]):
-                model_config(body_class(run.config.model.name, ("pair_decoder",)), "tiny", {
-                    **(run.config.model.model_extra or {}), "source_vocab_size": 9, "target_vocab_size": 9
-                })  # fmt: skip
+                labelled = command.startswith(("classification", "tagging"))
+                sizes = {"vocab_size": 9} if labelled else {"source_vocab_size": 9, "target_vocab_size": 9}
+                body = body_class(run.config.model.name, ("encoder",) if labelled else ("pair_decoder",))
+                model_config(body, "tiny", {**(run.config.model.model_extra or {}), **sizes})
 
 
 # --- training what is missing

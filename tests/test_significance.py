@@ -190,3 +190,9 @@ def test_under_the_null_hypothesis_small_p_values_are_as_rare_as_they_say():
         small += randomisation_test(exact(first), exact(second), 200, seed=trial) <= 0.1
     assert small <= 0.1 * 300 + 4 * math.sqrt(300 * 0.1 * 0.9)
     assert small >= 3
+
+
+def test_resamples_without_a_score_count_for_nothing():
+    low, high = interval(np.array([0.2, np.nan, 0.2]))
+    assert (low, high) == (0.2, 0.2)
+    assert all(np.isnan(interval(np.array([np.nan, np.nan]))))

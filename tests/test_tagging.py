@@ -226,5 +226,3 @@ def test_commands(run, capsys, tmp_path):
     assert out == "Ann\tB-per\n"
     code, out, _ = call(capsys, "evaluate", run.folder, path, "--errors", "2")
     assert code == 0 and "spurious: per" in out and "{Ann}" in out
-    code, _, err = call(capsys, "compare", run.folder, run.folder)
-    assert code == 2 and "run of tagging, which cannot be compared yet" in err

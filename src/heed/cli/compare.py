@@ -7,6 +7,7 @@ import sys
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from heed.cli.settings import settings_from
 from heed.cli.terminal import use_color, width
@@ -17,8 +18,8 @@ from heed.comparison.results import Resampling
 from heed.comparison.training import finished_entries, is_comparison, train_missing
 from heed.config_tasks import TASK_CONFIGS
 from heed.errors import ConfigError
+from heed.run import Run
 from heed.training.progress import TerminalReporter
-from heed.uses.translation import TranslationRun
 
 __all__ = ["CompareOptions", "run_compare"]
 
@@ -96,7 +97,7 @@ def _opened(words: list[str]) -> list[Entry]:
     """Runs by folder; the folder of a comparison stands for all its runs."""
     if len(words) == 1 and is_comparison(Path(words[0])):
         return finished_entries(Path(words[0]))
-    runs: list[TranslationRun | str] = []
+    runs: list[Run[Any, Any] | str] = []
     for word in words:
         if is_comparison(Path(word)):
             runs += [run for entry in finished_entries(Path(word)) for run in entry.runs]

@@ -20,10 +20,10 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 680, 260, 48, 46, 14
 
 
 def chart(comparison: Comparison) -> str:
-    """An `<svg>` with its legend, or nothing where all sources are of one length."""
+    """An `<svg>` with its legend, or nothing where all examples are of one length."""
     if len(comparison.buckets) < 2:
         return ""
-    measure = comparison.measures[0]
+    measure, side = comparison.measures[0], comparison.examiner.names[0]
     scale = 100 if measure.is_share else 1
     scores = [score for result in comparison.results for score in result.by_length if not math.isnan(score.value)]
     low, high, step = _axis(scale * min(score.low for score in scores), scale * max(score.high for score in scores))
@@ -47,7 +47,7 @@ def chart(comparison: Comparison) -> str:
         x = across(place, 0) + middle * 7
         parts.append(f'<text class="middle" x="{x:.1f}" y="{_HEIGHT - 26}">{bucket.label}</text>')
     parts.append(
-        f'<text class="middle" x="{(_WIDTH + _LEFT) / 2:.1f}" y="{_HEIGHT - 6}">source {comparison.length_unit}</text>'
+        f'<text class="middle" x="{(_WIDTH + _LEFT) / 2:.1f}" y="{_HEIGHT - 6}">{side} {comparison.length_unit}</text>'
     )
     for number, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
         points = []
@@ -64,7 +64,7 @@ def chart(comparison: Comparison) -> str:
             )
         line = f'stroke-dasharray="{_DASHES[number // len(COLORS) % len(_DASHES)]}"'
         parts.append(f'<polyline {_ink(number)} {line} points="{" ".join(points)}"/>' if points else "")
-    title = escape(f"{measure.label}{' %' if measure.is_share else ''} by source {comparison.length_unit}")
+    title = escape(f"{measure.label}{' %' if measure.is_share else ''} by {side} {comparison.length_unit}")
     return (
         f'<figure class="chart"><figcaption>{title}; whiskers are 95 % intervals</figcaption>'
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">{"".join(parts)}</svg>'

@@ -43,8 +43,6 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int) -> list[Planne
     Raises:
         ConfigError: A model is named twice, or a field cannot be.
     """
-    if base.task != "translation":
-        raise ConfigError(f"runs of {base.task} cannot be compared yet; runs of translation can")
     if not models:
         raise ConfigError("name the models to compare, as: --models bahdanau,bahdanau:cell=lstm")
     if len(set(models)) < len(models):

@@ -12,33 +12,26 @@ from typing import Any
 import torch
 
 from heed.comparison.entries import Entry, common_examples, find_entry, group_by_seed, open_runs
-from heed.comparison.examine import (
-    Speed,
-    common_lengths,
-    common_references,
-    examine,
-    predict_timed,
-    same_tokens,
-)
+from heed.comparison.examine import examiner_of
+from heed.comparison.examiner import Examiner, Speed, predict_timed
 from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
-from heed.data.examples import Pair
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes
+from heed.run import Run
 from heed.training.device import choose_device
-from heed.uses.translation import TranslationRun
 
 __all__ = ["Comparison", "Conditions", "compare", "compare_entries"]
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which all runs wrote their outputs.
+    """Under which all runs gave their outputs.
 
     Attributes:
         device: Where.
         threads: Processor threads.
-        beam_size: Beam of every run; None for each run's own.
-        passes: How often each run decoded the whole set to measure its speed: fewest and most.
+        beam_size: Beam of every run; None for each run's own, or where nothing is searched for.
+        passes: How often each run predicted the whole set to measure its speed: fewest and most.
     """
 
     device: str
@@ -56,10 +49,8 @@ class Comparison:
         results: Their scores and differences.
         measures: What was measured, the main one first (statistics are those of the first run).
         buckets: Ranges of source length.
-        length_unit: What lengths count.
         split: Which set the examples are.
-        examples: The examples.
-        references: What outputs were held against.
+        examiner: What is known of the task: the examples, what outputs were held against, lengths.
         outcomes: Per entry and run, the outputs.
         speeds: Per entry and run, how fast they were written.
         baseline: The entry that the others are tested against besides the best.
@@ -72,16 +63,29 @@ class Comparison:
     results: tuple[Result, ...]
     measures: tuple[Measure, ...]
     buckets: tuple[Bucket, ...]
-    length_unit: str
     split: str
-    examples: tuple[Pair, ...]
-    references: tuple[str, ...]
+    examiner: Examiner[Any, Any, Any]
     outcomes: tuple[tuple[Outcomes, ...], ...]
     speeds: tuple[tuple[Speed, ...], ...]
     baseline: int
     resampling: Resampling
     conditions: Conditions
     remarks: tuple[str, ...] = ()
+
+    @property
+    def examples(self) -> Sequence[Any]:
+        """The examples."""
+        return self.examiner.examples
+
+    @property
+    def references(self) -> Sequence[str]:
+        """What outputs were held against."""
+        return self.examiner.references
+
+    @property
+    def length_unit(self) -> str:
+        """What lengths count."""
+        return self.examiner.length_unit
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -163,7 +167,7 @@ class Comparison:
 
 
 def compare(
-    runs: Sequence[TranslationRun | str | os.PathLike[str]],
+    runs: Sequence[Run[Any, Any] | str | os.PathLike[str]],
     *,
     split: str | None = None,
     baseline: str | None = None,
@@ -175,16 +179,16 @@ def compare(
 ) -> Comparison:
     """Score runs on the examples they share, and test their differences.
 
-    Every run decodes the examples in this session, one after the other, on the same device with the same threads and
+    Every run predicts the examples in this session, one after the other, on the same device with the same threads and
     batches. Runs that differ in their seed only are one row: the mean over seeds.
 
     Args:
-        runs: Runs, or their folders.
+        runs: Runs of one task, or their folders.
         split: Which examples: "test" by default, "valid" where no run has a test set.
         baseline: Label or folder of the run that the others are tested against besides the best; the first by default.
-        beam_size: One beam for all; each run's own by default.
+        beam_size: One beam for all; each run's own by default (translation only).
         threads: Processor threads; by default the largest number that a run was trained with.
-        device: Where to decode.
+        device: Where to predict.
         resamples: Resamples of intervals, and trials of the tests.
         seed: Their seed.
 
@@ -193,9 +197,7 @@ def compare(
         DataError: The runs do not have the same examples.
         RunError: A run cannot be opened.
     """
-    opened = open_runs(
-        [run if isinstance(run, TranslationRun) else Path(run) if str(run) != "last" else "last" for run in runs]
-    )
+    opened = open_runs([run if isinstance(run, Run) else Path(run) if str(run) != "last" else "last" for run in runs])
     return compare_entries(
         group_by_seed(opened),
         split=split,
@@ -224,10 +226,11 @@ def compare_entries(
     where = choose_device(device)
     if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
         raise ConfigError("resamples, threads and beam_size must be at least 1")
-    name, pairs = common_examples(runs, split)
-    references, differ = common_references(runs, pairs)
-    per_token = same_tokens(runs)
-    lengths, unit = common_lengths(runs, pairs)
+    kind = examiner_of(runs)
+    if beam_size is not None and not kind.has_beam:
+        raise ConfigError(f"beam_size {beam_size} does not apply to runs of {runs[0].config.task}")
+    name, examples = common_examples(runs, split, kind)
+    examiner = kind(runs, examples)
     count = threads or max(run.report.get("training", {}).get("threads", 1) for run in runs)
     outcomes: list[tuple[Outcomes, ...]] = []
     speeds: list[tuple[Speed, ...]] = []
@@ -235,44 +238,37 @@ def compare_entries(
         for entry in entries:
             found = []
             for run in entry.runs:
-                say(f"{run.folder}: {len(pairs):,} {name} examples")
+                say(f"{run.folder}: {len(examples):,} {name} examples")
                 with _on(run, where):
-                    outputs, speed = predict_timed(run, [pair.source for pair in pairs], beam_size)
-                    found.append((examine(run, pairs, outputs, references, per_token), speed))
+                    outputs, speed = predict_timed(examiner, run, beam_size)
+                    found.append((examiner.outcomes(run, outputs), speed))
             outcomes.append(tuple(outcome for outcome, _ in found))
             speeds.append(tuple(speed for _, speed in found))
     say(f"drawing {resampling.count:,} resamples")
-    results, buckets = results_of(outcomes, lengths, first, resampling)
+    results, buckets = results_of(outcomes, examiner.lengths, first, resampling)
     passes = [speed.passes for group in speeds for speed in group]
     return Comparison(
         tuple(entries),
         tuple(results),
         outcomes[0][0].measures,
         tuple(buckets),
-        unit,
         name,
-        tuple(pairs),
-        tuple(references),
+        examiner,
         tuple(outcomes),
         tuple(speeds),
         first,
         resampling,
         Conditions(str(where), count, beam_size, (min(passes), max(passes))),
-        (*_remarks(runs, name, differ, per_token, beam_size), *_uneven(entries)),
+        (*_remarks(examiner, name, beam_size), *_uneven(entries)),
     )
 
 
-def _remarks(
-    runs: Sequence[TranslationRun], split: str, differ: bool, per_token: bool, beam_size: int | None
-) -> tuple[str, ...]:
-    remarks = []
+def _remarks(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:
+    remarks, runs = [], examiner.runs
     if split == "valid":
         remarks.append("This is the set that each run's weights were selected on: the scores flatter.")
-    if differ:
-        remarks.append("The runs normalise text differently: references are taken as they stand in the data.")
-    if not per_token:
-        remarks.append("The runs write different tokens: scores per token are left out, and tokens a second differ.")
-    beams = sorted({run.task.config.generation.beam_size for run in runs})
+    remarks += examiner.remarks
+    beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:
         remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
     threads = sorted({run.report["training"]["threads"] for run in runs if "training" in run.report})
@@ -308,7 +304,7 @@ def _threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _on(run: TranslationRun, device: torch.device) -> Iterator[None]:
+def _on(run: Run[Any, Any], device: torch.device) -> Iterator[None]:
     """A run's model on a device, and then where it was."""
     before = next(run.model.parameters()).device
     run.model.to(device)

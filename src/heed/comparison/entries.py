@@ -9,13 +9,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from heed.comparison.examiner import Examiner
 from heed.config import RunConfig
-from heed.data.examples import Pair
 from heed.errors import ConfigError, DataError, suggest
 from heed.run import Run, load
-from heed.uses.translation import TranslationRun
 
-__all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_run", "open_runs"]
+__all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_runs"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Entry:
     """
 
     label: str
-    runs: tuple[TranslationRun, ...]
+    runs: tuple[Run[Any, Any], ...]
 
     @property
     def seeds(self) -> list[int]:
@@ -36,32 +35,17 @@ class Entry:
         return [run.config.training.seed for run in self.runs]
 
 
-def open_run(run: Run[Any, Any] | str | Path) -> TranslationRun:
-    """Open one run.
-
-    Raises:
-        ConfigError: It is of a task that cannot be compared.
-        RunError: The folder is none, or unfinished.
-    """
-    opened = run if isinstance(run, Run) else load(run)
-    if not isinstance(opened, TranslationRun):
-        raise ConfigError(
-            f"'{opened.folder}' is a run of {opened.config.task}, which cannot be compared yet; runs of translation can"
-        )
-    return opened
-
-
-def open_runs(runs: Sequence[TranslationRun | str | Path]) -> list[TranslationRun]:
+def open_runs(runs: Sequence[Run[Any, Any] | str | Path]) -> list[Run[Any, Any]]:
     """Open what was named.
 
     Raises:
         ConfigError: Fewer than two runs, or one run twice.
         RunError: A folder is none, or unfinished.
     """
-    opened = [open_run(run) for run in runs]
+    opened = [run if isinstance(run, Run) else load(run) for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{len(opened)} run was given; a comparison takes two or more")
-    seen: dict[Path, TranslationRun] = {}
+    seen: dict[Path, Run[Any, Any]] = {}
     for run in opened:
         if run.folder.absolute() in seen:
             raise ConfigError(f"run '{run.folder}' was given twice")
@@ -69,9 +53,9 @@ def open_runs(runs: Sequence[TranslationRun | str | Path]) -> list[TranslationRu
     return opened
 
 
-def group_by_seed(runs: Sequence[TranslationRun]) -> list[Entry]:
+def group_by_seed(runs: Sequence[Run[Any, Any]]) -> list[Entry]:
     """Runs that differ in nothing but their seed make one entry; where only one would be left, each run is one."""
-    groups: dict[str, list[TranslationRun]] = {}
+    groups: dict[str, list[Run[Any, Any]]] = {}
     for run in runs:
         groups.setdefault(_without_seed(run.config), []).append(run)
     kept = list(groups.values()) if len(groups) > 1 else [[run] for run in runs]
@@ -108,12 +92,15 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
     raise ConfigError(f"baseline '{name}' is none of the runs{suggest(name, [entry.label for entry in entries])}")
 
 
-def common_examples(runs: Sequence[TranslationRun], split: str | None) -> tuple[str, list[Pair]]:
+def common_examples(
+    runs: Sequence[Run[Any, Any]], split: str | None, kind: type[Examiner[Any, Any, Any]]
+) -> tuple[str, list[Any]]:
     """The examples that all runs are scored on.
 
     Args:
         runs: All runs.
         split: Which split; by default the test set, or where no run has one the validation set.
+        kind: What the runs are compared by.
 
     Returns:
         Name of the split, and its examples.
@@ -122,25 +109,20 @@ def common_examples(runs: Sequence[TranslationRun], split: str | None) -> tuple[
         DataError: The runs do not have the same examples; the message says which differ and where.
         ConfigError: No such split.
     """
-    opened: list[tuple[Any, dict[str, Sequence[Pair]]]] = []
-    splits: list[dict[str, Sequence[Pair]]] = []
-    for run in runs:  # runs of one configured data set read it once
-        known = next((pairs for data, pairs in opened if data == run.config.data), None)
-        if known is None:
-            known = run.task.splits.pairs
-            opened.append((run.config.data, known))
-        splits.append(known)
+    readers: list[Run[Any, Any]] = []  # runs of one configured data set read it once
+    for run in runs:
+        readers.append(next((other for other in readers if other.config.data == run.config.data), run))
     if split is None:
-        split = "test" if any("test" in pairs for pairs in splits) else "valid"
-    for run, pairs in zip(runs, splits, strict=True):
-        if split not in pairs:
-            have = ", ".join(name for name in pairs if name != "train")
+        split = "test" if any("test" in run.task.split_names for run in readers) else "valid"
+    for run, reader in zip(runs, readers, strict=True):
+        if split not in reader.task.split_names:
+            have = ", ".join(name for name in reader.task.split_names if name != "train")
             raise ConfigError(f"'{run.folder}' has no {split} set (it has {have}); name a --split that all runs have")
-    first = list(splits[0][split])
+    first = list(readers[0].examples(split))
     if not first:
         raise DataError(f"the {split} set of '{runs[0].folder}' is empty")
-    for run, pairs in zip(runs[1:], splits[1:], strict=True):
-        if pairs is not splits[0] and (problem := _difference(first, pairs[split])):
+    for run, reader in zip(runs[1:], readers[1:], strict=True):
+        if reader is not readers[0] and (problem := _difference(first, reader.examples(split), kind)):
             raise DataError(
                 f"the {split} sets of '{runs[0].folder}' and '{run.folder}' differ: {problem}; "
                 "only runs with the same examples can be compared"
@@ -148,12 +130,12 @@ def common_examples(runs: Sequence[TranslationRun], split: str | None) -> tuple[
     return split, first
 
 
-def _difference(first: Sequence[Pair], second: Sequence[Pair]) -> str:
+def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]]) -> str:
     if len(first) != len(second):
         return f"{len(first):,} examples and {len(second):,}"
     for i, (one, other) in enumerate(zip(first, second, strict=True), start=1):
-        if one.source != other.source:
-            return f"example {i} is {one.source!r} and {other.source!r}"
-        if one.target != other.target:
-            return f"the reference of example {i} is {one.target!r} and {other.target!r}"
+        if (a := kind.source_of(one)) != (b := kind.source_of(other)):
+            return f"example {i} is {a!r} and {b!r}"
+        if (a := kind.truth_of(one)) != (b := kind.truth_of(other)):
+            return f"the {kind.names[1]} of example {i} is {a!r} and {b!r}"
     return ""

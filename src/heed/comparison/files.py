@@ -78,14 +78,14 @@ def to_json(comparison: Comparison) -> str:
         "notes": caption(comparison),
         "examples": [
             {
-                "source": pair.source,
+                "source": source,
                 "reference": comparison.references[i],
                 "outputs": {
                     entry.label: [run.outputs[i] for run in runs]
                     for entry, runs in zip(comparison.entries, comparison.outcomes, strict=True)
                 },
             }
-            for i, pair in enumerate(comparison.examples)
+            for i, source in enumerate(comparison.examiner.sources)
         ],
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -8,16 +8,15 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from heed.comparison.chart import chart
 from heed.comparison.tables import tables_html
 from heed.observe.draw_html import CONTENT_POLICY, page_script, page_style
-from heed.observe.html_map import map_to_html
 from heed.observe.labels import clean
-from heed.uses.translation import TranslationRun
+from heed.run import Run
 
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison
@@ -70,10 +69,11 @@ def _chosen(comparison: Comparison, wanted: int) -> tuple[list[int], list[int]]:
     wanted = min(wanted, total)
     drawn = random.Random(comparison.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
     each = torch.tensor([runs[0].measures[0].each().tolist() for runs in comparison.outcomes])  # (entries, examples)
+    each = each.nan_to_num(1.0)  # nothing to find and nothing found
     spread = (each.amax(0) - each.amin(0)).tolist()
     others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
     different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
-    return sorted(drawn, key=lambda i: len(comparison.examples[i].source)), different
+    return sorted(drawn, key=lambda i: len(comparison.examiner.sources[i])), different
 
 
 def _sentences(comparison: Comparison, title: str, hint: str, chosen: Sequence[int], numbers: Iterator[int]) -> str:
@@ -94,10 +94,11 @@ def _sentences(comparison: Comparison, title: str, hint: str, chosen: Sequence[i
 
 
 def _sentence(comparison: Comparison, index: int, numbers: Iterator[int]) -> str:
-    pair, reference = comparison.examples[index], comparison.references[index]
+    source, reference = comparison.examiner.sources[index], comparison.references[index]
+    names = comparison.examiner.names
     lines = [
-        f'<article><dl class="texts"><div><dt>source</dt>{_text(pair.source)}</div>',
-        f"<div><dt>reference</dt>{_text(reference)}</div></dl>",
+        f'<article><dl class="texts"><div><dt>{names[0]}</dt>{_text(source)}</div>',
+        f"<div><dt>{names[1]}</dt>{_text(reference)}</div></dl>",
         '<ul class="outputs">',
     ]
     measure = comparison.measures[0]
@@ -105,12 +106,12 @@ def _sentence(comparison: Comparison, index: int, numbers: Iterator[int]) -> str
         output = runs[0].outputs[index]
         said = "differs" if measure.is_share else f"{measure.label} {float(runs[0].measures[0].each()[index]):.0f}"
         if output == reference:
-            said = "as the reference"
+            said = f"as the {names[1]}"
         shown = escape(clean(output)) or "(nothing)"
         lines.append(
             f'<li><details><summary><span class="name"><bdi>{escape(clean(entry.label))}</bdi></span>'
             f'<span class="output" dir="auto">{shown}</span><span class="said">{escape(said)}</span></summary>'
-            f"{_maps(entry.runs[0], comparison, pair.source, numbers)}</details></li>"
+            f"{_maps(entry.runs[0], comparison, index, numbers)}</details></li>"
         )
     return "\n".join([*lines, "</ul></article>"])
 
@@ -119,12 +120,7 @@ def _text(text: str) -> str:
     return f'<dd dir="auto">{escape(clean(text))}</dd>'
 
 
-def _maps(run: TranslationRun, comparison: Comparison, source: str, numbers: Iterator[int]) -> str:
-    """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""
-    if not source.strip():
-        return '<p class="hint">A blank source: there is nothing to look at.</p>'
-    look = run.look(source, beam_size=comparison.conditions.beam_size, layer=-1, head="mean")
-    cross = [one for one in look.maps if one.mechanism == "cross"]
-    if not cross:
-        return '<p class="hint">This model does not look at the source while it writes.</p>'
-    return map_to_html(cross[-1], next(numbers))
+def _maps(run: Run[Any, Any], comparison: Comparison, index: int, numbers: Iterator[int]) -> str:
+    if not comparison.examiner.sources[index].strip():
+        return f'<p class="hint">A blank {comparison.examiner.names[0]}: there is nothing to look at.</p>'
+    return comparison.examiner.drawing(run, index, comparison.conditions.beam_size, numbers)

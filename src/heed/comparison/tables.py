@@ -104,14 +104,14 @@ def _by_length(comparison: Comparison) -> list[Table]:
         (entry.label, tuple(Cell(_score(score, measure)) for score in result.by_length))
         for entry, result in zip(comparison.entries, comparison.results, strict=True)
     ]
-    title = f"{_head(measure)} by source {comparison.length_unit} (examples)"
+    title = f"{_head(measure)} by {comparison.examiner.names[0]} {comparison.length_unit} (examples)"
     return [Table(title, columns, tuple(rows), (_intervals(comparison),))]
 
 
 _COSTS = {
     "parameters": "parameters",
     "updates": "updates",
-    "training_tokens_per_second": "training target tokens/s",
+    "training_tokens_per_second": "training {targets}/s",
     "examples_per_second": "inference examples/s",
     "tokens_per_second": "inference tokens/s",
     "peak_memory_mib": "peak memory of training (MiB)",
@@ -145,7 +145,8 @@ def _cost(comparison: Comparison) -> Table:
         found = costs(comparison, i)
         cells = [Cell(_number(found[name], 1 if name == "training_minutes" else 0)) for name in _COSTS]
         rows.append((entry.label, tuple(cells)))
-    return Table("cost", tuple(_COSTS.values()), tuple(rows), (_conditions(comparison),))
+    heads = [head.format(targets=comparison.examiner.targets) for head in _COSTS.values()]
+    return Table("cost", tuple(heads), tuple(rows), (_conditions(comparison),))
 
 
 def _number(value: float | None, places: int) -> str:
@@ -212,9 +213,11 @@ def _conditions(comparison: Comparison) -> str:
     few, many = given.passes
     passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
     threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
-    beam = "each run's own beam" if given.beam_size is None else f"beam {given.beam_size}"
+    beam = ""
+    if comparison.examiner.has_beam:
+        beam = "each run's own beam, " if given.beam_size is None else f"beam {given.beam_size}, "
     return (
-        f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, {beam}, the "
+        f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, {beam}the "
         f"same batch size, {passes}. Training speed, memory and minutes are from each run's report; memory is that of "
         "its process."
     )

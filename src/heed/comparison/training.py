@@ -17,10 +17,10 @@ from typing import Any
 
 from heed import folder as folders
 from heed.comparison.choices import Planned
-from heed.comparison.entries import Entry, open_run
+from heed.comparison.entries import Entry
 from heed.config_tasks import check_config
 from heed.errors import ConfigError, HeedError, RunError, TrainingError
-from heed.run import RUNS, train_config
+from heed.run import RUNS, load, train_config
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 __all__ = ["finished_entries", "is_comparison", "train_missing"]
@@ -88,7 +88,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> lis
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(plan[name]["label"], []).append(name)
-    return [Entry(label, tuple(open_run(folder / name) for name in group)) for label, group in groups.items()]
+    return [Entry(label, tuple(load(folder / name) for name in group)) for label, group in groups.items()]
 
 
 def _is_finished(path: Path) -> bool:

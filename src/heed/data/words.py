@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 
-__all__ = ["split_words"]
+__all__ = ["join_words", "split_words"]
 
 _WORD = (
     r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]"  # an address
@@ -38,3 +39,12 @@ def split_words(text: str) -> list[tuple[int, int]]:
         The span `(start, end)` of each word, in order.
     """
     return [found.span() for found in _pattern().finditer(text)]
+
+
+def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Words with a blank between them, and the span `(start, end)` of each."""
+    spans, start = [], 0
+    for word in words:
+        spans.append((start, start + len(word)))
+        start += len(word) + 1
+    return " ".join(words), spans

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heed.data.tags import Entity, entities
+from heed.evaluation.measures import Measure, share
 from heed.evaluation.metrics import bootstrap
 
-__all__ = ["EntityError", "entity_errors", "entity_f1", "score_tags"]
+__all__ = ["EntityError", "entity_errors", "entity_f1", "score_tags", "tag_measures"]
 
 Tags = Sequence[Sequence[str]]
 
@@ -83,6 +84,22 @@ def entity_f1(true: Tags, predicted: Tags) -> float:
     """F1 of exact entities, all types together, as seqeval's; 0 where there are none."""
     both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
     return 2 * sum(len(t & p) for t, p in both) / max(1, sum(len(t) + len(p) for t, p in both))
+
+
+def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...]:
+    """The scores of `score_tags` as measures, the one that matters most first: for comparisons."""
+    right = [sum(t == p for t, p in zip(*pair, strict=True)) for pair in zip(true, predicted, strict=True)]
+    accuracy = share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])
+    if plain:
+        return (accuracy,)
+    both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
+    hits = [len(t & p) for t, p in both]
+    return (
+        share("entity_f1", "entity F1", [2 * n for n in hits], [len(t) + len(p) for t, p in both]),
+        share("precision", "precision", hits, [len(p) for _, p in both]),
+        share("recall", "recall", hits, [len(t) for t, _ in both]),
+        accuracy,
+    )
 
 
 @dataclass(frozen=True)

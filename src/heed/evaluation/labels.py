@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from heed.errors import ConfigError
+from heed.evaluation.measures import Measure, share
 from heed.evaluation.metrics import Interval
 
-__all__ = ["calibration_error", "f1_scores", "need_tag_extra", "score_labels"]
+__all__ = ["calibration_error", "f1_scores", "label_measures", "need_tag_extra", "score_labels"]
 
 Array = np.ndarray[Any, Any]
 _BINS = 15
@@ -120,14 +121,53 @@ def calibration_error(true: Array, predicted: Array, probabilities: Array, sever
 
     Source: Guo et al. 2017 (arXiv:1706.04599), equation 3.
     """
+    sums = _calibration(true, predicted, probabilities, several).sum(0, keepdims=True)
+    return float(_calibration_gap(sums)[0]) if len(true) else 0.0
+
+
+def _calibration(true: Array, predicted: Array, probabilities: Array, several: bool) -> Array:
+    """Per example the right decisions less their confidence in each bin, and how many decisions, `(examples, 16)`."""
     if several:
-        right = (true == predicted).ravel()
-        confidence = np.where(predicted, probabilities, 1 - probabilities).ravel()
+        right, confidence = true == predicted, np.where(predicted, probabilities, 1 - probabilities)
     else:
-        rows = np.arange(len(true))
-        chosen = predicted.argmax(1)
-        right, confidence = true[rows, chosen], probabilities[rows, chosen]
+        chosen = predicted.argmax(1)[:, None]
+        right, confidence = (np.take_along_axis(array, chosen, 1) for array in (true, probabilities))
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    counts = np.bincount(bins, minlength=_BINS)
-    gaps = np.bincount(bins, right, _BINS) - np.bincount(bins, confidence, _BINS)
-    return float(np.abs(gaps).sum() / max(1, counts.sum()))
+    statistics = np.zeros((len(true), _BINS + 1))
+    np.add.at(statistics, (np.arange(len(true))[:, None], bins), right - confidence)
+    statistics[:, _BINS] = right.shape[1]
+    return statistics
+
+
+def _calibration_gap(sums: Array) -> Array:
+    gap: Array = np.abs(sums[:, :_BINS]).sum(1) / np.maximum(1, sums[:, _BINS])
+    return gap
+
+
+def label_measures(true: Array, predicted: Array, probabilities: Array, several: bool) -> tuple[Measure, ...]:
+    """The scores of `score_labels` as measures, the one that matters most first: for comparisons.
+
+    Args:
+        true: `(examples, labels)` of bool.
+        predicted: The same.
+        probabilities: `(examples, labels)`.
+        several: Whether a text may have several labels, or none.
+    """
+    hits, both = (true & predicted).astype(float), predicted.astype(float) + true
+    accuracy = share("accuracy", "accuracy", (true == predicted).all(1).astype(float).tolist())
+    macro = Measure("macro_f1", "macro F1", np.concatenate([hits, both], axis=1), _macro_of_sums, is_share=True)
+    micro = share("micro_f1", "micro F1", (2 * hits.sum(1)).tolist(), both.sum(1).tolist())
+    calibration = Measure(
+        "calibration_error",
+        "calibration error",
+        _calibration(true, predicted, probabilities, several),
+        _calibration_gap,
+        higher_is_better=False,
+        is_share=True,
+    )
+    return (micro, macro, accuracy, calibration) if several else (accuracy, macro, calibration)
+
+
+def _macro_of_sums(sums: Array) -> Array:
+    half = sums.shape[1] // 2
+    return np.array([_macro_micro(row[:half], row[half:])[0] for row in sums])

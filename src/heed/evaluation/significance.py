@@ -52,8 +52,11 @@ def resampled(groups: Sequence[Sequence[Measure]], resamples: int, seed: int) ->
 
 
 def interval(scores: Array) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile."""
-    low, high = np.quantile(scores, [0.025, 0.975])
+    """The 2.5th and 97.5th percentile of the resamples that have a score; NaN where none has."""
+    known = scores[~np.isnan(scores)]
+    if not len(known):
+        return float("nan"), float("nan")
+    low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from heed.data.words import split_words
+from heed.data.words import join_words, split_words
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.frames import Look
@@ -28,6 +28,7 @@ def look_at_tags(
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
+    words: Sequence[str] | None = None,
 ) -> Look:
     """Look at the tags that a model gives to the words of a text.
 
@@ -38,9 +39,10 @@ def look_at_tags(
         edits: Changes of the attention weights.
         title: First line.
         choice: Which attention is shown; by default every mechanism's last layer, the mean of its heads.
+        words: The words of the text where they are known; else it is cut into words.
     """
     choice = choice or Choice()
-    spans = split_words(text)
+    text, spans = (text, split_words(text)) if words is None else join_words(words)
     words = tuple(text[start:end] for start, end in spans)
     encoded = task.encode_words([words])
     batch = task.collate_encoded(encoded, [0]).to(next(model.parameters()).device)
@@ -48,7 +50,8 @@ def look_at_tags(
     with torch.no_grad(), trace(model, edits=edits) as seen:
         task.hidden(model, batch)
     with edit(model, *edits):
-        (prediction,) = task.predictions(model, [(text, spans)])
+        (tagged,) = task.tag(model, encoded)
+    prediction = task.prediction(text, spans, *tagged)
     axis, parts, start = Axis("text", "word", words), [], 0
     for tokens in encoded[0].words:
         parts.append(range(start, start + len(tokens)))

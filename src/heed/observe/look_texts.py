@@ -52,7 +52,8 @@ def look_at_text(
     with torch.no_grad(), trace(model, edits=edits) as seen:
         model(batch.tokens, batch.mask)
     with edit(model, *edits):
-        (prediction,) = task.classify(model, [text])
+        (probabilities,) = task.classify(model, [encoded])
+    prediction = task.prediction(probabilities)
     ids = task.tokens_of(encoded)
     axis, words = word_axis(task.tokenizer, ids)
     shadings, maps = [], []

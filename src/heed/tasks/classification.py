@@ -287,14 +287,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             true[row, text.labels] = True
         return true
 
-    def classify(self, model: Classifier, texts: Sequence[str]) -> list[LabelPrediction]:
-        """What a model says of each text; of a blank one nothing."""
-        encoded = self.encode_texts(texts)
-        probabilities = self.probabilities(self.logits(model, encoded))
-        return [
-            self.prediction(row) if text.strip() else LabelPrediction("", (), 0.0, {})
-            for text, row in zip(texts, probabilities, strict=True)
-        ]
+    def classify(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
+        """The probability of each label of each text, `(texts, num_labels)`."""
+        return self.probabilities(self.logits(model, encoded))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
         """What one text's probabilities, `(num_labels,)`, say."""

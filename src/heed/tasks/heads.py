@@ -103,6 +103,10 @@ class TagHead(nn.Module, ABC):
     def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The best tags `(batch, W)`, and the probability of every tag of every word `(batch, W, K)`."""
 
+    @abstractmethod
+    def choose(self, probabilities: Tensor) -> list[int]:
+        """The best tags of a sentence by given probabilities of every tag of every word, `(W, K)`."""
+
 
 class SoftmaxHead(TagHead):
     """Each word by itself: `softmax(V h + b)`."""
@@ -120,6 +124,10 @@ class SoftmaxHead(TagHead):
         """The most probable tag of each word."""
         probabilities = torch.softmax(self.output(hidden).float(), dim=-1)
         return probabilities.argmax(-1), probabilities
+
+    def choose(self, probabilities: Tensor) -> list[int]:
+        """The most probable tag of each word."""
+        return probabilities.argmax(-1).tolist()
 
 
 class CrfHead(TagHead):
@@ -145,6 +153,15 @@ class CrfHead(TagHead):
         """The tags of the most probable sequence, and the marginal probability of every tag."""
         emissions = self.output(hidden).float()
         return self.crf.best(emissions, mask), self.crf.marginals(emissions, mask)
+
+    def choose(self, probabilities: Tensor) -> list[int]:
+        """The tags with the largest product of probabilities among the legal sequences; no transition is preferred."""
+        if not len(probabilities):
+            return []
+        scores = probabilities.clamp_min(1e-30).log().unsqueeze(0)
+        legal = LinearChainCRF(self.crf.may_start.cpu(), self.crf.may_follow.cpu()).to(scores.device)
+        everything = torch.ones(1, len(probabilities), dtype=torch.bool, device=scores.device)
+        return legal.best(scores, everything)[0].tolist()
 
 
 TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {

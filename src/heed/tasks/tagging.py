@@ -325,21 +325,21 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
                 result[i] = tags, probabilities[row, :count].float().cpu()
         return result
 
-    def predictions(self, model: Tagger, texts: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> list[TagPrediction]:
-        """What a model says of texts that are cut into words.
+    def prediction(
+        self, text: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], probabilities: Tensor
+    ) -> TagPrediction:
+        """What the tags that `tag` gave one text say.
 
         Args:
-            model: The model.
-            texts: Each text with the characters of its words.
+            text: The text.
+            spans: The characters of its words.
+            tags: The tag of each word.
+            probabilities: Of every tag of every word, `(words, num_labels)`.
         """
-        words = [tuple(text[start:end] for start, end in spans) for text, spans in texts]
-        tagged = self.tag(model, self.encode_words(words))
-        result = []
-        for (text, spans), own, (tags, probabilities) in zip(texts, words, tagged, strict=True):
-            of_tags = tuple(float(row[self._number[tag]]) for row, tag in zip(probabilities, tags, strict=True))
-            others = tuple(self._others(row, tag) for row, tag in zip(probabilities, tags, strict=True))
-            result.append(TagPrediction(text, own, tuple(spans), tuple(tags), of_tags, others, self.plain))
-        return result
+        words = tuple(text[start:end] for start, end in spans)
+        of_tags = tuple(float(row[self._number[tag]]) for row, tag in zip(probabilities, tags, strict=True))
+        others = tuple(self._others(row, tag) for row, tag in zip(probabilities, tags, strict=True))
+        return TagPrediction(text, words, tuple(spans), tuple(tags), of_tags, others, self.plain)
 
     def _others(self, probabilities: Tensor, tag: str) -> tuple[tuple[str, float], ...]:
         ranked = probabilities.argsort(descending=True).tolist()

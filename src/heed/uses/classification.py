@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from torch import Tensor
+
 from heed.data.examples import Text
 from heed.data.findings import Findings
+from heed.data.text_batching import TokenText
 from heed.data.texts import read_texts
 from heed.errors import ConfigError
 from heed.evaluation.labels import need_tag_extra, score_labels
@@ -35,8 +38,21 @@ class ClassificationRun(Run[Classification, Classifier]):
 
     def predict(self, text: str | Sequence[str]) -> LabelPrediction | list[LabelPrediction]:
         """The label of a text, or of each of several."""
-        predictions = self.task.classify(self.model, [text] if isinstance(text, str) else list(text))
+        texts = [text] if isinstance(text, str) else list(text)
+        predictions = [
+            self.task.prediction(row) if one.strip() else LabelPrediction("", (), 0.0, {})
+            for one, row in zip(texts, self.probabilities(texts), strict=True)
+        ]
         return predictions[0] if isinstance(text, str) else predictions
+
+    def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
+        """The probability of each label of each text, `(texts, labels)`.
+
+        Args:
+            texts: The texts.
+            encoded: The same as this run's tokens, where they are known.
+        """
+        return self.task.classify(self.model, self.task.encode_texts(texts) if encoded is None else encoded)
 
     def examples(self, split: str) -> Sequence[Text]:
         """The texts of a split."""
@@ -55,7 +71,7 @@ class ClassificationRun(Run[Classification, Classifier]):
             raise ConfigError("there is no text to score")
         task = self.task
         encoded = task.encode(examples)
-        probabilities = task.probabilities(task.logits(self.model, encoded))
+        probabilities = self.probabilities([e.text for e in examples], encoded)
         true, predicted = task.indicators(encoded), task.decide(probabilities)
         report = score_labels(
             true,

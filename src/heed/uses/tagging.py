@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from torch import Tensor
+
 from heed.data.conll import ColumnFile, read_sentences
 from heed.data.examples import Sentence
 from heed.data.findings import Findings
-from heed.data.words import split_words
+from heed.data.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, score_tags
 from heed.evaluation.labels import need_tag_extra
@@ -42,19 +44,20 @@ class TaggingRun(Run[Tagging, Tagger]):
     def predict(self, text: str | Sequence[str]) -> TagPrediction | list[TagPrediction]:
         """The tags of a raw text, or of each of several, cut into words by `heed.data.words.split_words`."""
         texts = [text] if isinstance(text, str) else list(text)
-        predictions = self.task.predictions(self.model, [(one, split_words(one)) for one in texts])
+        predictions = self._predictions([(one, split_words(one)) for one in texts])
         return predictions[0] if isinstance(text, str) else predictions
 
     def predict_words(self, sentences: Sequence[Sequence[str]]) -> list[TagPrediction]:
         """The tags of texts that are given as words."""
-        texts = []
-        for words in sentences:
-            spans, start = [], 0
-            for word in words:
-                spans.append((start, start + len(word)))
-                start += len(word) + 1
-            texts.append((" ".join(words), spans))
-        return self.task.predictions(self.model, texts)
+        return self._predictions([join_words(words) for words in sentences])
+
+    def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:
+        """The tags of texts given as words, and the probability of every tag of every word, `(words, labels)`."""
+        return self.task.tag(self.model, self.task.encode_words(sentences))
+
+    def _predictions(self, texts: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> list[TagPrediction]:
+        tagged = self.tagged([[text[start:end] for start, end in spans] for text, spans in texts])
+        return [self.task.prediction(*text, *found) for text, found in zip(texts, tagged, strict=True)]
 
     def tag_columns(self, path: Path) -> list[str]:
         """The lines of a file in columns, with the predicted tags in the column of the tags.
@@ -103,7 +106,7 @@ class TaggingRun(Run[Tagging, Tagger]):
         if not examples:
             raise ConfigError("there is no sentence to score")
         task = self.task
-        tagged = task.tag(self.model, task.encode_words([e.words for e in examples]))
+        tagged = self.tagged([e.words for e in examples])
         true, predicted = [e.tags for e in examples], [tags for tags, _ in tagged]
         report = score_tags(true, predicted, plain=task.plain, resamples=self.config.evaluation.bootstrap)
         if never := {tag for tags in true for tag in tags} - set(task.labels):

@@ -1,0 +1,113 @@
+"""What a comparison asks of a task: examples, references, lengths, outputs with their measures, and a look."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from heed.evaluation.measures import Outcomes
+from heed.uses.base import Run
+
+__all__ = ["Examiner", "Speed", "predict_timed"]
+
+_TIMED_SECONDS, _MOST_PASSES = 2.0, 5
+"""The set is predicted again until this much time is measured, or this many times."""
+
+R = TypeVar("R", bound=Run[Any, Any])
+E = TypeVar("E")
+"""An example."""
+O = TypeVar("O")  # noqa: E741
+"""What a run says of an example."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a run gave its outputs.
+
+    Attributes:
+        examples: Examples a second; the median over passes.
+        tokens: Tokens written a second, end tokens included; read, for a task that writes none.
+        passes: How often the whole set was predicted.
+    """
+
+    examples: float
+    tokens: float
+    passes: int
+
+
+class Examiner(ABC, Generic[R, E, O]):
+    """What a comparison knows of a task, for some runs on the same examples.
+
+    Attributes:
+        runs: The runs.
+        examples: The examples.
+        sources: What is read, as people read it.
+        references: What outputs are held against.
+        lengths: The length of each source.
+        length_unit: What lengths count.
+        remarks: What a reader must know.
+    """
+
+    names: ClassVar[tuple[str, str]]
+    """What a reader calls a source and a reference."""
+    targets: ClassVar[str]
+    """What training counts: the loss is a mean over them."""
+    has_beam: ClassVar[bool] = False
+    """Whether outputs are searched for."""
+
+    def __init__(self, runs: Sequence[R], examples: Sequence[E]) -> None:
+        self.runs = runs
+        self.examples = examples
+        self.sources = [self.source_of(example) for example in examples]
+        self.references, self.remarks = self._references()
+        self.lengths, self.length_unit = self._lengths()
+
+    @classmethod
+    @abstractmethod
+    def source_of(cls, example: E) -> str:
+        """What is read."""
+
+    @classmethod
+    @abstractmethod
+    def truth_of(cls, example: E) -> str:
+        """What is right, as the data has it."""
+
+    def _references(self) -> tuple[list[str], list[str]]:
+        return [self.truth_of(example) for example in self.examples], []
+
+    @abstractmethod
+    def _lengths(self) -> tuple[list[int], str]:
+        """The length of each source and its unit: tokens where all runs cut sources alike."""
+
+    @abstractmethod
+    def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
+        """What a run says of some examples."""
+
+    @abstractmethod
+    def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
+        """Tokens that the outputs for all examples took."""
+
+    @abstractmethod
+    def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
+        """The outputs for all examples with the measures of the task, the most telling first."""
+
+    @abstractmethod
+    def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+        """What a look at an example shows, as HTML; `numbers` numbers the maps of the page."""
+
+
+def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:
+    """The outputs for all examples, and the speed at which they came, after a first pass over a few."""
+    examples = examiner.examples
+    examiner.predict(run, examples[: min(16, len(examples))], beam_size)
+    seconds: list[float] = []
+    while not seconds or (sum(seconds) < _TIMED_SECONDS and len(seconds) < _MOST_PASSES):
+        start = time.perf_counter()
+        outputs = examiner.predict(run, examples, beam_size)
+        seconds.append(time.perf_counter() - start)
+    taken = statistics.median(seconds)
+    return outputs, Speed(len(examples) / taken, examiner.count_tokens(run, outputs) / taken, len(seconds))

@@ -1,0 +1,231 @@
+"""Comparing, joining and continuing runs of classification and tagging."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import heed
+from heed.cli import main
+from heed.comparison.choices import plan_runs
+from heed.comparison.page import _chosen
+from heed.errors import ConfigError, DataError
+from heed.evaluation.entities import score_tags, tag_measures
+from heed.evaluation.labels import label_measures, score_labels
+
+FILLER = "the of and film story it was we saw plot".split()
+TRAINING = {"batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.02, "warmup": 5, "seed": 1}
+SMALL = {"d_embedding": 12, "d_hidden": 8, "dropout": 0.0}
+
+
+def texts(count, seed):
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        label, word = rng.choice([("pos", "great"), ("neg", "awful"), ("so-so", "fair")])
+        words = rng.choices(FILLER, k=rng.randint(2, 9))
+        words.insert(rng.randrange(len(words) + 1), word)
+        lines.append(f"{label} {' '.join(words)}\n")
+    return "".join(lines)
+
+
+def sentences(count, seed):
+    rng = random.Random(seed)
+    made = []
+    for _ in range(count):
+        rows = [(word, "O") for word in rng.choices(FILLER, k=rng.randint(1, 4))]
+        if rng.random() < 0.8:
+            rows += [("Ann", "B-per"), ("Lee", "I-per"), ("in", "O"), (rng.choice(["Rome", "Oslo"]), "B-loc")]
+        made.append("".join(f"{word}\t{tag}\n" for word, tag in rows))
+    return "\n".join(made)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labelled")
+    for name, count, seed in (("train", 120, 1), ("valid", 30, 2), ("test", 60, 3)):
+        (folder / f"{name}.txt").write_text(texts(count, seed))
+        (folder / f"{name}.conll").write_text(sentences(count, seed))
+    return folder
+
+
+def trained(folder, task, name, steps=12, files=None, parent=None, **fields):
+    ending = "txt" if task == "classification" else "conll"
+    settings = {f"model.{key}": value for key, value in SMALL.items()} | {"evaluation.bootstrap": 20}
+    settings |= {f"training.{key}": value for key, value in TRAINING.items()}
+    return heed.train(
+        task,
+        train=(files or folder) / f"train.{ending}",
+        valid=(files or folder) / f"valid.{ending}",
+        test=(files or folder) / f"test.{ending}",
+        steps=steps,
+        parent=parent,
+        out=folder / name,
+        settings=settings | fields,
+        quiet=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def labels(folder):
+    """Two runs that cut texts otherwise, one of them hardly trained."""
+    return [
+        trained(folder, "classification", "words", steps=40),
+        trained(folder, "classification", "parts", steps=4, **{"tokenizer.kind": "bpe", "tokenizer.vocab_size": 60}),
+    ]
+
+
+@pytest.fixture(scope="module")
+def tags(folder):
+    return [
+        trained(folder, "tagging", "softmax", steps=6),
+        trained(folder, "tagging", "crf", steps=40, **{"model.head": "crf"}),
+    ]
+
+
+def call(capsys, *words):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code or 0, *capsys.readouterr()
+
+
+# --- measures
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_measures_of_labels_are_those_of_the_report(several):
+    rng = np.random.default_rng(3)
+    probabilities = rng.dirichlet(np.ones(4), size=50) if not several else rng.random((50, 4))
+    predicted = probabilities >= 0.5 if several else np.eye(4, dtype=bool)[probabilities.argmax(1)]
+    true = rng.random((50, 4)) < 0.3 if several else np.eye(4, dtype=bool)[rng.integers(3, size=50)]
+    report = score_labels(true, predicted, probabilities, "abcd", several, resamples=2)
+    measures = {m.name: m for m in label_measures(true, predicted, probabilities, several)}
+    assert next(iter(measures)) == ("micro_f1" if several else "accuracy")
+    for name, measure in measures.items():
+        expected = report[name] if name == "calibration_error" else report[name]["value"]
+        assert measure.score() == pytest.approx(expected), name
+
+
+def test_measures_of_tags_are_those_of_the_report():
+    rng = random.Random(5)
+    both = [[rng.choices(["O", "B-per", "I-per", "B-loc"], k=6) for _ in range(20)] for _ in range(2)]
+    report = score_tags(*both, resamples=2)
+    for measure in tag_measures(*both, plain=False):
+        value = report[measure.name]
+        assert measure.score() == pytest.approx(value["value"] if isinstance(value, dict) else value)
+    (accuracy,) = tag_measures(*both, plain=True)
+    assert accuracy.score() == pytest.approx(report["accuracy"]["value"])
+
+
+# --- comparisons
+
+
+def test_runs_of_classification_are_compared(labels):
+    comparison = heed.compare(labels, resamples=200)
+    for row, run in zip(comparison.rows, labels, strict=True):
+        report = run.report["scores"]["test"]
+        assert row["accuracy"] == pytest.approx(report["accuracy"]["value"])
+        assert row["macro_f1"] == pytest.approx(report["macro_f1"]["value"])
+        assert row["calibration_error"] == pytest.approx(report["calibration_error"], abs=1e-6)
+    better, worse = comparison.rows
+    assert worse["accuracy_p_best"] < 0.05 and better["accuracy_best"] == "words"
+    assert comparison.length_unit == "characters"  # their tokens differ
+    text = comparison.text(width=400)
+    assert "accuracy % by text characters" in text and "training texts/s" in text and "beam" not in text
+    example = json.loads(comparison.to_json())["examples"][0]
+    assert example["reference"] in ("pos", "neg", "so-so") and set(example["outputs"]) == {"words", "parts"}
+    page = comparison.to_html(sentences=3)
+    assert page.count('<section class="shading">') == page.count("<details>") > 0
+    assert "<dt>label</dt>" in page
+
+
+def test_runs_of_tagging_are_compared(tags):
+    comparison = heed.compare(tags, resamples=200)
+    for row, run in zip(comparison.rows, tags, strict=True):
+        report = run.report["scores"]["test"]
+        assert row["entity_f1"] == pytest.approx(report["entity_f1"]["value"])
+        assert row["accuracy"] == pytest.approx(report["accuracy"]["value"])
+    assert comparison.length_unit == "words"
+    example = next(e for e in json.loads(comparison.to_json())["examples"] if "[" in e["reference"])
+    assert "[Ann Lee]per in [" in example["reference"]
+    page = comparison.to_html(sentences=3)
+    assert "as the tags" in page and "<ruby>" in page
+    drawn, different = _chosen(comparison, 9)  # sentences without any entity have no F1 of their own
+    assert len(drawn) + len(different) <= 9
+
+
+def test_what_cannot_be_compared_is_named(folder, labels, tags, tmp_path):
+    with pytest.raises(ConfigError, match=r"words' is a run of classification and '.*crf' one of tagging; only"):
+        heed.compare([labels[0], tags[1]])
+    with pytest.raises(ConfigError, match="beam_size 3 does not apply to runs of classification"):
+        heed.compare(labels, beam_size=3)
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.txt").write_text((folder / f"{name}.txt").read_text())
+    lines = (folder / "test.txt").read_text().splitlines()
+    label, text = lines[0].split(maxsplit=1)
+    other = "neg" if label != "neg" else "pos"
+    (tmp_path / "test.txt").write_text("\n".join([f"{other} {text}", *lines[1:]]))
+    elsewhere = trained(folder, "classification", "elsewhere", steps=1, files=tmp_path)
+    with pytest.raises(DataError, match=f"the label of example 1 is '{label}' and '{other}'"):
+        heed.compare([labels[0], elsewhere])
+
+
+def test_models_may_be_planned_and_one_that_weighs_no_words_says_so(folder, labels):
+    planned = plan_runs(labels[0].config, ["bag", "rnn:pooling=max"], seeds=2)
+    assert [one.name for one in planned][:2] == ["bag-seed1", "rnn_pooling=max-seed1"]
+    assert planned[1].config.model.model_extra == {"pooling": "max"}
+    bag = trained(folder, "classification", "bag", 2, **{"model.name": "bag", "model.d_hidden": 8})
+    assert "This model weighs no words" in heed.compare([labels[0], bag], resamples=20).to_html(sentences=2)
+
+
+# --- runs that answer together
+
+
+def test_runs_of_classification_label_by_their_mean_probability(labels, capsys):
+    both = heed.ensemble([labels[0], labels[1].folder])
+    texts = ["the film was great", "", "awful plot of the saw"]
+    each = [run.predict(texts) for run in labels]
+    for one, *members in zip(both.predict(texts), *each, strict=True):
+        for label, probability in one.probabilities.items():
+            assert probability == pytest.approx(np.mean([m.probabilities[label] for m in members]), abs=1e-6)
+        assert (one.label == "") == (members[0].label == "")
+    assert heed.ensemble([labels[0], labels[0]]).predict(texts) == labels[0].predict(texts)
+    report = both.evaluate("test")
+    assert report["examples"] == 60 and report["accuracy"]["value"] > labels[1].evaluate()["accuracy"]["value"]
+    code, out, _ = call(capsys, "evaluate", labels[0].folder, "--with", labels[1].folder, "--json")
+    assert code == 0 and json.loads(out)["test"]["accuracy"] == report["accuracy"]
+    code, out, _ = call(capsys, "predict", labels[0].folder, "--with", labels[1].folder, texts[0])
+    assert out.startswith(both.predict(texts[0]).label + "\t")
+    with pytest.raises(ConfigError, match="look inside one run at a time"):
+        both.look(texts[0])
+
+
+def test_runs_of_tagging_tag_by_their_mean_probability_and_with_a_crf_legally(tags):
+    texts = ["we saw Ann Lee in Rome", ""]
+    both = heed.ensemble(tags)
+    for one, *members in zip(both.predict(texts), *(run.predict(texts) for run in tags), strict=True):
+        assert one.words == members[0].words
+        for prediction in (one, *members):
+            assert len(prediction.tags) == len(one.words)
+    names = both.task.labels
+    words = [["Ann", "Lee", "in", "Rome"]]
+    (_, mean), *given = (run.tagged(words)[0] for run in (both, *tags))
+    torch.testing.assert_close(mean, torch.stack([probabilities for _, probabilities in given]).mean(0))
+    legal, inside, outside = both.model.head, names.index("I-per"), names.index("O")
+    drawn = torch.full((2, len(names)), 0.01)
+    drawn[0, outside], drawn[1, inside] = 0.9, 0.9  # I-per after O is none that BIO allows
+    assert [names[i] for i in legal.choose(drawn)] in (["O", "O"], ["B-per", "I-per"], ["O", "B-per"], ["O", "B-loc"])
+    assert [names[i] for i in tags[0].model.head.choose(drawn)] == ["O", "I-per"]
+
+
+def test_what_cannot_answer_together_is_named(folder, labels, tags, tmp_path):
+    with pytest.raises(ConfigError, match=r"run of classification and '.*crf' one of tagging; only runs of one task"):
+        heed.ensemble([labels[0], tags[1]])
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.txt").write_text((folder / f"{name}.txt").read_text().replace("so-so", "neg"))
+    two = trained(folder, "classification", "two", steps=1, files=tmp_path)
+    with pytest.raises(ConfigError, match="cannot answer together, their labels differ: only one has 'so-so'"):
+        heed.ensemble([labels[0], two])
