@@ -11,6 +11,7 @@ import heed
 from heed.cli import main
 from heed.comparison.choices import plan_runs
 from heed.comparison.page import _chosen
+from heed.config_tasks import check_config
 from heed.errors import ConfigError, DataError
 from heed.evaluation.entities import score_tags, tag_measures
 from heed.evaluation.labels import label_measures, score_labels
@@ -229,3 +230,76 @@ def test_what_cannot_answer_together_is_named(folder, labels, tags, tmp_path):
     two = trained(folder, "classification", "two", steps=1, files=tmp_path)
     with pytest.raises(ConfigError, match="cannot answer together, their labels differ: only one has 'so-so'"):
         heed.ensemble([labels[0], two])
+
+
+# --- runs that start from others
+
+
+def child(run, files, ending, **sections):
+    data = {name: str(files / f"{name}.{ending}") for name in ("train", "valid")}
+    values = {"task": run.config.task, "data": data, "model": {"from": str(run.folder)}, **sections}
+    task = type(run.task).prepare(check_config(values, "test"))
+    torch.manual_seed(1)
+    model = task.build_model()
+    drawn = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    return task, model, drawn
+
+
+def test_a_classifier_takes_words_and_labels_by_name(folder, labels, tmp_path):
+    for name, count, seed in (("train", 40, 7), ("valid", 10, 8)):
+        text = texts(count, seed).replace("neg", "bad").replace("so-so", "a-middling").replace("film", "movie")
+        (tmp_path / f"{name}.txt").write_text(text)
+    task, model, drawn = child(labels[0], tmp_path, "txt")
+    assert task.labels == ["a-middling", "bad", "pos"] and task.config.model.model_extra["d_hidden"] == 8
+    state = torch.get_rng_state()
+    taken = task.start_from_parent(model)
+    assert torch.equal(state, torch.get_rng_state())
+    theirs, own = labels[0].model.state_dict(), model.state_dict()
+    assert taken.new == () and taken.tokens["output.bias"] == (1, 3)
+    for name in taken.whole:
+        assert torch.equal(own[name], theirs[name])
+    here, there = (t.labels.index("pos") for t in (task, labels[0].task))
+    assert torch.equal(own["output.weight"][here], theirs["output.weight"][there])
+    assert torch.equal(own["output.weight"][:2], drawn["output.weight"][:2])
+    rows = {word: task.tokenizer.encode(word).ids[0] for word in ("plot", "movie")}
+    table = "body.inputs.embedding.weight"
+    assert torch.equal(own[table][rows["plot"]], theirs[table][labels[0].task.tokenizer.encode("plot").ids[0]])
+    assert torch.equal(own[table][rows["movie"]], drawn[table][rows["movie"]])
+
+
+def test_a_tagger_takes_transitions_and_characters(folder, tmp_path):
+    fields = {"model.head": "crf", "model.characters": "cnn", "model.num_filters": 4, "model.d_character": 4}
+    parent = trained(folder, "tagging", "letters", 3, **fields)
+    for name, count, seed in (("train", 40, 7), ("valid", 10, 8)):
+        (tmp_path / f"{name}.conll").write_text(sentences(count, seed).replace("loc", "place").replace("Rome", "Ürö"))
+    task, model, _ = child(parent, tmp_path, "conll")
+    taken = task.start_from_parent(model)
+    assert taken.new == () and taken.tokens["head.crf.transitions"] == (3, 5)
+    own, theirs = model.state_dict()["head.crf.transitions"], parent.model.state_dict()["head.crf.transitions"]
+    (i, j), (k, n) = ([t.labels.index(label) for label in ("B-per", "O")] for t in (task, parent.task))
+    assert own[i, j] == theirs[k, n]
+    known, total = taken.tokens["characters.embedding.weight"]
+    assert 4 < known < total
+
+
+def test_a_run_from_itself_answers_as_before(folder, labels, tmp_path):
+    run = trained(
+        folder, "classification", "again", steps=1, parent=labels[0].folder,
+        **{"tokenizer.from": str(labels[0].folder), "training.learning_rate": 1e-9},
+    )  # fmt: skip
+    assert run.report["parent"]["new"] == []
+    for one, other in zip(run.predict(["great film", "fair"]), labels[0].predict(["great film", "fair"]), strict=True):
+        assert one.probability == pytest.approx(other.probability, abs=1e-5)
+    assert heed.load(run.folder).config.model.from_ == str(labels[0].folder.absolute())
+
+
+def test_a_parent_of_another_task_and_what_does_not_apply_are_named(folder, labels, tags):
+    with pytest.raises(ConfigError, match=r"model.from: .*crf is a run of tagging, not of classification"):
+        child(labels[0], folder, "txt", model={"from": str(tags[1].folder)})
+    with pytest.raises(ConfigError, match=r"tokenizer.kind is 'char', but tokenizer.from takes"):
+        child(labels[0], folder, "txt", tokenizer={"from": str(labels[0].folder), "kind": "char"})
+    with pytest.raises(ConfigError, match=r"tokenizer.sampling is 0.1, which does not apply to classification"):
+        child(labels[0], folder, "txt", tokenizer={"sampling": 0.1})
+    task, model, _ = child(labels[0], folder, "txt", model={"from": str(labels[0].folder), "name": "cnn"})
+    with pytest.raises(ConfigError, match=r"no matrix of .*words \(rnn\) fits the new model \(cnn\)"):
+        task.start_from_parent(model)

@@ -63,6 +63,7 @@ class LabelPrediction:
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
     """The task: where texts, model, loss and scores meet."""
 
+    name = "classification"
     head_class = ClassificationHead
 
     # Data -----------------------------------------------------------------------------------------------------
@@ -181,6 +182,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                 )
             fields = {name: value for name, value in fields.items() if name not in _POOLING_FIELDS}
         return fields
+
+    def follows_from_data(self) -> tuple[str, ...]:
+        """The kind of outputs, where it is what these labels have by default."""
+        usual = self.sigmoid == self.config.data.several_labels
+        return (*super().follows_from_data(), *(["head"] if usual else []))
 
     @property
     def sigmoid(self) -> bool:

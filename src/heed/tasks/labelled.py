@@ -6,9 +6,10 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
+from torch import nn
 
 from heed.config import RunConfig
 from heed.data.batching import plan_batches
@@ -22,7 +23,9 @@ from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.tasks.heads import model_and_head
+from heed.tasks.labelled_parent import LabelledParent
 from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.parent import Taken, open_parent
 from heed.tasks.sizes import labelled_size, with_word_tokenizer
 
 __all__ = ["LabelledTask"]
@@ -47,6 +50,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
     """
 
     interfaces = ("encoder",)
+    name: ClassVar[str]
     head_class: ClassVar[type[BaseModel]]
 
     def __init__(
@@ -58,6 +62,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         self._number = {label: i for i, label in enumerate(self.labels)}
         self._splits = splits
         self._encoded: dict[str, list[T]] = {}
+        self._parent: LabelledParent | None = None
 
     @classmethod
     def prepare(cls, config: C) -> Self:
@@ -67,18 +72,42 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
             ConfigError, DataError: What the user asked for cannot be.
         """
         need_tag_extra()
-        for field, given in (("model.from", config.model.from_), ("tokenizer.from", config.tokenizer.from_)):
-            if given is not None:
-                raise ConfigError(f"{field} is '{given}', but a run of {config.task} cannot start from another run yet")
+        for field in ("sampling", "shared"):
+            if given := getattr(config.tokenizer, field):
+                raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
+        parent = spoken = None
+        if config.model.from_ is not None:
+            parent = cls.open_parent(config.model.from_, "model.from")
+            config = cast(C, parent.with_model(config))
+        if config.tokenizer.from_ is not None:
+            spoken = cls.open_parent(config.tokenizer.from_, "tokenizer.from")
+            config = cast(C, spoken.with_tokenizer(config))
         splits = cls.open_splits(config)
         train = splits.examples["train"]
-        config = with_word_tokenizer(config, [text for example in train for text in cls.texts_of(example)])
-        tokenizer = cls.train_tokenizer(config, train)
+        if spoken is None:
+            config = with_word_tokenizer(config, [text for example in train for text in cls.texts_of(example)])
+            tokenizer = cls.train_tokenizer(config, train)
+        else:
+            tokenizer = spoken.task.tokenizer
         known = [*train, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
+        task._parent = parent
         task.check_labels()
         task.config = task._settled()
         return task
+
+    @classmethod
+    def open_parent(cls, run: str, field: str) -> LabelledParent:
+        """A finished run of the same task to start from.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        path, config = open_parent(run, field, cls.name)
+        try:
+            return LabelledParent(path, cls.restore(cast(C, config), path))
+        except RunError as error:
+            raise ConfigError(f"{field}: {error}") from None
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:
@@ -184,7 +213,11 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         section = type(config.model).model_validate(
-            {"name": config.model.name, "size": size, **model.model_dump(), **self.head_fields(head, fields)}
+            {
+                **{"name": config.model.name, "size": size, "from": config.model.from_},
+                **model.model_dump(),
+                **self.head_fields(head, fields),
+            }
         )
         evaluation = config.evaluation
         if evaluation.select_by == "auto":
@@ -199,8 +232,17 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         """The head's fields as they are written into the configuration."""
         return dict(head.model_dump())
 
-    def start_from_parent(self, model: Any) -> None:
-        """A labelled task starts from nothing."""
+    def follows_from_data(self) -> tuple[str, ...]:
+        """Fields of the `model` section that a run which starts from this one settles anew."""
+        return ("vocab_size", "d_features")
+
+    @abstractmethod
+    def build_model(self) -> nn.Module:
+        """A new model, its weights drawn from torch's random state."""
+
+    def start_from_parent(self, model: Any) -> Taken | None:
+        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
+        return None if self._parent is None else self._parent.give(model, self)
 
     # Data -----------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import TokenizerConfig, TranslationConfig, read_config
+from heed.config import ModelSection, RunConfig, TokenizerConfig, TranslationConfig, read_config
 from heed.config_tasks import check_config
 from heed.data.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
@@ -20,7 +20,19 @@ from heed.registry import body_class, model_config
 from heed.tasks.tokenizers import Tokenizers, load_tokenizers
 from heed.training.checkpoint import load_weights
 
-__all__ = ["Parent", "Taken", "vocabulary_axes", "with_parents"]
+__all__ = [
+    "Parent",
+    "Taken",
+    "model_of",
+    "open_parent",
+    "same_tokens",
+    "tokenizer_of",
+    "unshared",
+    "vocabulary_axes",
+    "with_parents",
+]
+
+M = TypeVar("M", bound=ModelSection)
 
 
 @dataclass(frozen=True)
@@ -68,18 +80,12 @@ class Parent:
         Raises:
             ConfigError: There is no such run, or it is not finished.
         """
+        path, config = open_parent(run, field, "translation")
+        assert isinstance(config, TranslationConfig)
         try:
-            path = folders.find(run).absolute()
-            folders.check_format(path)
-            config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
-            if not isinstance(config, TranslationConfig):
-                raise ConfigError(f"{field}: {path} is a run of {config.task}, not of translation")
-            tokenizers = load_tokenizers(path, config.tokenizer)
+            return cls(path, config, load_tokenizers(path, config.tokenizer))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
-        if not (path / folders.WEIGHTS).is_file():
-            raise ConfigError(f"{field}: {path} holds no {folders.WEIGHTS}: its training has not finished")
-        return cls(path, config, tokenizers)
 
     def give(self, model: Body, tokenizers: Tokenizers) -> Taken:
         """Copy into a new model what fits: tensors by name and shape, vectors of tokens by the text of the token.
@@ -101,9 +107,9 @@ class Parent:
             load_weights(parent, self.folder / folders.WEIGHTS)
         given = parent.state_dict()
         axes = vocabulary_axes(type(model), model.config)
-        rows = [_same_tokens(own, theirs) for own, theirs in zip(tokenizers, self.tokenizers, strict=True)]
+        rows = [same_tokens(own, theirs) for own, theirs in zip(tokenizers, self.tokenizers, strict=True)]
         whole, tokens, new = [], {}, []
-        for name, tensor in _unshared(model).items():
+        for name, tensor in unshared(model).items():
             axis, side = axes.get(name, (None, "source"))
             if axis is not None and name in given and _fit(tensor, given[name], axis):
                 own_ids, parent_ids = rows[("source", "target").index(side)]
@@ -121,6 +127,30 @@ class Parent:
         return Taken(self.folder, tuple(whole), tokens, tuple(new))
 
 
+def open_parent(run: str, field: str, task: str) -> tuple[Path, RunConfig]:
+    """The folder and the configuration of a finished run of a task.
+
+    Args:
+        run: Its folder, or "last".
+        field: What names it, for messages.
+        task: What it must be a run of.
+
+    Raises:
+        ConfigError: There is no such run, it is not finished, or of another task.
+    """
+    try:
+        path = folders.find(run).absolute()
+        folders.check_format(path)
+        config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    except RunError as error:
+        raise ConfigError(f"{field}: {error}") from None
+    if config.task != task:
+        raise ConfigError(f"{field}: {path} is a run of {config.task}, not of {task}")
+    if not (path / folders.WEIGHTS).is_file():
+        raise ConfigError(f"{field}: {path} holds no {folders.WEIGHTS}: its training has not finished")
+    return path, config
+
+
 def with_parents(config: TranslationConfig) -> tuple[TranslationConfig, Parent | None, Parent | None]:
     """Open the runs that `model.from` and `tokenizer.from` name.
 
@@ -134,33 +164,44 @@ def with_parents(config: TranslationConfig) -> tuple[TranslationConfig, Parent |
     weights = tokens = None
     if config.model.from_ is not None:
         weights = Parent.open(config.model.from_, "model.from")
-        config = config.model_copy(update={"model": _model_of(weights, config)})
+        config = config.model_copy(update={"model": model_of(weights.folder, weights.config.model, config.model)})
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
-        config = config.model_copy(update={"tokenizer": _tokenizer_of(tokens, config.tokenizer)})
+        tokenizer = tokenizer_of(tokens.folder, tokens.config.tokenizer, config.tokenizer)
+        config = config.model_copy(update={"tokenizer": tokenizer})
     return config, weights, tokens
 
 
-def _model_of(parent: Parent, config: TranslationConfig) -> Any:
-    section, theirs = config.model, parent.config.model
+def model_of(folder: Path, theirs: M, section: M) -> M:
+    """The `model` section of a run that starts from another: the parent's, unless the user gave another.
+
+    Args:
+        folder: The parent's.
+        theirs: The parent's section.
+        section: What the user wrote.
+    """
     name = section.name if "name" in section.model_fields_set else theirs.name
-    values = {"name": name, "size": section.size, "from": str(parent.folder), **(section.model_extra or {})}
+    values = {"name": name, "size": section.size, "from": str(folder), **(section.model_extra or {})}
     if name == theirs.name and "size" not in section.model_fields_set:
-        fields = {key: value for key, value in (theirs.model_extra or {}).items() if not key.endswith("_vocab_size")}
+        fields = {key: value for key, value in (theirs.model_extra or {}).items() if not key.endswith("vocab_size")}
         values = {**fields, **values, "size": theirs.size}
     return type(section).model_validate(values)
 
 
-def _tokenizer_of(parent: Parent, section: TokenizerConfig) -> TokenizerConfig:
-    theirs = parent.config.tokenizer
+def tokenizer_of(folder: Path, theirs: TokenizerConfig, section: TokenizerConfig) -> TokenizerConfig:
+    """The `tokenizer` section of a run that takes another's tokenizers.
+
+    Raises:
+        ConfigError: The user gave a field that contradicts them.
+    """
     for name in section.model_fields_set - {"from_", "sampling"}:
         value = getattr(section, name)
         if value not in (None, "auto", getattr(theirs, name)):
             raise ConfigError(
-                f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {parent.folder} as they "
+                f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {folder} as they "
                 f"are, with {getattr(theirs, name)!r}; leave one of the two fields out"
             )
-    return theirs.model_copy(update={"from_": str(parent.folder), "sampling": section.sampling})
+    return theirs.model_copy(update={"from_": str(folder), "sampling": section.sampling})
 
 
 def vocabulary_axes(body: type[Body], config: ModelConfig) -> dict[str, tuple[int, str]]:
@@ -195,7 +236,7 @@ def _fit(own: Tensor, given: Tensor, axis: int) -> bool:
     return own.dim() == given.dim() and shapes[0] == shapes[1]
 
 
-def _same_tokens(own: TextTokenizer, parent: TextTokenizer) -> tuple[Tensor, Tensor]:
+def same_tokens(own: TextTokenizer, parent: TextTokenizer) -> tuple[Tensor, Tensor]:
     """Ids of the tokens that both vocabularies have, in one and in the other."""
     known = {parent.token(i): i for i in range(parent.vocab_size)}
     pairs = [(i, known[own.token(i)]) for i in range(own.vocab_size) if own.token(i) in known]
@@ -203,7 +244,7 @@ def _same_tokens(own: TextTokenizer, parent: TextTokenizer) -> tuple[Tensor, Ten
     return own_ids, parent_ids
 
 
-def _unshared(model: nn.Module) -> dict[str, Tensor]:
+def unshared(model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a model to be written to, tied ones once, under their first name."""
     tensors: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in model.state_dict().items():

@@ -119,6 +119,7 @@ class TagPrediction:
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     """The task: where words, model, loss and scores meet."""
 
+    name = "tagging"
     head_class = TaggingHead
 
     def __init__(
