@@ -25,6 +25,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("tagging: data.columns", config_tasks.TagColumns),
     ("tokenizer", config.TokenizerConfig),
     ("model", config.ModelSection),
+    ("classification, tagging: model, beside the fields above", config_tasks.TextModelSection),
     ("classification: model, beside the fields of the model named", config_tasks.ClassificationHead),
     ("tagging: model, beside the fields of the model named", config_tasks.TaggingHead),
     ("training", config.TrainingConfig),
@@ -58,9 +59,10 @@ def page() -> str:
 def table(section: type[BaseModel]) -> list[str]:
     """One row a field."""
     rows = ["| field | default | meaning |", "|---|---|---|"]
-    above = config.TrainingConfig.model_fields if section is config.TranslationTraining else {}
+    inherited = {config.TranslationTraining: config.TrainingConfig, config_tasks.TextModelSection: config.ModelSection}
+    above = inherited[section].model_fields if section in inherited else {}
     for name, field in section.model_fields.items():
-        if name in above:
+        if name in above and field.default == above[name].default:
             continue
         meaning = " ".join((field.description or "").split()).replace("|", "\\|")
         rows.append(f"| `{field.alias or name}` | {default(field)} | {meaning} |")

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heed.config import TokenizerConfig
 from heed.config_tasks import ColumnsData
 from heed.data.conll import ColumnFile, read_sentences
 from heed.data.findings import Findings
 from heed.data.tags import entities, find_scheme, write_tags
+from heed.data.tokenizer import TextTokenizer
 from heed.data.words import split_words
 from heed.errors import DataError
 from heed.evaluation.entities import entity_errors, entity_f1, score_tags
@@ -173,6 +175,9 @@ def test_every_line_of_a_file_is_known(tmp_path):
 )
 def test_raw_text_is_cut_into_words_and_marks(text, words):
     assert [text[start:end] for start, end in split_words(text)] == words
+    tokenizer = TextTokenizer.train_to_read([text] * 2, TokenizerConfig(kind="word", normalization="none"))
+    assert tokenizer.encode(text).spans == split_words(text)
+    assert [tokenizer.label(i) for i in tokenizer.encode(text).ids] == words
 
 
 @settings(deadline=None)

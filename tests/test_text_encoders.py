@@ -51,12 +51,6 @@ def test_cnn_is_the_largest_of_each_filter():
         assert_close(outputs[b], torch.from_numpy(np.concatenate(banks)), **TIGHT)
 
 
-def test_static_embeddings_are_not_learned():
-    model = make(CNN, CNNConfig(vocab_size=11, d_embedding=4, static_embeddings=True))
-    model(TOKENS, MASK).sum().backward()
-    assert model.embedding.weight.grad is None and model.filters[0].weight.grad.any()
-
-
 def test_bag_is_layers_on_the_mean_and_blind_to_order():
     model = make(Bag, BagConfig(vocab_size=11, d_embedding=4, d_hidden=5, num_layers=2))
     outputs = model(TOKENS, MASK)

@@ -571,6 +571,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 def with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Values whose data files are relative to a folder, with absolute paths: a run must find them from anywhere."""
+    model = values.get("model")
+    if isinstance(model, dict) and isinstance(model.get("word_vectors"), str):
+        values = {**values, "model": {**model, "word_vectors": str(folder / model["word_vectors"])}}
     data = values.get("data")
     if not isinstance(data, dict) or "name" in data:
         return values

@@ -15,6 +15,7 @@ __all__ = [
     "ClassificationEvaluation",
     "ClassificationHead",
     "ColumnsData",
+    "LabelledConfig",
     "LabelledData",
     "TagColumns",
     "TaggingConfig",
@@ -94,6 +95,11 @@ class TextModelSection(ModelSection):
 
     name: str = "rnn"
     """File in `heed/models`."""
+    word_vectors: str | None = None
+    """File of word vectors (text of word2vec, GloVe or fastText) to begin the embeddings with, relative to the
+    configuration; only for word tokenizers. The width of the embeddings is theirs where none is given."""
+    train_embeddings: bool = True
+    """Whether the embeddings are trained; if not, they stay as given or drawn."""
 
 
 class ClassificationHead(Section):
@@ -139,28 +145,31 @@ class TaggingEvaluation(EvaluationConfig):
     """Validation score that chooses the best checkpoint: auto is entity_f1, or accuracy for plain tags."""
 
 
-class ClassificationConfig(RunConfig):
+class LabelledConfig(RunConfig):
+    """What the configurations of tasks with labelled texts share."""
+
+    model: TextModelSection = TextModelSection()
+    """Which model."""
+
+
+class ClassificationConfig(LabelledConfig):
     """Everything that decides a run of classification."""
 
     task: Literal["classification"] = "classification"
     """What is learned."""
     data: TextsData
     """Where the examples come from."""
-    model: TextModelSection = TextModelSection()
-    """Which model."""
     evaluation: ClassificationEvaluation = ClassificationEvaluation()
     """How it is scored."""
 
 
-class TaggingConfig(RunConfig):
+class TaggingConfig(LabelledConfig):
     """Everything that decides a run of tagging."""
 
     task: Literal["tagging"] = "tagging"
     """What is learned."""
     data: ColumnsData
     """Where the examples come from."""
-    model: TextModelSection = TextModelSection()
-    """Which model."""
     evaluation: TaggingEvaluation = TaggingEvaluation()
     """How it is scored."""
 

@@ -270,7 +270,7 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
     config = task.config
     torch.manual_seed(config.training.seed)
     model = task.build_model()
-    taken = task.start_from_parent(model) if unfinished is None else None
+    started = task.start(model) if unfinished is None else {}
     if current().count == 1:
         choose_device(config.training.device)  # what cannot be must say so before there is a folder
     path = folders.create(out, config, resume)
@@ -280,12 +280,12 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
         if unfinished is None:
             task.save(path)
             about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
-            parent = {} if taken is None else {"parent": taken.as_report()}
-            folders.write_report(path, {**about, "parameters": parameters, **parent})
+            reports = {name: one.as_report() for name, one in started.items()}
+            folders.write_report(path, {**about, "parameters": parameters, **reports})
         write_whole(path / folders.CONFIG, lambda part: write_config(config, part))
     reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
-    if taken is not None:
-        reporter.say(str(taken))
+    for one in started.values():
+        reporter.say(str(one))
     if unfinished is None:
         return _Begun(path, task, model)
     for change in unfinished.changes:

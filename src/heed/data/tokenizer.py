@@ -20,6 +20,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from heed.config import TokenizerConfig
 from heed.data.subwords import SubwordSampler
+from heed.data.words import WORD
 from heed.disk import write_whole
 from heed.errors import ConfigError, RunError
 
@@ -117,7 +118,22 @@ class TextTokenizer:
         """A tokenizer of texts that are given as words: of the kind "word" one token is one of these words."""
         if config.kind != "word":
             return cls.train((word for words in sentences for word in words), config)
-        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        return cls._train_words(_word_level(), (word for words in sentences for word in words), config)
+
+    @classmethod
+    def train_to_read(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
+        """A tokenizer of texts that are read only: of the kind "word" one token is a word as `split_words` cuts them.
+
+        Blanks are nothing then, and a word is the same token after a blank and after a mark.
+        """
+        if config.kind != "word":
+            return cls.train(texts, config)
+        tokenizer = _word_level()
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+        return cls._train_words(tokenizer, texts, config)
+
+    @classmethod
+    def _train_words(cls, tokenizer: Tokenizer, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
         trainer: Any = trainers.WordLevelTrainer(
             vocab_size=config.vocab_size or 8_000,
             min_frequency=config.min_count,
@@ -125,7 +141,7 @@ class TextTokenizer:
             show_progress=False,
         )
         _normalize(tokenizer, config)
-        tokenizer.train_from_iterator((word for words in sentences for word in words), trainer)
+        tokenizer.train_from_iterator(texts, trainer)
         return cls(tokenizer)
 
     @property
@@ -211,7 +227,7 @@ class TextTokenizer:
 
         A blank before a mark goes with the mark, blanks at the end go with the last word.
         """
-        if self.unit == "character":
+        if self.unit == "character" or self._tokenizer.decoder is None:  # words without the blanks between them
             return [range(n, n + 1) for n in range(len(ids))]
         starts: list[int] = []
         only_blank = closed = False
@@ -281,6 +297,10 @@ class TextTokenizer:
 def _is_mark(text: str) -> bool:
     """Whether a token is one mark of punctuation (a vowel sign of an Indian script is none)."""
     return len(text) == 1 and text != _BLANK and (text in _SIGNS or unicodedata.category(text).startswith("P"))
+
+
+def _word_level() -> Tokenizer:
+    return Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
 
 
 def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:

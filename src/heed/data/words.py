@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
-__all__ = ["join_words", "split_words"]
+__all__ = ["WORD", "join_words", "split_words"]
 
-_WORD = (
+_PATTERN = (
     r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]"  # an address
     r"|[@#]\w+"  # a name or a tag of social media
     r"|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without blanks: each character
@@ -21,12 +21,16 @@ _WORD = (
     r"|\.{2,}|(\S)\1*"
 )
 
+_ESCAPED = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), _PATTERN)
+WORD = "(?i:" + _ESCAPED.replace("MARKS", r"\p{M}") + ")"
+"""What `split_words` takes for a word, for the `tokenizers` library, whose expressions know the class of marks."""
+
 
 @cache
 def _pattern() -> re.Pattern[str]:
     """Vowel signs and accents that stand beside their letter are part of the word; `re` has no class for them."""
     marks = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c) in ("Mn", "Mc"))
-    return re.compile(_WORD.replace("MARKS", re.escape(marks)), re.IGNORECASE)
+    return re.compile(_PATTERN.replace("MARKS", re.escape(marks)), re.IGNORECASE)
 
 
 def split_words(text: str) -> list[tuple[int, int]]:

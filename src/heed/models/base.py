@@ -205,10 +205,12 @@ class TokenEncoder(Body):
 
     Attributes:
         d_output: Width of the states.
+        embedding_scale: What embeddings are multiplied by before they are read.
     """
 
     interface: ClassVar[Interface] = "encoder"
     d_output: int
+    embedding_scale: float = 1.0
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
@@ -251,11 +253,13 @@ class TextEncoder(Body):
         hierarchical: Whether it reads sentence by sentence: its tokens and mask are `(batch, sentences, words)`,
             where real sentences come first, real words come first in each, and a real sentence has at least one.
         d_output: Width of the vector.
+        embedding_scale: What embeddings are multiplied by before they are read.
     """
 
     interface: ClassVar[Interface] = "encoder"
     hierarchical: ClassVar[bool] = False
     d_output: int
+    embedding_scale: float = 1.0
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:

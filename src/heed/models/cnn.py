@@ -7,8 +7,9 @@
 | largest | c^ = max{c} | over the windows of the text ("max over time") |
 | vector | z | all filters of all windows side by side |
 
-Source: arXiv:1408.5882, section 2; sizes of section 3.1 (CNN-rand; `static_embeddings` with given vectors is
-CNN-static). A window lies inside the text; a text shorter than a window has one, filled up with zeros.
+Source: arXiv:1408.5882, section 2; sizes of section 3.1 (CNN-rand; `model.word_vectors` makes it CNN-non-static,
+with `model.train_embeddings=false` CNN-static). A window lies inside the text; a text shorter than a window has one,
+filled up with zeros.
 Differs from the paper: no limit on the norm of the output layer's weights.
 """
 
@@ -38,8 +39,6 @@ class CNNConfig(ModelConfig):
     """Numbers of words that filters read at once (paper: h)."""
     num_filters: int = Field(100, gt=0)
     """Filters of each window."""
-    static_embeddings: bool = False
-    """Keep the embeddings as they were at the start: for given word vectors."""
     dropout: float = Field(0.5, ge=0, lt=1)
     """Probability with which a number of the text's vector is dropped in training."""
 
@@ -66,7 +65,6 @@ class CNN(TextEncoder):
         super().__init__(config)
         c = config
         self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
-        self.embedding.weight.requires_grad_(not c.static_embeddings)
         self.filters = nn.ModuleList(nn.Conv1d(c.d_embedding, c.num_filters, width) for width in c.windows)
         self.windows = c.windows
         self.dropout = Dropout(c.dropout)

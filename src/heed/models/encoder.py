@@ -99,7 +99,7 @@ class Encoder(TokenEncoder):
         )
         self.norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
         self.dropout = Dropout(c.dropout)
-        self.scale = math.sqrt(c.d_model)
+        self.embedding_scale = math.sqrt(c.d_model)
         self.d_output = c.d_model
         self.apply(xavier)
 
@@ -107,7 +107,8 @@ class Encoder(TokenEncoder):
         """States of each token, `(batch, length, d_model)`."""
         embedded = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         d = embedded.shape[-1] - self.inputs.d_features
-        x = self.join(torch.cat([self.scale * embedded[..., :d], embedded[..., d:]], dim=-1))  # (B, T, d_model)
+        scaled = self.embedding_scale * embedded[..., :d]
+        x = self.join(torch.cat([scaled, embedded[..., d:]], dim=-1))  # (B, T, d_model)
         if self.positions is not None:
             x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
         x = self.dropout(x)

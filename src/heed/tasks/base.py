@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 from torch import nn
 
 from heed.config import RunConfig
-from heed.tasks.parent import Taken
+from heed.tasks.parent import Started
 from heed.training.contracts import Trainable
 
 __all__ = ["Task"]
@@ -49,8 +49,8 @@ class Task(Trainable, Protocol):
         """A new model, its weights drawn from torch's random state."""
         ...
 
-    def start_from_parent(self, model: Any) -> Taken | None:
-        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
+    def start(self, model: Any) -> dict[str, Started]:
+        """Fill a new model with what it begins with: a parent's weights, given vectors; by name for the report."""
         ...
 
     @property

@@ -87,7 +87,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @classmethod
     def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
         """A tokenizer of whole texts."""
-        return TextTokenizer.train((without_breaks(example.text) for example in examples), config.tokenizer)
+        return TextTokenizer.train_to_read((without_breaks(example.text) for example in examples), config.tokenizer)
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
         """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""
@@ -196,7 +196,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def build_model(self) -> Classifier:
         """A new model, its weights drawn from torch's random state."""
         config, head = self.model_and_head()
-        body = self.body_class(config)
+        body = self.build_body(config)
         assert isinstance(body, TokenEncoder | TextEncoder)
         one = self.sigmoid and not self.config.data.several_labels
         return Classifier(body, head, 1 if one else len(self.labels))

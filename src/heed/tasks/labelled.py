@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
-from torch import nn
 
-from heed.config import RunConfig
+from heed.config_tasks import LabelledConfig
 from heed.data.batching import plan_batches
 from heed.data.examples import Sentence, Text
 from heed.data.findings import found_table
 from heed.data.labelled import LabelledSplits, label_order
 from heed.data.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.word_vectors import FoundVectors, vector_width
 from heed.disk import write_whole
 from heed.errors import ConfigError, DataError, RunError, suggest
 from heed.evaluation.labels import need_tag_extra
@@ -25,14 +25,15 @@ from heed.registry import body_class
 from heed.tasks.heads import model_and_head
 from heed.tasks.labelled_parent import LabelledParent
 from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.parent import Taken, open_parent
+from heed.tasks.parent import Started, Taken, open_parent
 from heed.tasks.sizes import labelled_size, with_word_tokenizer
+from heed.tasks.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 
 __all__ = ["LabelledTask"]
 
 _TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
 
-C = TypeVar("C", bound=RunConfig)
+C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
 T = TypeVar("T")
 """An example as tokens."""
@@ -211,11 +212,12 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
                 f"model.vocab_size is {given}, but the data has {self.tokenizer.vocab_size} tokens; leave the field out"
             )
         fields |= self.fields_from_data(fields)
+        self._settle_vectors(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         section = type(config.model).model_validate(
             {
-                **{"name": config.model.name, "size": size, "from": config.model.from_},
-                **model.model_dump(),
+                **config.model.model_dump(by_alias=True),
+                **{"size": size, **model.model_dump()},
                 **self.head_fields(head, fields),
             }
         )
@@ -223,6 +225,17 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         if evaluation.select_by == "auto":
             evaluation = evaluation.model_copy(update={"select_by": self.selected_by})
         return config.model_copy(update={"model": section, "evaluation": evaluation})
+
+    def _settle_vectors(self, fields: dict[str, Any]) -> None:
+        path = self.config.model.word_vectors
+        if path is None:
+            return
+        if self.tokenizer.unit != "word":
+            kind = self.config.tokenizer.kind
+            raise ConfigError(f"model.word_vectors holds vectors of words, but tokenizer.kind is {kind}; use word")
+        own = self.body_class.config_class.model_fields
+        if "d_embedding" in own and "d_embedding" not in fields:
+            fields["d_embedding"] = vector_width(Path(path))
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
         """Fields of the model, beside its vocabulary size, that follow from the data or from the head's fields."""
@@ -237,8 +250,34 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         return ("vocab_size", "d_features")
 
     @abstractmethod
-    def build_model(self) -> nn.Module:
+    def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""
+
+    def build_body(self, config: ModelConfig) -> Body:
+        """The model's body, whose embeddings are trained or not."""
+        body = self.body_class(config)
+        if not self.config.model.train_embeddings:
+            embedding_of(body).weight.requires_grad_(False)
+        return body
+
+    def start(self, model: Any) -> dict[str, Started]:
+        """Fill a new model with given word vectors, and then with what a parent knows better."""
+        started: dict[str, Started] = {}
+        if self.config.model.word_vectors is not None:
+            found, coverage = self._vectors()
+            fill(embedding_of(model.body), found, model.body.embedding_scale)
+            started["word_vectors"] = coverage
+        if (taken := self.start_from_parent(model)) is not None:
+            started["parent"] = taken
+        return started
+
+    def _vectors(self) -> tuple[FoundVectors, Coverage]:
+        """The given word vectors, and what they cover."""
+        path = Path(self.config.model.word_vectors or "")
+        field = width_field(self.body_class.config_class.model_fields)
+        width = (self.config.model.model_extra or {})[field]
+        found = find_vectors(path, self.tokenizer, width, field)
+        return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
 
     def start_from_parent(self, model: Any) -> Taken | None:
         """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
@@ -294,6 +333,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
                 f"\ntokenizer {tokenizer.kind}: {self.tokenizer.vocab_size:,} tokens\n",
                 length_table(rows),
                 *vocabulary_warnings(rows, {"text": self.tokenizer}),
+                *([f"\n{self._vectors()[1]}"] if self.config.model.word_vectors is not None else []),
                 f"\nlabels:\n{counted}",
                 "\nas read and, below, as the model sees them:",
                 *(self._sample(example, tokens) for example, tokens in self._samples()),

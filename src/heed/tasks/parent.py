@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from heed.training.checkpoint import load_weights
 
 __all__ = [
     "Parent",
+    "Started",
     "Taken",
     "model_of",
     "open_parent",
@@ -33,6 +34,14 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound=ModelSection)
+
+
+class Started(Protocol):
+    """Something that a new model begins with instead of what was drawn; its text is for people."""
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -181,7 +190,8 @@ def model_of(folder: Path, theirs: M, section: M) -> M:
         section: What the user wrote.
     """
     name = section.name if "name" in section.model_fields_set else theirs.name
-    values = {"name": name, "size": section.size, "from": str(folder), **(section.model_extra or {})}
+    own = section.model_dump(by_alias=True, include=section.model_fields_set)
+    values = {**own, "name": name, "size": section.size, "from": str(folder)}
     if name == theirs.name and "size" not in section.model_fields_set:
         fields = {key: value for key, value in (theirs.model_extra or {}).items() if not key.endswith("vocab_size")}
         values = {**fields, **values, "size": theirs.size}

@@ -269,7 +269,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def build_model(self) -> Tagger:
         """A new model, its weights drawn from torch's random state."""
         config, head = self.model_and_head()
-        body = self.body_class(config)
+        body = self.build_body(config)
         assert isinstance(body, TokenEncoder)
         characters = None
         if self.characters is not None:

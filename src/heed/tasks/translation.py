@@ -32,7 +32,7 @@ from heed.registry import body_class, model_config
 from heed.tasks.encoding import Encode, Encoding, encode, lengths_of, some_of
 from heed.tasks.guided import alignment_loss, guides, seen_weights
 from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.parent import Parent, Taken, with_parents
+from heed.tasks.parent import Parent, Started, Taken, with_parents
 from heed.tasks.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.stream_set import StreamSet
 from heed.tasks.tokenizers import Tokenizers, learn_tokenizers, load_tokenizers, save_tokenizers
@@ -205,6 +205,11 @@ class Translation:
         model = body(model_config(body, self.config.model.size, dict(self.config.model.model_extra or {})))
         assert isinstance(model, PairDecoder)
         return model
+
+    def start(self, model: PairDecoder) -> dict[str, Started]:
+        """Fill a new model with what its parent knows."""
+        taken = self.start_from_parent(model)
+        return {} if taken is None else {"parent": taken}
 
     def start_from_parent(self, model: PairDecoder) -> Taken | None:
         """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
