@@ -514,8 +514,9 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 
 
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
-    loc = problem["loc"]  # pydantic names the chosen member of a union in it, which users never wrote
-    path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in _DATA_KINDS)]
+    loc, kinds = problem["loc"], _data_kinds(kind)
+    # pydantic names the chosen member of a union in it, which users never wrote
+    path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in kinds)]
     name = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
         valid = _fields_at(kind, loc[:-1])
@@ -527,16 +528,30 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
-        hint = suggest(str(given), list(_EMBEDDED))
+        hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
     return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
+def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """The classes that a `data` section may be, by the tags of their union."""
+    if "data" not in kind.model_fields:
+        return {}
+    members = [get_args(member) for member in get_args(kind.model_fields["data"].annotation)]
+    return {tag.tag: member for member, *marks in members for tag in marks if isinstance(tag, Tag)}
+
+
+def _embedded_names(kind: type[BaseModel]) -> tuple[str, ...]:
+    """What embedded data of a class may be called; nothing for files."""
+    return get_args(kind.model_fields["name"].annotation) if "name" in kind.model_fields else ()
+
+
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     """Names of the fields of the section at a path."""
+    kinds = _data_kinds(kind)
     for part in path:
-        if part in _DATA_KINDS:
-            kind = _DATA_KINDS[part]
+        if part in kinds:
+            kind = kinds[part]
         elif part in kind.model_fields:
             annotation = kind.model_fields[part].annotation
             annotation = get_args(annotation)[0] if get_origin(annotation) is list else annotation

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from heed.config import EvaluationConfig, ModelSection, OwnData, RunConfig, Section, TranslationConfig, check_section
 from heed.errors import ConfigError, suggest
@@ -15,14 +16,19 @@ __all__ = [
     "ClassificationEvaluation",
     "ClassificationHead",
     "ColumnsData",
+    "EmbeddedLabels",
     "LabelledConfig",
     "LabelledData",
+    "PlantedData",
     "TagColumns",
+    "TagOptions",
     "TaggingConfig",
     "TaggingEvaluation",
     "TaggingHead",
+    "TeddyData",
     "TextColumns",
     "TextModelSection",
+    "TextOptions",
     "TextsData",
     "check_config",
 ]
@@ -47,8 +53,8 @@ class TextColumns(Section):
     """Column of the label: a number from 0 or a name; "label" by default."""
 
 
-class TextsData(LabelledData):
-    """Texts with labels: CSV, TSV, JSON lines, one folder per class, or lines `label text` (`heed.data.texts`)."""
+class TextOptions(Section):
+    """What data of texts with labels has besides its files."""
 
     format: Literal["auto", "csv", "tsv", "jsonl", "lines", "folders"] = "auto"
     """How the files are written: auto goes by the ending; lines are `label text`, or `__label__a __label__b text`."""
@@ -70,6 +76,32 @@ class TextsData(LabelledData):
     """Only the first tokens of a text are read, this many; the texts that are cut are counted."""
 
 
+class TextsData(TextOptions, LabelledData):
+    """Texts with labels: CSV, TSV, JSON lines, one folder per class, or lines `label text` (`heed.data.texts`)."""
+
+
+class EmbeddedLabels(Section):
+    """How much is drawn of embedded data with labels."""
+
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(2_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(200, gt=0)
+    """Number of validation examples."""
+    test: int = Field(500, gt=0)
+    """Number of test examples."""
+
+
+class PlantedData(EmbeddedLabels, TextOptions):
+    """Embedded data: documents of which one word in one sentence decides the label (`heed.data.planted`)."""
+
+    name: Literal["planted"] = "planted"
+    """Which embedded data."""
+    sentences: tuple[int, int] = (5, 20)
+    """Fewest and most sentences of a document."""
+
+
 class TagColumns(Section):
     """Where word and tag stand in a file with one word a line."""
 
@@ -79,8 +111,8 @@ class TagColumns(Section):
     """Column of the tag, from 0; negative numbers count from the last, -1."""
 
 
-class ColumnsData(LabelledData):
-    """Sentences with one word a line and its tag in a column, as CoNLL has them (`heed.data.conll`)."""
+class TagOptions(Section):
+    """What data of sentences with tags has besides its files."""
 
     columns: TagColumns = TagColumns()
     """Where word and tag stand."""
@@ -88,6 +120,19 @@ class ColumnsData(LabelledData):
     """How the tags mark entities; auto finds out for each set, plain tags (as parts of speech) mark none."""
     max_length: int = Field(500, gt=0)
     """Training sentences with more tokens than this are left out, and counted."""
+
+
+class ColumnsData(TagOptions, LabelledData):
+    """Sentences with one word a line and its tag in a column, as CoNLL has them (`heed.data.conll`)."""
+
+
+class TeddyData(EmbeddedLabels, TagOptions):
+    """Embedded data: is the word Teddy a person? Only the next word tells (`heed.data.teddy`)."""
+
+    name: Literal["teddy"] = "teddy"
+    """Which embedded data."""
+    mirrored: bool = False
+    """Write every sentence from its end, so that the word before Teddy tells."""
 
 
 class TextModelSection(ModelSection):
@@ -129,6 +174,8 @@ class TaggingHead(Section):
     """Width of the character embeddings."""
     num_filters: int = Field(50, gt=0)
     """Filters of the convolution over characters, of width 3."""
+    delay: int = Field(0, ge=0)
+    """Tokens that are read on before a word's tag is given: one direction then sees that much of what follows."""
 
 
 class ClassificationEvaluation(EvaluationConfig):
@@ -143,6 +190,19 @@ class TaggingEvaluation(EvaluationConfig):
 
     select_by: Literal["auto", "entity_f1", "accuracy", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is entity_f1, or accuracy for plain tags."""
+    words: tuple[str, ...] = ()
+    """Words whose tags are scored by themselves too, as ["Teddy"]."""
+
+
+def _by_name(files: str) -> Callable[[Any], str]:
+    """Tells by its name which class a `data` section is: embedded data has one, files do not."""
+
+    def kind(value: Any) -> str:
+        if isinstance(value, EmbeddedLabels):
+            return str(getattr(value, "name", files))
+        return str(value.get("name", files)) if isinstance(value, dict) else files
+
+    return kind
 
 
 class LabelledConfig(RunConfig):
@@ -157,7 +217,9 @@ class ClassificationConfig(LabelledConfig):
 
     task: Literal["classification"] = "classification"
     """What is learned."""
-    data: TextsData
+    data: Annotated[
+        Annotated[TextsData, Tag("texts")] | Annotated[PlantedData, Tag("planted")], Discriminator(_by_name("texts"))
+    ]
     """Where the examples come from."""
     evaluation: ClassificationEvaluation = ClassificationEvaluation()
     """How it is scored."""
@@ -168,7 +230,9 @@ class TaggingConfig(LabelledConfig):
 
     task: Literal["tagging"] = "tagging"
     """What is learned."""
-    data: ColumnsData
+    data: Annotated[
+        Annotated[ColumnsData, Tag("columns")] | Annotated[TeddyData, Tag("teddy")], Discriminator(_by_name("columns"))
+    ]
     """Where the examples come from."""
     evaluation: TaggingEvaluation = TaggingEvaluation()
     """How it is scored."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heed.config_tasks import ColumnsData
+from heed.config_tasks import TagOptions
 from heed.data.examples import Sentence
 from heed.data.findings import BadLine, Findings
 from heed.data.lines import lines_of
@@ -112,7 +112,7 @@ def _split(line: str, tabs: bool) -> list[str]:
     return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
 
 
-def read_sentences(files: Sequence[str | Path], data: ColumnsData, findings: Findings | None = None) -> list[Sentence]:
+def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None) -> list[Sentence]:
     """Read sentences from files, one after the other; tags that mark entities come as BIO.
 
     A bad line takes its whole sentence with it.

@@ -14,7 +14,7 @@ from heed.data.findings import Findings, Found, found_lines
 from heed.data.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import DataError
 
-__all__ = ["LabelledSplits", "label_order", "open_labelled"]
+__all__ = ["LabelledSplits", "generated", "label_order", "open_labelled"]
 
 E = TypeVar("E", bound=Text | Sentence)
 
@@ -113,6 +113,12 @@ def _without_blanks(examples: Iterable[E], counts: Counts, findings: Findings) -
         else:
             counts.leave_out("blank")
             findings.note("blank, left out", "", example.origin, unit=counts.unit.removesuffix("s"))
+
+
+def generated(examples: dict[str, list[E]], name: str, unit: str) -> LabelledSplits[E]:
+    """Examples that were drawn, as splits."""
+    counts = {split: Counts(len(drawn), {}, len(drawn), unit) for split, drawn in examples.items()}
+    return LabelledSplits(examples, counts, [f"embedded data: {name}"])
 
 
 def _content(example: Text | Sentence) -> str:

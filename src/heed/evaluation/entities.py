@@ -10,7 +10,7 @@ from heed.data.tags import Entity, entities
 from heed.evaluation.measures import Measure, share
 from heed.evaluation.metrics import bootstrap
 
-__all__ = ["EntityError", "entity_errors", "entity_f1", "score_tags", "tag_measures"]
+__all__ = ["EntityError", "entity_errors", "entity_f1", "score_tags", "score_words", "tag_measures"]
 
 Tags = Sequence[Sequence[str]]
 
@@ -84,6 +84,30 @@ def entity_f1(true: Tags, predicted: Tags) -> float:
     """F1 of exact entities, all types together, as seqeval's; 0 where there are none."""
     both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
     return 2 * sum(len(t & p) for t, p in both) / max(1, sum(len(t) + len(p) for t, p in both))
+
+
+def score_words(
+    words: Sequence[Sequence[str]], true: Tags, predicted: Tags, chosen: Sequence[str], resamples: int = 1000
+) -> dict[str, Any]:
+    """How often the tag of some words is right, with intervals over the sentences.
+
+    Args:
+        words: The words of each sentence.
+        true: Their tags.
+        predicted: Those that were said.
+        chosen: Which words are counted.
+        resamples: Bootstrap resamples for the intervals.
+
+    Returns:
+        Per word how often it occurs, and the share of right tags (NaN where it never does).
+    """
+    result: dict[str, Any] = {}
+    for word in chosen:
+        there = [[i for i, one in enumerate(sentence) if one == word] for sentence in words]
+        right = [sum(t[i] == p[i] for i in at) for at, t, p in zip(there, true, predicted, strict=True)]
+        counts = [len(at) for at in there]
+        result[word] = {"support": sum(counts), "accuracy": asdict(bootstrap(right, counts, resamples))}
+    return result
 
 
 def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...]:

@@ -68,6 +68,8 @@ def _tagging(report: dict[str, Any]) -> list[str]:
         lines += _per_label(report["per_type"], "type")
     else:
         lines += _per_label(report["per_tag"], "tag")
+    for word, found in report.get("per_word", {}).items():
+        lines.append(f"  the word {word!r:<11} {_interval(found['accuracy'])}  ({found['support']:,} times)")
     if "never_seen" in report:
         lines.append(f"  never seen in training, so never predicted: {', '.join(report['never_seen'])}")
     return lines

@@ -261,6 +261,7 @@ class Recurrent(nn.Module):
         cell: str = "gru",
         num_layers: int = 1,
         bidirectional: bool = False,
+        backward: bool = False,
         dropout: float = 0.0,
     ) -> None:
         """Build the layers.
@@ -271,13 +272,19 @@ class Recurrent(nn.Module):
             cell: "rnn", "lstm", "gru" or "gru_notes".
             num_layers: Layers, each reading the outputs of the one before.
             bidirectional: Whether a second net reads from the end.
+            backward: Whether, of one direction, that from the end is wanted.
             dropout: Probability with which an input of the second and later layers is dropped.
         """
         super().__init__()
         self.d_output = d_hidden * (2 if bidirectional else 1)
         widths = [d_input] + [self.d_output] * (num_layers - 1)
-        self.forward_cells = nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths)
-        self.backward_cells = nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths if bidirectional)
+        wanted = {"forward": bidirectional or not backward, "backward": bidirectional or backward}
+        cells = {
+            name: [RecurrentCell(width, d_hidden, cell) for width in widths if there] for name, there in wanted.items()
+        }
+        self.forward_cells = nn.ModuleList(cells["forward"])
+        self.backward_cells = nn.ModuleList(cells["backward"])
+        self.num_layers = num_layers
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -302,21 +309,25 @@ class Recurrent(nn.Module):
         if mask is not None:
             order = _reversed_within(mask)
         finals: States = []
-        for layer, forward_cell in enumerate(self.forward_cells):
+        for layer in range(self.num_layers):
             if layer:
                 inputs = self.dropout(inputs)
-            first = None if initial is None else initial[layer][0]
-            outputs, final = _run(forward_cell, inputs, mask, None, first)
-            finals.append([final])
+            outputs = []
+            finals.append([])
+            if self.forward_cells:
+                first = None if initial is None else initial[layer][0]
+                states, final = _run(self.forward_cells[layer], inputs, mask, None, first)
+                outputs.append(states)
+                finals[-1].append(final)
             if self.backward_cells:
                 cell = self.backward_cells[layer]
                 flipped = inputs.flip(1) if order is None else _take(inputs, order)
-                first = None if initial is None else initial[layer][1]
-                backward, final = _run(cell, flipped, mask, _natural_flip(inputs) if order is None else order, first)
+                first = None if initial is None else initial[layer][-1]
+                states, final = _run(cell, flipped, mask, _natural_flip(inputs) if order is None else order, first)
+                outputs.append(states.flip(1) if order is None else _take(states, order))
                 finals[-1].append(final)
-                backward = backward.flip(1) if order is None else _take(backward, order)
-                outputs = torch.cat([outputs, backward], dim=-1)
-            inputs = outputs if mask is None else outputs * mask.unsqueeze(-1)
+            joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            inputs = joined if mask is None else joined * mask.unsqueeze(-1)
         return inputs, finals
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
+from heed.lessons.parts import Stage
 from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
+from heed.lessons.teddy import TITLE, teddy_stages
 
-__all__ = ["list_lessons", "read_lesson"]
+__all__ = ["TRAINED", "list_lessons", "read_lesson"]
 
 _LISTS: dict[str, type[Section]] = {
     "steps": Step,
@@ -22,9 +24,14 @@ _LISTS: dict[str, type[Section]] = {
 }
 
 
+TRAINED: dict[str, tuple[str, Callable[[], tuple[Stage, ...]]]] = {"teddy": (TITLE, teddy_stages)}
+"""Lessons that train small networks: title, and what makes their stages."""
+
+
 def list_lessons() -> dict[str, str]:
     """Name and title of every lesson that comes with heed."""
-    return {name: str(read_config(path)["title"]) for name, path in _paths().items()}
+    worked = {name: str(read_config(path)["title"]) for name, path in _paths().items()}
+    return worked | {name: title for name, (title, _) in TRAINED.items()}
 
 
 def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
@@ -46,9 +53,8 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
     elif Path(source).suffix in {".yaml", ".yml"} or Path(source).is_file():
         where, path = str(source), Path(source)
     else:
-        raise ConfigError(
-            f"unknown lesson '{source}'{suggest(str(source), paths)} (matrices of your own go into a .yaml file)"
-        )
+        hint = suggest(str(source), [*paths, *TRAINED])
+        raise ConfigError(f"unknown lesson '{source}'{hint} (matrices of your own go into a .yaml file)")
     values = read_config(path)
     _check_tokens(values, where)
     for field, kind in _LISTS.items():

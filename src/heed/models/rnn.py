@@ -22,10 +22,10 @@ has an embedding table of its own. Embeddings and states are dropped out in trai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
@@ -51,6 +51,8 @@ class RNNConfig(ModelConfig):
     """Recurrent cell: rnn (tanh), lstm, gru, or gru_notes, the notes' gating."""
     bidirectional: bool = True
     """Whether a second network reads from the end."""
+    backward: bool = False
+    """Of one direction: whether it reads from the end (with bidirectional false)."""
     num_layers: int = Field(1, gt=0)
     """Layers, each reading the states of the one before."""
     dropout: float = Field(0.5, ge=0, lt=1)
@@ -61,6 +63,12 @@ class RNNConfig(ModelConfig):
         "small": {"d_embedding": 128, "d_hidden": 128},
         "base": {},
     }
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> Self:
+        if self.backward and self.bidirectional:
+            raise ValueError("model.backward is for one direction; set model.bidirectional=false too")
+        return self
 
 
 class RNN(TokenEncoder):
@@ -78,10 +86,11 @@ class RNN(TokenEncoder):
             cell=c.cell,
             num_layers=c.num_layers,
             bidirectional=c.bidirectional,
+            backward=c.backward,
             dropout=c.dropout,
         )
         self.dropout = Dropout(c.dropout)
-        self.d_hidden = c.d_hidden
+        self.num_forward = 0 if c.backward and not c.bidirectional else c.d_hidden
         self.d_output = self.encoder.d_output
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
@@ -92,8 +101,8 @@ class RNN(TokenEncoder):
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """`[h(T) ; g(1)]`: each direction's state after its own last token."""
-        ends = state_at(hidden[..., : self.d_hidden], mask, mask.sum(1) - 1)
-        starts = state_at(hidden[..., self.d_hidden :], mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
+        ends = state_at(hidden[..., : self.num_forward], mask, mask.sum(1) - 1)
+        starts = state_at(hidden[..., self.num_forward :], mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
         return torch.cat([ends, starts], dim=-1)
 
 

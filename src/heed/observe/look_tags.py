@@ -59,7 +59,8 @@ def look_at_tags(
     maps = []
     choice.check(seen.mechanisms())
     for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = causal_square(seen.maps(mechanism, layer, entries=[0]).weights[0], start)  # (H, Q, K)
+        weights = causal_square(seen.maps(mechanism, layer, entries=[0]).weights[0], start + model.delay)
+        weights = weights[:, :start, :start]  # (H, Q, K), without what was read after the text
         if weights.shape[-2:] != (start, start):
             continue
         for head in choice.heads(len(weights)):
@@ -78,7 +79,7 @@ def look_at_tags(
         notes.append(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
     if edits:
         notes.append("edited: " + "; ".join(map(str, edits)))
-    traces, frames = network_traces(seen, axis, parts, start)
+    traces, frames = network_traces(seen, axis, parts, start, model.delay)
     name = title or f"{task.config.model.name} on {task.config.data.name}"
     tags = " ".join(prediction.tags)
     return Look(

@@ -158,7 +158,7 @@ def join_tokens(matrix: Tensor, words: Sequence[range], join: Any) -> Tensor:
 
 
 def network_traces(
-    seen: Trace, axis: Axis, words: Sequence[range], num_tokens: int
+    seen: Trace, axis: Axis, words: Sequence[range], num_tokens: int, num_further: int = 0
 ) -> tuple[tuple[Traces, ...], tuple[EncoderFrame, ...]]:
     """What the recurrent networks over the tokens of one text did.
 
@@ -167,6 +167,7 @@ def network_traces(
         axis: Its words.
         words: The tokens of each.
         num_tokens: Their number.
+        num_further: Tokens that were read after them; they are not shown.
 
     Returns:
         Per network and layer its gates over the words; and a frame per word, with the state after its last token
@@ -177,11 +178,11 @@ def network_traces(
     means: list[dict[str, float]] = [{} for _ in words]
     for name, gates in seen.gates().items():
         found = _CELL.match(name)
-        if found is None or gates["hidden"].shape[:2] != (1, num_tokens):
+        if found is None or gates["hidden"].shape[:2] != (1, num_tokens + num_further):
             continue
         kind, layer = found["kind"], int(found["layer"])
-        hidden = gates["hidden"][0]  # (T, d_hidden)
-        rows = {gate: gates[gate][0].mean(-1) for gate in _GATES if gate in gates}
+        hidden = gates["hidden"][0, :num_tokens]  # (T, d_hidden)
+        rows = {gate: gates[gate][0, :num_tokens].mean(-1) for gate in _GATES if gate in gates}
         rows["state"] = hidden.abs().mean(-1)
         matrix = join_tokens(torch.stack(list(rows.values())), words, torch.mean)
         traces.append(

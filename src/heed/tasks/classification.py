@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from heed.config_tasks import ClassificationConfig, ClassificationHead, TextsData
+from heed.config_tasks import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
 from heed.data.batching import plan_batches
 from heed.data.examples import Text
-from heed.data.labelled import LabelledSplits, open_labelled
+from heed.data.generated import Split
+from heed.data.labelled import LabelledSplits, generated, open_labelled
+from heed.data.planted import draw_documents
 from heed.data.sentences import split_sentences, without_breaks
 from heed.data.text_batching import TextBatch, TokenText, collate_texts
 from heed.data.texts import TextFormat, read_texts
@@ -70,9 +72,20 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def open_splits(cls, config: ClassificationConfig) -> LabelledSplits[Text]:
-        """Read the texts."""
-        form = text_format(config.data)
-        return open_labelled(config.data, lambda files, findings: read_texts(files, form, findings), "texts")
+        """Read or draw the texts."""
+        data = config.data
+        if isinstance(data, PlantedData):
+            sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
+            return generated(
+                {
+                    name: [one.text for one in draw_documents(name, size, data.sentences, data.seed)]
+                    for name, size in sizes.items()
+                },
+                data.name,
+                "texts",
+            )
+        form = text_format(data)
+        return open_labelled(data, lambda files, findings: read_texts(files, form, findings), "texts")
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
@@ -309,7 +322,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return LabelPrediction(",".join(chosen), chosen, probability, values)
 
 
-def text_format(data: TextsData) -> TextFormat:
+def text_format(data: TextOptions) -> TextFormat:
     """How the files of a configuration are written."""
     columns = data.columns
     return TextFormat(data.format, columns.text, columns.label, data.several_labels, data.label_separator)

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import torch
 from pydantic import BaseModel
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from heed.attention import AttentionPooling
 from heed.config import check_section
 from heed.config_tasks import ClassificationHead
 from heed.data.tags import may_follow
+from heed.data.tokenizer import END
 from heed.errors import ConfigError, suggest
 from heed.layers import CharacterFeatures, LinearChainCRF, max_pooling, mean_pooling
 from heed.models.base import Body, ModelConfig, TextEncoder, TokenEncoder, state_at
@@ -174,11 +175,15 @@ TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {
 class Tagger(nn.Module):
     """A body that reads tokens, with the characters of their words where wanted, and a head over the words' states.
 
-    The state of a word is the mean of those of its tokens.
+    The state of a word is the mean of those of its tokens. With a delay of n the state of token t is the one that the
+    body has at token t + n: it reads on for n tokens, behind the text's end further end tokens.
+
+    Source: Graves and Schmidhuber 2005, "Framewise phoneme classification", for the delay.
     """
 
-    def __init__(self, body: TokenEncoder, head: TagHead, characters: CharacterFeatures | None) -> None:
+    def __init__(self, body: TokenEncoder, head: TagHead, characters: CharacterFeatures | None, delay: int = 0) -> None:
         super().__init__()
+        self.delay = delay
         self.body = body
         self.characters = characters
         self.head = head
@@ -201,7 +206,7 @@ class Tagger(nn.Module):
             features = self.characters(characters)  # (B, W, num_filters)
             if word_of is not None:
                 features = features.gather(1, word_of.unsqueeze(-1).expand(-1, -1, features.shape[-1]))
-        hidden: Tensor = self.body(tokens, mask, features)  # (B, T, d_output)
+        hidden = self._states(tokens, mask, features)  # (B, T, d_output)
         if word_of is None:
             return hidden
         parts = mask.to(hidden.dtype).unsqueeze(-1)
@@ -210,3 +215,13 @@ class Tagger(nn.Module):
         sums = sums.scatter_add(1, place.expand_as(hidden), hidden * parts)
         counts = hidden.new_zeros(*word_mask.shape, 1).scatter_add(1, place, parts)
         return sums / counts.clamp_min(1.0)
+
+    def _states(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
+        """The states that tell of each token, `(batch, length, d_output)`."""
+        if not self.delay:
+            return self.body(tokens, mask, features)  # type: ignore[no-any-return]
+        read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
+        ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), END)
+        if features is not None:
+            features = pad(features * mask.unsqueeze(-1), (0, 0, 0, self.delay))
+        return self.body(ended, read, features)[:, self.delay :]  # type: ignore[no-any-return]

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.config_tasks import TaggingConfig, TaggingHead
+from heed.config_tasks import ColumnsData, TaggingConfig, TaggingHead, TeddyData
 from heed.data.batching import plan_batches
 from heed.data.conll import read_sentences
 from heed.data.examples import Sentence
-from heed.data.labelled import LabelledSplits, open_labelled
+from heed.data.generated import Split
+from heed.data.labelled import LabelledSplits, generated, open_labelled
 from heed.data.tags import entities, is_entity_tag
+from heed.data.teddy import draw_sentences
 from heed.data.text_batching import TokenWords, WordBatch, collate_words
 from heed.data.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
@@ -180,10 +182,16 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def open_splits(cls, config: TaggingConfig) -> LabelledSplits[Sentence]:
-        """Read the sentences."""
-        return open_labelled(
-            config.data, lambda files, findings: read_sentences(files, config.data, findings), "sentences"
-        )
+        """Read or draw the sentences."""
+        if isinstance(config.data, TeddyData):
+            data = config.data
+            sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
+            drawn: dict[str, list[Sentence]] = {
+                name: draw_sentences(name, size, data.seed, data.mirrored) for name, size in sizes.items()
+            }
+            return generated(drawn, data.name, "sentences")
+        files: ColumnsData = config.data
+        return open_labelled(files, lambda paths, findings: read_sentences(paths, files, findings), "sentences")
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:
@@ -275,7 +283,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         if self.characters is not None:
             characters = CharacterFeatures(self.characters.vocab_size, head.d_character, head.num_filters)
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
-        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels, in_bio), characters)
+        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels, in_bio), characters, head.delay)
 
     # What the training loop needs -----------------------------------------------------------------------------
 

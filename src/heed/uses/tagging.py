@@ -14,7 +14,7 @@ from heed.data.examples import Sentence
 from heed.data.findings import Findings
 from heed.data.words import join_words, split_words
 from heed.errors import ConfigError
-from heed.evaluation.entities import entity_errors, score_tags
+from heed.evaluation.entities import entity_errors, score_tags, score_words
 from heed.evaluation.labels import need_tag_extra
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
@@ -108,7 +108,10 @@ class TaggingRun(Run[Tagging, Tagger]):
         task = self.task
         tagged = self.tagged([e.words for e in examples])
         true, predicted = [e.tags for e in examples], [tags for tags, _ in tagged]
-        report = score_tags(true, predicted, plain=task.plain, resamples=self.config.evaluation.bootstrap)
+        report = score_tags(true, predicted, plain=task.plain, resamples=self.task.config.evaluation.bootstrap)
+        if chosen := self.task.config.evaluation.words:
+            words = [e.words for e in examples]
+            report["per_word"] = score_words(words, true, predicted, chosen, self.task.config.evaluation.bootstrap)
         if never := {tag for tags in true for tag in tags} - set(task.labels):
             report["never_seen"] = sorted(never)
         report["errors"] = self._plain_errors(examples, predicted) if task.plain else _errors(examples, predicted)
