@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score
 import heed
 from heed.cli import main
 from heed.config_tasks import check_config
+from heed.data.tokenizer import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_scores, score_labels
 from heed.observe.edits import Uniform
@@ -177,6 +178,28 @@ def test_every_pooling_gives_one_vector_a_text_whatever_the_padding(files, pooli
     torch.testing.assert_close(empty, model.output.bias.expand(4, 2))
     task.loss(model, batch, 0.1).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_path):
+    encoder = {"name": "encoder", "pooling": "cls", "d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 16}
+    values = settings(files)
+    values["model"] = encoder
+    task = prepare(values)
+    model = task.build_model().eval()
+    texts = task.encode_texts(["great", "we saw the film and it was awful"])
+    together = task.collate_encoded(texts, [0, 1])
+    logits = model(together.tokens, together.mask)
+    for row, text in enumerate(texts):
+        before = torch.tensor([[START, *task.tokens_of(text)]])
+        state = model.body(before, torch.ones_like(before, dtype=torch.bool))[:, 0]
+        torch.testing.assert_close(logits[row], model.output(state)[0], rtol=1e-4, atol=1e-5)
+    look = look_at_text(task, model, "it was awful")
+    (shading,), (attention,) = look.shadings, look.maps
+    assert shading.axis.labels == ("it", "was", "awful") and "where [CLS] looked" in shading.title
+    assert attention.key.labels == ("[CLS]", "it", "was", "awful")
+    np.testing.assert_allclose(shading.weights, attention.weights[0, 1:], atol=1e-6)
+    with pytest.raises(ConfigError, match="in model rnn a token before the text does not see it; use encoder"):
+        prepare(settings(files, pooling="cls"))
 
 
 def test_last_pooling_takes_each_direction_where_it_has_read_everything(files):

@@ -150,8 +150,9 @@ class TextModelSection(ModelSection):
 class ClassificationHead(Section):
     """From a model's hidden states to labels; these fields stand in the `model` section beside the model's own."""
 
-    pooling: Literal["attention", "last", "first", "mean", "max"] = "attention"
-    """From states of words to one vector: a learned attention, the state after reading, the first, mean or maximum."""
+    pooling: Literal["attention", "last", "first", "mean", "max", "cls"] = "attention"
+    """From states of words to one vector: a learned attention, the state after reading, the first, mean or maximum; cls
+    is the state of a learned token [CLS] put before the text (encoder only)."""
     pooling_score: Literal["additive", "dot", "self_attentive"] = "additive"
     """Attention over the states h: additive is u' tanh(W h + b), dot is u' h, self_attentive has several u."""
     d_pooling: int = Field(100, gt=0)

@@ -206,9 +206,11 @@ class TokenEncoder(Body):
     Attributes:
         d_output: Width of the states.
         embedding_scale: What embeddings are multiplied by before they are read.
+        sees_all: Whether the state of every token, of the first one too, has seen the whole text.
     """
 
     interface: ClassVar[Interface] = "encoder"
+    sees_all: ClassVar[bool] = False
     d_output: int
     embedding_scale: float = 1.0
 

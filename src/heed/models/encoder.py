@@ -8,7 +8,8 @@
     x = sqrt(d_model) E[token] + P[position]     with features f: W [sqrt(d_model) E[token] ; f] + P[position]
     block   x = norm(x + MultiHead(x, x)); x = norm(x + FFN(x))
 
-A text's vector is made of the states by the task's `pooling`: learned attention, mean, maximum, or one token's state.
+A text's vector is made of the states by the task's `pooling`: learned attention, mean, maximum, or one token's state
+(`cls`: that of a learned token before the text, as in BERT, arXiv:1810.04805).
 
 Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.1.
 Differs from the paper: the options `norm: pre` and `positions`; biases in attention's projections; dropout of attention
@@ -77,6 +78,7 @@ class Encoder(TokenEncoder):
     """A stack of encoder blocks over token and position embeddings."""
 
     config_class = EncoderConfig
+    sees_all = True
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)

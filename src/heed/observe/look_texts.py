@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from heed.data.tokenizer import TextTokenizer
+from heed.data.tokenizer import START, TextTokenizer
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.frames import EncoderFrame, Look
@@ -55,7 +56,11 @@ def look_at_text(
         (probabilities,) = task.classify(model, [encoded])
     prediction = task.prediction(probabilities)
     ids = task.tokens_of(encoded)
+    if model.has_cls:
+        ids = [START, *ids]
     axis, words = word_axis(task.tokenizer, ids)
+    if model.has_cls:
+        axis = replace(axis, labels=("[CLS]", *axis.labels[1:]))
     shadings, maps = [], []
     choice.check(seen.mechanisms())
     for mechanism, layer in choice.layers(seen.mechanisms()):
@@ -75,12 +80,14 @@ def look_at_text(
                     continue  # the shading says it all
             elif len(columns) == len(ids):
                 columns, query = join_tokens(columns.T, words, torch.mean).T, axis
+                if model.has_cls:
+                    shadings.append(_cls_shading(axis, columns[0], mechanism, layer, head))
             else:
                 continue
             maps.append(Map(mechanism, layer, head, query, axis, columns, caption="Weights before dropout."))
     notes = [prediction.summary()]
     if encoded.cut:
-        notes.append(f"only the first {len(ids)} tokens are read (data.max_length); {encoded.cut} more are not")
+        notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
     if unknown := task.tokenizer.unknown_in(text):
         notes.append(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
     if edits:
@@ -109,6 +116,16 @@ def _pooling_shading(axis: Axis, weights: Tensor) -> Shading:
         axis,
         tuple(shares.tolist()),
         float(shares.max()) if len(shares) else 1.0,
+    )
+
+
+def _cls_shading(axis: Axis, weights: Tensor, mechanism: str, layer: int, head: int | None) -> Shading:
+    """Where [CLS], whose state is classified, looked in one layer; what it gave itself is left out."""
+    which = "mean of the heads" if head is None else f"head {head}"
+    title = f"The words that the label rests on: where [CLS] looked, {mechanism} layer {layer}, {which}"
+    words = weights[1:]
+    return Shading(
+        title, replace(axis, labels=axis.labels[1:]), tuple(words.tolist()), float(words.max()) if len(words) else 1.0
     )
 
 

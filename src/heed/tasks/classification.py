@@ -194,6 +194,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                     f"model {self.config.model.name} gives one vector for a text, so model.{meant[0]} does not apply"
                 )
             fields = {name: value for name, value in fields.items() if name not in _POOLING_FIELDS}
+        elif head.pooling == "cls" and issubclass(self.body_class, TokenEncoder) and not self.body_class.sees_all:
+            raise ConfigError(
+                f"model.pooling is cls, but in model {self.config.model.name} a token before the text does not see it; "
+                "use encoder, or another pooling"
+            )
         return fields
 
     def follows_from_data(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from heed.attention import AttentionPooling
 from heed.config import check_section
 from heed.config_tasks import ClassificationHead
 from heed.data.tags import may_follow
-from heed.data.tokenizer import END
+from heed.data.tokenizer import END, START
 from heed.errors import ConfigError, suggest
 from heed.layers import CharacterFeatures, LinearChainCRF, max_pooling, mean_pooling
 from heed.models.base import Body, ModelConfig, TextEncoder, TokenEncoder, state_at
@@ -64,13 +64,16 @@ class Pooling(nn.Module):
             return self.attention(hidden, mask)  # type: ignore[no-any-return]
         if self.kind == "last":
             return body.last(hidden, mask)
-        if self.kind == "first":
+        if self.kind in ("first", "cls"):
             return state_at(hidden, mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
         return {"mean": mean_pooling, "max": max_pooling}[self.kind](hidden, mask)
 
 
 class Classifier(nn.Module):
-    """A body, a pooling where the body gives states of tokens, and one linear layer: `logits = V pooled + b`."""
+    """A body, a pooling where the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
+
+    With the pooling "cls" the start token, which no text holds, stands before the text as [CLS].
+    """
 
     def __init__(self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int) -> None:
         super().__init__()
@@ -78,8 +81,15 @@ class Classifier(nn.Module):
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
         self.output = nn.Linear(body.d_output if self.pooling is None else self.pooling.d_output, num_outputs)
 
+    @property
+    def has_cls(self) -> bool:
+        """Whether [CLS] stands before each text."""
+        return self.pooling is not None and self.pooling.kind == "cls"
+
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`."""
+        if self.has_cls:
+            tokens, mask = pad(tokens, (1, 0), value=START), pad(mask, (1, 0), value=True)
         pooled = self.body(tokens, mask)
         if self.pooling is not None:
             pooled = self.pooling(self.body, pooled, mask)
