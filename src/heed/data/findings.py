@@ -102,14 +102,16 @@ class Findings:
         self._cut: set[Path] = set()
 
     @classmethod
-    def of(cls, data: OwnData, *, strict: bool = False) -> Findings:
+    def of(cls, data: object, *, strict: bool = False) -> Findings:
         """As a configuration says.
 
         Args:
-            data: Its section.
+            data: Its section; embedded data says nothing of files.
             strict: Stop at the first bad line whatever it says: a score of the lines that could be read is not that of
                 the file.
         """
+        if not isinstance(data, OwnData):
+            return cls(hint=False)
         return cls("error" if strict else data.bad_lines, data.encoding, data.max_line, hint=not strict)
 
     def bad(

@@ -11,6 +11,7 @@ from heed.data.counts import Counts
 from heed.data.examples import Sentence, Text
 from heed.data.files import default_held_out, held_out_places
 from heed.data.findings import Findings, Found, found_lines
+from heed.data.sentences import is_blank
 from heed.data.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import DataError
 
@@ -107,7 +108,7 @@ def _without_blanks(examples: Iterable[E], counts: Counts, findings: Findings) -
     """The examples that hold text; the others are counted."""
     for example in examples:
         counts.read += 1
-        if _content(example).strip():
+        if not is_blank(_content(example)):
             counts.kept += 1
             yield example
         else:

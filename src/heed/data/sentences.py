@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["split_sentences", "without_breaks"]
+__all__ = ["is_blank", "split_sentences", "without_breaks"]
 
 _BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
 _ENDS = re.compile(  # group 1: what the next sentence begins with
@@ -17,6 +17,11 @@ _NO_END = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|no|jr|sr|inc|e\.g|i\.
 def without_breaks(text: str) -> str:
     """A text with a blank for each line break and `<br />`, for models that read no sentences."""
     return _BREAKS.sub(" ", text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text holds nothing but blanks and breaks."""
+    return not without_breaks(text).strip()
 
 
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:

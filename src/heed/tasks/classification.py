@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -69,6 +69,14 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     head_class = ClassificationHead
 
     # Data -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, config: ClassificationConfig) -> Self:
+        """As for every labelled task; labels that training never saw are found now, in the test set too."""
+        task = super().prepare(config)
+        for split in task.split_names:
+            task.encoded(split)
+        return task
 
     @classmethod
     def open_splits(cls, config: ClassificationConfig) -> LabelledSplits[Text]:

@@ -346,13 +346,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             probabilities: Of every tag of every word, `(words, num_labels)`.
         """
         words = tuple(text[start:end] for start, end in spans)
-        of_tags = tuple(float(row[self._number[tag]]) for row, tag in zip(probabilities, tags, strict=True))
-        others = tuple(self._others(row, tag) for row, tag in zip(probabilities, tags, strict=True))
+        rows, ranked = probabilities.tolist(), probabilities.argsort(dim=-1, descending=True)[:, :3].tolist()
+        of_tags = tuple(row[self._number[tag]] for row, tag in zip(rows, tags, strict=True))
+        others = tuple(
+            tuple((self.labels[i], row[i]) for i in best if self.labels[i] != tag)[:2]
+            for row, best, tag in zip(rows, ranked, tags, strict=True)
+        )
         return TagPrediction(text, words, tuple(spans), tuple(tags), of_tags, others, self.plain)
-
-    def _others(self, probabilities: Tensor, tag: str) -> tuple[tuple[str, float], ...]:
-        ranked = probabilities.argsort(descending=True).tolist()
-        return tuple((self.labels[i], float(probabilities[i])) for i in ranked[:3] if self.labels[i] != tag)[:2]
 
     def unknown_in(self, words: Iterable[str]) -> list[str]:
         """The words of a text that training never saw, or has parts in that it never saw."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from heed.data.examples import Text
 from heed.data.findings import Findings
+from heed.data.sentences import is_blank, without_breaks
 from heed.data.text_batching import TokenText
 from heed.data.texts import read_texts
 from heed.errors import ConfigError
@@ -40,7 +41,7 @@ class ClassificationRun(Run[Classification, Classifier]):
         """The label of a text, or of each of several."""
         texts = [text] if isinstance(text, str) else list(text)
         predictions = [
-            self.task.prediction(row) if one.strip() else LabelPrediction("", (), 0.0, {})
+            LabelPrediction("", (), 0.0, {}) if is_blank(one) else self.task.prediction(row)
             for one, row in zip(texts, self.probabilities(texts), strict=True)
         ]
         return predictions[0] if isinstance(text, str) else predictions
@@ -62,7 +63,7 @@ class ClassificationRun(Run[Classification, Classifier]):
         """Labelled texts from files written as the run's own; blank ones are left out."""
         data = self.task.config.data
         texts = read_texts(files, text_format(data), Findings.of(data, strict=True))
-        return [text for text in texts if text.text.strip()]
+        return [text for text in texts if not is_blank(text.text)]
 
     def score(self, examples: Sequence[Text]) -> dict[str, Any]:
         """Score texts: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
@@ -123,7 +124,7 @@ class ClassificationRun(Run[Classification, Classifier]):
             ConfigError: The text is blank, a target is given, an edit does not fit the model, or there is no such
                 attention.
         """
-        refuse_blank(text)
+        refuse_blank(without_breaks(text))
         if target is not None:
             raise ConfigError(f"target {target!r} does not apply: a classification writes no text")
         choice = Choice(mechanism, layer, head)
