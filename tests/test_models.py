@@ -71,7 +71,8 @@ def find_variants():
             for choice in choices:
                 if choice == field.default:
                     continue
-                config = make_config(body, **{field_name: choice})
+                needed = {"bidirectional": False} if field_name == "backward" else {}
+                config = make_config(body, **{field_name: choice, **needed})
                 try:
                     body(config)
                 except ConfigError as error:  # dot products of states and memories of other widths
