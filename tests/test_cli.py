@@ -445,6 +445,7 @@ def test_the_public_names():
         "compare",
         "edit",
         "ensemble",
+        "export",
         "load",
         "run_lesson",
         "trace",

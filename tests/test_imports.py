@@ -32,10 +32,13 @@ MAY_IMPORT = {
     },
     "observe": {"attention", "layers", "models", "data", "evaluation", "tasks", "errors"},
     "folder": {"config", "disk", "evaluation", "errors"},
-    "uses": {"config", "data", "evaluation", "models", "observe", "tasks", "errors"},
+    "engines": {
+        *("attention", "layers", "models", "data", "disk", "folder", "generation", "tasks", "errors"),
+    },
+    "uses": {"config", "engines", "generation", "data", "evaluation", "models", "observe", "tasks", "errors"},
     "resume": {"config", "config_tasks", "folder", "tasks", "training", "errors"},
     "damage": {"config", "disk", "folder", "training", "errors"},
-    "run": {"config", "config_tasks", "disk", "folder", "resume", "tasks", "training", "uses", "errors"},
+    "run": {"config", "config_tasks", "disk", "engines", "folder", "resume", "tasks", "training", "uses", "errors"},
     "ensembles": {"data", "generation", "run", "tasks", "uses", "errors"},
     "forecast": {"config", "run", "training", "errors"},
     "lessons": {

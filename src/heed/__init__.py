@@ -4,6 +4,7 @@ run = heed.train("translation", data="dates", minutes=2)
 run.predict("9 de mayo de 1998").text
 run.look("9 de mayo de 1998")
 with heed.trace(run.model) as seen: ...
+run.export("ctranslate2"); run.predict("9 de mayo de 1998", engine="ctranslate2")
 heed.compare([run, "runs/other"]).to_latex()
 """
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
-    from heed.run import Run, load, train
+    from heed.run import Run, export, load, train
 
 __all__ = [
     "HeedError",
@@ -30,6 +31,7 @@ __all__ = [
     "compare",
     "edit",
     "ensemble",
+    "export",
     "load",
     "run_lesson",
     "trace",
@@ -45,6 +47,7 @@ _HOMES = {
     "compare": "heed.comparison",
     "edit": "heed.observe.trace",
     "ensemble": "heed.ensembles",
+    "export": "heed.run",
     "load": "heed.run",
     "run_lesson": "heed.lessons",
     "trace": "heed.observe.trace",

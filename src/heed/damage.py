@@ -40,7 +40,7 @@ class RunState:
 
 
 def check_run(run: str | Path = "last") -> RunState:
-    """Compare every file of a run folder and of its checkpoints with the checksums written with them.
+    """Compare every file of a run folder, of its checkpoints and exports with the checksums written with them.
 
     Args:
         run: The folder, or "last" for the newest under `runs/`.
@@ -62,6 +62,8 @@ def check_run(run: str | Path = "last") -> RunState:
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
     for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):
         files |= _states(folder, f"checkpoints/{folder.name}/")
+    for folder in sorted(p for p in (path / folders.EXPORT).glob("[!.]*") if p.is_dir()):
+        files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
     resumable = [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
     if resumable:
         remarks.append(f"a resumed run goes on from {resumable[0]}")

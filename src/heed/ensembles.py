@@ -54,6 +54,22 @@ class EnsembleRun(TranslationRun):
         """
         raise _one_at_a_time(self.runs)
 
+    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> NoReturn:
+        """Other programs run one model.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError(f"export one run at a time: {', '.join(str(run.folder) for run in self.runs)}")
+
+    def writer(self, engine: str) -> NoReturn:
+        """Other programs run one model.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError(f"engine '{engine}' runs one model; several that write together need engine 'torch'")
+
     def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
         return self.runs[0]._without_unknown(source, prediction)
 

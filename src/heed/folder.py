@@ -1,7 +1,8 @@
 """The run folder: self-contained, versioned, nothing in it executes.
 
 config.yaml (effective, every default written), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
-checkpoints/step-N/, README.md, and checksums.json of all but what grows while training goes on.
+checkpoints/step-N/, README.md, and checksums.json of all but what grows while training goes on; export/ENGINE/, what
+was written for other programs, with checksums of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from heed.evaluation.report import scores_text
 
 __all__ = [
     "CONFIG",
+    "EXPORT",
     "FORMAT",
     "WEIGHTS",
     "check_format",
@@ -34,6 +36,7 @@ __all__ = [
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
 METRICS = "metrics.jsonl"
+EXPORT = "export"
 _FORMAT_FILE = "format.json"
 _FIRST_FILES = {"checkpoints", ".format.json.part"}
 """What a folder may hold of a run that was killed while it began."""

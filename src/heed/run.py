@@ -16,6 +16,7 @@ from heed import folder as folders
 from heed.config import RunConfig, read_config, with_paths_from, write_config
 from heed.config_tasks import check_config
 from heed.disk import write_whole
+from heed.engines import Exported
 from heed.errors import ConfigError, RunError
 from heed.resume import Unfinished
 from heed.training.checkpoint import load_weights, save_weights
@@ -29,7 +30,7 @@ from heed.uses.classification import ClassificationRun
 from heed.uses.tagging import TaggingRun
 from heed.uses.translation import TranslationRun
 
-__all__ = ["RUNS", "Run", "load", "train", "train_config"]
+__all__ = ["RUNS", "Run", "export", "load", "train", "train_config"]
 
 
 Files = str | Path | Sequence[str | Path]
@@ -65,6 +66,24 @@ def load(run: str | Path = "last") -> Run[Any, Any]:
     model = task.build_model()
     load_weights(model, path / folders.WEIGHTS)
     return kind(path, config, task, model, folders.read_report(path))
+
+
+def export(
+    run: Run[Any, Any] | str | Path = "last", to: str = "ctranslate2", quantization: str = "float32"
+) -> Exported:
+    """Write a run for another program, into `RUN/export/`, and compare what both write.
+
+    Args:
+        run: The run, its folder, or "last" for the newest under `runs/`.
+        to: "ctranslate2".
+        quantization: "float32", whose outputs must be the run's own, or "int8".
+
+    Raises:
+        ConfigError: The program cannot express the model, or its library is missing.
+        RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    return opened.export(to, quantization)
 
 
 def train(

@@ -49,6 +49,27 @@ class LessonForm(StrEnum):
     json = "json"
 
 
+class Engine(StrEnum):
+    """What runs the model."""
+
+    torch = "torch"
+    ctranslate2 = "ctranslate2"
+    ctranslate2_int8 = "ctranslate2-int8"
+
+
+class Target(StrEnum):
+    """What a run is written for."""
+
+    ctranslate2 = "ctranslate2"
+
+
+class Quantization(StrEnum):
+    """How exported matrices are stored."""
+
+    float32 = "float32"
+    int8 = "int8"
+
+
 class Sort(StrEnum):
     """What predictions are sorted by."""
 
@@ -183,15 +204,44 @@ def predict(
     columns: Annotated[
         bool, typer.Option("--columns", help="Tagging: --input is in columns; write it again with predicted tags.")
     ] = False,
+    engine: Annotated[Engine, typer.Option(help="What runs the model; others than torch need heed export.")] = (
+        Engine.torch
+    ),
 ) -> None:
     """Write the output for each line of input; without text on a terminal, ask for it."""
     from heed.cli.outputs import PredictOptions
     from heed.cli.predict import run_predict
 
     options = PredictOptions(
-        nbest, beam, sample, temperature, top_k, top_p, seed, prefix, align, as_json, sort is not None, columns
+        nbest,
+        beam,
+        sample,
+        temperature,
+        top_k,
+        top_p,
+        seed,
+        prefix,
+        align,
+        as_json,
+        sort is not None,
+        columns,
+        engine.value,
     )
     run_predict([run, *(others or [])], text or [], input, out, options)
+
+
+@app.command()
+def export(
+    run: RunArgument,
+    to: Annotated[Target, typer.Option(help="The program that shall run the model.")],
+    quantization: Annotated[
+        Quantization, typer.Option(help="float32: the same outputs; int8: a quarter of the size, faster.")
+    ] = Quantization.float32,
+) -> None:
+    """Write a run for another program, into RUN/export, and compare what both write."""
+    import heed
+
+    print(heed.export(run, to.value, quantization.value))
 
 
 @app.command()

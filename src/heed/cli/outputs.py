@@ -41,6 +41,7 @@ class PredictOptions:
     as_json: bool = False
     sort: bool = False
     columns: bool = False
+    engine: str = "torch"
 
     def sampling(self) -> SamplingOptions | None:
         """How to draw, or None.
@@ -110,7 +111,7 @@ class Outputs(ABC, Generic[R]):
 class TranslationOutputs(Outputs[TranslationRun]):
     """A text a line, or its candidates, with alignments where they are wanted."""
 
-    known = ("nbest", "beam", "sample", "temperature", "top_k", "top_p", "seed", "prefix", "align", "as_json")
+    known = ("nbest", "beam", "sample", "temperature", "top_k", "top_p", "seed", "prefix", "align", "as_json", "engine")
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -126,6 +127,7 @@ class TranslationOutputs(Outputs[TranslationRun]):
             beam_size=options.beam,
             sampling=options.sampling(),
             prefix=options.prefix,
+            engine=options.engine,
         )
         for text, candidates in zip(texts, results, strict=True):
             yield Written(tuple(self._line(text, candidate) for candidate in candidates))
@@ -143,7 +145,7 @@ class TranslationOutputs(Outputs[TranslationRun]):
 
     def answer(self, text: str) -> str:
         """The best output and its probability."""
-        best = self.run.predict(text)
+        best = self.run.predict(text, engine=self.options.engine)
         return f"{best.text}    (log-probability {best.log_prob:.3f})"
 
 

@@ -42,7 +42,7 @@ def run_predict(
         _columns(run, given, out)
         return
     if not texts and given is None and interactive():
-        ask(run)
+        ask(run, PredictOptions(engine=options.engine))
         return
     unknown: Counter[str] = Counter()
     if given is not None and given.is_dir():
@@ -66,9 +66,9 @@ def _open(path: Path) -> TextIO:
         raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def ask(run: Run[Any, Any]) -> None:
+def ask(run: Run[Any, Any], options: PredictOptions | None = None) -> None:
     """Answer what a person types until an empty line or the end of input."""
-    outputs = outputs_of(run, PredictOptions())
+    outputs = outputs_of(run, options or PredictOptions())
     print("Type a text; an empty line ends.")
     while True:
         try:

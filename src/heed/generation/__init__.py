@@ -10,6 +10,7 @@ from heed.generation.ensemble import Ensemble
 from heed.generation.greedy import greedy_search
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions
 from heed.generation.sampling import SamplingOptions, sample
+from heed.generation.writer import Writer
 from heed.models.base import DecoderBody, Memory
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Hypothesis",
     "SamplingOptions",
     "SearchOptions",
+    "Writer",
     "beam_search",
     "generate",
     "greedy_search",

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.errors import ConfigError
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, next_log_probs
 from heed.models.base import DecoderBody, Memory
 
@@ -41,10 +40,7 @@ def beam_search(
     Raises:
         ConfigError: `num_best` is larger than `beam_size`, or the length penalty is negative.
     """
-    if options.num_best > options.beam_size:
-        raise ConfigError(f"num_best {options.num_best} is more than beam_size {options.beam_size} keeps")
-    if options.length_penalty < 0:
-        raise ConfigError(f"length_penalty {options.length_penalty} is negative; 0 compares plain log-probabilities")
+    options.check()
     num_sources, width = len(prompt), options.beam_size
     limits = options.limits(num_sources)
     done: list[list[Hypothesis]] = [[] for _ in range(num_sources)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from heed.errors import ConfigError
 from heed.models.base import DecoderBody
 
 __all__ = ["BeamStep", "Generated", "Hypothesis", "SearchOptions", "next_log_probs"]
@@ -33,6 +34,17 @@ class SearchOptions:
     length_penalty: float = 1.0
     num_best: int = 1
     forbidden: tuple[int, ...] = ()
+
+    def check(self) -> None:
+        """Refuse what no search can do.
+
+        Raises:
+            ConfigError: `num_best` is larger than `beam_size`, or the length penalty is negative.
+        """
+        if self.num_best > self.beam_size:
+            raise ConfigError(f"num_best {self.num_best} is more than beam_size {self.beam_size} keeps")
+        if self.length_penalty < 0:
+            raise ConfigError(f"length_penalty {self.length_penalty} is negative; 0 compares plain log-probabilities")
 
     def limits(self, num_sources: int) -> list[int]:
         """The largest length of each source."""

@@ -26,7 +26,7 @@ from heed.data.store import select
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
-from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate
+from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.encoding import Encode, Encoding, encode, lengths_of, some_of
@@ -412,6 +412,7 @@ class Translation:
         max_length: int | None = None,
         sampling: SamplingOptions | None = None,
         prefix: str = "",
+        writer: Writer | None = None,
     ) -> list[list[Prediction]]:
         """Write a target for each text; options default to the configuration's.
 
@@ -425,13 +426,18 @@ class Translation:
             max_length: Largest number of tokens.
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
+            writer: Searches instead of torch; it neither draws nor continues a prefix.
 
         Returns:
             Per text its candidates, best first; for a blank text one blank output.
 
         Raises:
-            ConfigError: The prefix holds what training never saw, so that it could not be written.
+            ConfigError: The prefix holds what training never saw, so that it could not be written; or the writer cannot
+                do what is asked.
         """
+        if writer is not None and (sampling is not None or prefix):
+            what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
+            raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
         if unknown := self.target_tokenizer.unknown_in(prefix):
             raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
         given = self.config.generation
@@ -442,7 +448,7 @@ class Translation:
             beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
             length_penalty=given.length_penalty if length_penalty is None else length_penalty,
             num_best=num_best,
-            forbidden=self._never_written(model),
+            forbidden=self.never_written(model),
         )
         forced = self.target_tokenizer.encode(prefix).ids if prefix else []
         model.eval()
@@ -450,6 +456,10 @@ class Translation:
         results: list[list[Prediction]] = [[_BLANK] for _ in texts]
         written = [i for i, text in enumerate(texts) if text.strip()]
         encoded = [TokenPair(ids, []) for ids in self.source_tokenizer.encode_all([texts[i] for i in written])]
+        if writer is not None:
+            for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
+                results[i] = [self._prediction(h, []) for h in hypotheses]
+            return results
         for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
             batch = collate_pairs(encoded, chosen).to(device)
             with torch.no_grad():
@@ -461,7 +471,8 @@ class Translation:
                 results[written[i]] = [self._prediction(h, forced) for h in hypotheses]
         return results
 
-    def _never_written(self, model: PairDecoder) -> tuple[int, ...]:
+    def never_written(self, model: PairDecoder) -> tuple[int, ...]:
+        """The tokens that no output may hold."""
         unknown = () if self.writes_unknown and model.aligns else (UNKNOWN,)
         return (PADDING, START, *unknown, *self.target_tokenizer.tags.values())
 

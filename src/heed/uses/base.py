@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from torch import nn
 
 from heed.config import RunConfig
+from heed.engines import Exported
 from heed.errors import ConfigError, suggest
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
@@ -90,6 +91,21 @@ class Run(ABC, Generic[T, M]):
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
         """
+
+    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
+        """Write the model for another program, and compare what both write.
+
+        Args:
+            to: "ctranslate2".
+            quantization: "float32" or "int8".
+
+        Raises:
+            ConfigError: The program cannot express the model; the message names it.
+        """
+        raise ConfigError(
+            f"a run of {self.config.task} cannot be exported: CTranslate2 runs models that translate, and of those "
+            "'transformer' only"
+        )
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
         """Score a split of the run's data.

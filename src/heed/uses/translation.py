@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from heed.config import FilesData
+from heed.config import FilesData, RunConfig
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.readers import read_pairs
 from heed.data.tokenizer import UNKNOWN
+from heed.engines import Exported, export_translation, open_engine
 from heed.errors import ConfigError
 from heed.evaluation.metrics import PairScores, summarise
+from heed.generation import Writer
 from heed.models.base import PairDecoder
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
@@ -30,6 +32,12 @@ class TranslationRun(Run[Translation, PairDecoder]):
 
     task_class = Translation
 
+    def __init__(
+        self, folder: Path, config: RunConfig, task: Translation, model: PairDecoder, report: dict[str, Any]
+    ) -> None:
+        super().__init__(folder, config, task, model, report)
+        self._writers: dict[str, Writer] = {}
+
     @overload
     def predict(self, text: str, **options: Any) -> Prediction: ...
 
@@ -42,21 +50,40 @@ class TranslationRun(Run[Translation, PairDecoder]):
         Args:
             text: One text, or several.
             options: `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
-                `sampling` (`heed.generation.SamplingOptions`), `prefix`.
+                `sampling` (`heed.generation.SamplingOptions`), `prefix`, `engine` ("torch", or one that the run was
+                exported for: "ctranslate2", "ctranslate2-int8").
         """
         texts = [text] if isinstance(text, str) else list(text)
         best = [candidates[0] for candidates in self.candidates(texts, **options)]
         return best[0] if isinstance(text, str) else best
 
-    def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Prediction]]:
+    def candidates(
+        self, texts: Sequence[str], num_best: int = 1, engine: str = "torch", **options: Any
+    ) -> list[list[Prediction]]:
         """The `num_best` best outputs for each text, best first; unknown words replaced where the run says so."""
         if isinstance(texts, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
-        results = self.task.translate(self.model, texts, num_best=num_best, **options)
+        writer = None if engine == "torch" else self.writer(engine)
+        results = self.task.translate(self.model, texts, num_best=num_best, writer=writer, **options)
         if self.task.writes_unknown:
             for source, candidates in zip(texts, results, strict=True):
                 candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
         return results
+
+    def writer(self, engine: str) -> Writer:
+        """What was exported of this run, opened on first use.
+
+        Raises:
+            ConfigError, RunError: As `heed.engines.open_engine`.
+        """
+        if engine not in self._writers:
+            self._writers[engine] = open_engine(self.folder, self.task, engine)
+        return self._writers[engine]
+
+    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
+        """Write the model for another program; see `heed.engines.export_translation`."""
+        self._writers.clear()
+        return export_translation(self.folder, self.task, self.model, to, quantization)
 
     def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
         """Pairs (source word, written word) by the largest attention weight (see `heed.observe.look.word_links`)."""
