@@ -204,6 +204,20 @@ def test_the_first_commands_run(folder, capsys):
     block = re.search(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)[1]
     commands = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
     assert [words[0] for words in commands] == ["check", "train", "predict", "look", "evaluate"]
+    run(commands, capsys)
+
+
+def test_the_commands_for_large_corpora_run(folder, capsys, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(folder / "cache"))
+    section = PAGE[PAGE.index("## Large corpora") :]
+    block = re.search(r"```sh\n(.*?)```", section, flags=re.DOTALL)[1]
+    commands = [shlex.split(line, comments=True)[1:] for line in block.splitlines() if line.startswith("heed ")]
+    assert len(commands) == 2
+    run(commands, capsys)
+    assert (folder / "cache" / "entries").is_dir()
+
+
+def run(commands, capsys):
     for words in commands:
         if words[0] == "train":
             words += ["training.steps=1", "training.threads=1", "model.size=tiny", "evaluation.bootstrap=5"]
