@@ -25,17 +25,23 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("tagging: data", config_tasks.ColumnsData),
     ("tagging: data, teddy", config_tasks.TeddyData),
     ("tagging: data.columns", config_tasks.TagColumns),
+    ("table: data", config_tasks.TableData),
+    ("table: data.columns", config_tasks.TableColumns),
+    ("series: data", config_tasks.SeriesData),
     ("tokenizer", config.TokenizerConfig),
     ("model", config.ModelSection),
     ("classification, tagging: model, beside the fields above", config_tasks.TextModelSection),
     ("classification: model, beside the fields of the model named", config_tasks.ClassificationHead),
     ("tagging: model, beside the fields of the model named", config_tasks.TaggingHead),
+    ("series: model, beside the fields of the model named", config_tasks.SeriesHead),
     ("training", config.TrainingConfig),
     ("translation: training, beside the fields above", config.TranslationTraining),
     ("translation: generation", config.GenerationConfig),
     ("translation: evaluation", config.TranslationEvaluation),
     ("classification: evaluation", config_tasks.ClassificationEvaluation),
     ("tagging: evaluation", config_tasks.TaggingEvaluation),
+    ("table: evaluation", config_tasks.TableEvaluation),
+    ("series: evaluation", config_tasks.SeriesEvaluation),
 ]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config import EvaluationConfig, ModelSection, OwnData, RunConfig, Section, TranslationConfig, check_section
 from heed.errors import ConfigError, suggest
@@ -20,6 +21,16 @@ __all__ = [
     "LabelledConfig",
     "LabelledData",
     "PlantedData",
+    "SeriesConfig",
+    "SeriesData",
+    "SeriesEvaluation",
+    "SeriesHead",
+    "SeriesModelSection",
+    "TableColumns",
+    "TableConfig",
+    "TableData",
+    "TableEvaluation",
+    "TableModelSection",
     "TagColumns",
     "TagOptions",
     "TaggingConfig",
@@ -239,10 +250,132 @@ class TaggingConfig(LabelledConfig):
     """How it is scored."""
 
 
+class TableColumns(Section):
+    """Which columns of a table are read."""
+
+    label: int | str = "label"
+    """Column of the label, by name or by number from 0."""
+    features: tuple[int | str, ...] | None = None
+    """Columns of numbers, by name or by number from 0; all but the label by default."""
+
+
+class TableData(LabelledData):
+    """Rows of numbers with a label: CSV or TSV, the first line names the columns (`heed.data.numbers`)."""
+
+    columns: TableColumns = TableColumns()
+    """Which columns are read."""
+
+
+class SeriesData(Section):
+    """Series of numbers in the order of time: CSV or TSV, the first line names the columns (`heed.data.numbers`)."""
+
+    train: list[str] = Field(min_length=1)
+    """Training files, each a series of its own, with the same columns. Relative to the configuration."""
+    valid: list[str] | int | None = None
+    """Validation files, or how many of each training file's last rows to hold out; a tenth by default."""
+    test: list[str] | int | None = None
+    """Test files, or how many of each training file's last rows to hold out, behind those for validation."""
+    columns: tuple[int | str, ...] | None = None
+    """Columns to read and forecast, by name or by number from 0; all by default."""
+    window: int = Field(48, gt=1)
+    """Rows that are read before the first forecast one, and rows of a training example."""
+    horizon: int = Field(12, gt=0)
+    """Rows that are forecast, each from those forecast before it."""
+    season: int | None = Field(None, gt=0)
+    """Rows after which the series repeats itself (12 for months): for the seasonal naive forecast to compare with."""
+
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the first training file without its endings."""
+        return Path(self.train[0]).name.split(".")[0] or "series"
+
+
+class TableModelSection(ModelSection):
+    """Which model of a table; all other fields are the model's own (`heed models` lists them)."""
+
+    name: str = "mlp"
+    """File in `heed/models`."""
+
+
+class SeriesModelSection(ModelSection):
+    """Which model of a series; all other fields are the model's and the task's own."""
+
+    name: str = "rnn"
+    """File in `heed/models`."""
+
+
+class SeriesHead(Section):
+    """From the states of a network to the next row; these fields stand in `model` beside the model's own."""
+
+    difference: bool = True
+    """The network gives the change from the last row, x(t+1) = x(t) + V h(t) + b; if not, the row itself."""
+    bidirectional: Literal[False] = False
+    """Always false: a network that reads from the end too would read the row that it is asked for."""
+
+
+class TableEvaluation(EvaluationConfig):
+    """How a classification of rows is scored."""
+
+    select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is accuracy."""
+
+
+class SeriesEvaluation(EvaluationConfig):
+    """How a forecast is scored."""
+
+    select_by: Literal["auto", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is the loss, the mean squared error one row ahead."""
+
+
+class TableConfig(RunConfig):
+    """Everything that decides a run over rows of numbers."""
+
+    task: Literal["table"] = "table"
+    """What is learned."""
+    data: TableData
+    """Where the examples come from."""
+    model: TableModelSection = TableModelSection()
+    """Which model."""
+    evaluation: TableEvaluation = TableEvaluation()
+    """How it is scored."""
+
+
+class SeriesConfig(RunConfig):
+    """Everything that decides a run over series of numbers."""
+
+    task: Literal["series"] = "series"
+    """What is learned."""
+    data: SeriesData
+    """Where the examples come from."""
+    model: SeriesModelSection = SeriesModelSection()
+    """Which model."""
+    evaluation: SeriesEvaluation = SeriesEvaluation()
+    """How it is scored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_from_the_end(cls, values: Any) -> Any:
+        model = values.get("model") if isinstance(values, dict) else None
+        for field in ("bidirectional", "backward"):
+            if isinstance(model, dict) and model.get(field) is True:
+                raise ValueError(
+                    f"model.{field} is true, but a series is forecast: a network that reads from the end has read the "
+                    "row that it is asked for, and learns to copy it; from left to right it has not"
+                )
+        return values
+
+
 TASK_CONFIGS: dict[str, type[RunConfig]] = {
     "translation": TranslationConfig,
     "classification": ClassificationConfig,
     "tagging": TaggingConfig,
+    "table": TableConfig,
+    "series": SeriesConfig,
 }
 """The tasks by name."""
 

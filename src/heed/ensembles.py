@@ -163,14 +163,17 @@ def ensemble(runs: Sequence[Run[Any, Any] | str | Path]) -> Run[Any, Any]:
             )
         if isinstance(first, TranslationRun) and isinstance(other, TranslationRun):
             _check_tokenizers(first, other)
-        else:
+        elif isinstance(first, ClassificationRun | TaggingRun):
             _check_labels(first, other)
     kinds: dict[type[Run[Any, Any]], Any] = {
         TranslationRun: EnsembleRun,
         ClassificationRun: ClassificationEnsemble,
         TaggingRun: TaggingEnsemble,
     }
-    return next(together(opened) for kind, together in kinds.items() if isinstance(first, kind))
+    for kind, together in kinds.items():
+        if isinstance(first, kind):
+            return together(opened)  # type: ignore[no-any-return]
+    raise ConfigError(f"'{first.folder}' is a run of {first.config.task}, and such runs do not answer together")
 
 
 def _check_tokenizers(first: TranslationRun, other: TranslationRun) -> None:

@@ -42,6 +42,7 @@ _FIRST_FILES = {"checkpoints", ".format.json.part"}
 """What a folder may hold of a run that was killed while it began."""
 _RUNS = Path("runs")
 _USES = (("predict", " TEXT"), ("look", " TEXT"), ("evaluate", ""))
+_USES_OF_NUMBERS = (("predict", " --input FILE"), ("evaluate", ""))
 
 
 def find(run: str | Path) -> Path:
@@ -150,6 +151,7 @@ def write_report(path: Path, report: dict[str, Any]) -> None:
 def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
     """Write the model card, `README.md`."""
     training = report["training"]
+    uses = _USES_OF_NUMBERS if config.task in ("table", "series") else _USES
     examples = ", ".join(f"{counts['examples']:,} {name}" for name, counts in report["data"].items())
     lines = [
         f"# {config.model.name} on {config.data.name}",
@@ -166,7 +168,7 @@ def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
         scores_text({name: scores for name, scores in report["scores"].items() if "examples" in scores}),
         "```",
         "",
-        "Use it: " + ", ".join(f"`heed {verb} {path.name}{text}`" for verb, text in _USES) + ".",
+        "Use it: " + ", ".join(f"`heed {verb} {path.name}{text}`" for verb, text in uses) + ".",
     ]
     text = "\n".join(lines) + "\n"
     write_whole(path / "README.md", lambda part: part.write_text(text, encoding="utf-8"))

@@ -27,6 +27,8 @@ from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 from heed.uses.base import Run
 from heed.uses.classification import ClassificationRun
+from heed.uses.series import SeriesRun
+from heed.uses.table import TableRun
 from heed.uses.tagging import TaggingRun
 from heed.uses.translation import TranslationRun
 
@@ -41,6 +43,8 @@ RUNS: dict[str, type[Run[Any, Any]]] = {
     "translation": TranslationRun,
     "classification": ClassificationRun,
     "tagging": TaggingRun,
+    "table": TableRun,
+    "series": SeriesRun,
 }
 """What is done with a trained model of each task; its `task_class` is what is trained."""
 

@@ -109,8 +109,9 @@ WordsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="CONFIG | TASK FILE...",
-        help="A YAML file; or a task (translation, classification, tagging) and its training files, source before "
-        "target, or hub:USER/NAME, a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE changes a field. "
+        help="A YAML file; or a task (translation, classification, tagging, table, series) and its training files, "
+        "source before target, or hub:USER/NAME, a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE "
+        "changes a field. "
         "With --resume a run folder goes on.",
     ),
 ]
@@ -207,6 +208,9 @@ def predict(
     engine: Annotated[Engine, typer.Option(help="What runs the model; others than torch need heed export.")] = (
         Engine.torch
     ),
+    horizon: Annotated[
+        int | None, typer.Option(help="Series: rows to forecast; data.horizon by default.", min=1)
+    ] = None,
 ) -> None:
     """Write the output for each line of input; without text on a terminal, ask for it."""
     from heed.cli.outputs import PredictOptions
@@ -226,6 +230,7 @@ def predict(
         sort is not None,
         columns,
         engine.value,
+        horizon,
     )
     run_predict([run, *(others or [])], text or [], input, out, options)
 

@@ -42,6 +42,7 @@ class PredictOptions:
     sort: bool = False
     columns: bool = False
     engine: str = "torch"
+    horizon: int | None = None
 
     def sampling(self) -> SamplingOptions | None:
         """How to draw, or None.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import sys
 from collections import Counter
 from contextlib import nullcontext
@@ -14,6 +17,8 @@ from heed.cli.outputs import Outputs, PredictOptions, outputs_of
 from heed.cli.terminal import interactive
 from heed.errors import ConfigError
 from heed.run import Run
+from heed.uses.series import SeriesRun
+from heed.uses.table import TableRun
 from heed.uses.tagging import TaggingRun
 
 __all__ = ["ask", "run_predict"]
@@ -35,6 +40,11 @@ def run_predict(
         raise ConfigError(f"--nbest {options.nbest} needs a --beam of at least {options.nbest}, not {options.beam}")
     options.sampling()
     run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
+    if isinstance(run, TableRun | SeriesRun):
+        _numbers(run, texts, given, out, options)
+        return
+    if options.horizon is not None:
+        raise ConfigError(f"--horizon does not apply to a run of {run.config.task}")
     outputs = outputs_of(run, options)
     if options.align and not run.model.aligns:
         raise ConfigError(f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show")
@@ -118,6 +128,32 @@ def _write(outputs: Outputs[Any], lines: list[str], file: TextIO, unknown: Count
             unknown.update(outputs.unknown_in(line))
             file.writelines(text + "\n" for text in written.lines)
         file.flush()
+
+
+def _numbers(
+    run: TableRun | SeriesRun, texts: list[str], given: Path | None, out: Path | None, options: PredictOptions
+) -> None:
+    """The label of each row of a file, or the rows that follow a series, as CSV."""
+    options.refuse_others(run.config.task, ("horizon",) if isinstance(run, SeriesRun) else ("as_json",))
+    if texts or given is None or not given.is_file():
+        raise ConfigError(f"a run of {run.config.task} reads a file of columns; name it with --input")
+    if out is not None and out.exists() and out.samefile(given):
+        raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
+    if isinstance(run, SeriesRun):
+        rows = run.predict_file(given, options.horizon)
+        table = [list(run.task.standard.columns), *([f"{value:.6g}" for value in row] for row in rows)]
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows(table)
+        lines = buffer.getvalue().splitlines()
+    elif options.as_json:
+        lines = [
+            json.dumps({"label": one.label, "probabilities": one.probabilities}, ensure_ascii=False)
+            for one in run.predict_file(given)
+        ]
+    else:
+        lines = [f"{one.label}\t{one.probability:.4f}" for one in run.predict_file(given)]
+    with nullcontext(sys.stdout) if out is None else _open(out) as file:
+        file.writelines(line + "\n" for line in lines)
 
 
 def _columns(run: Run[Any, Any], given: Path | None, out: Path | None) -> None:

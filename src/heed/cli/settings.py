@@ -14,7 +14,13 @@ from heed.errors import ConfigError, suggest
 
 __all__ = ["settings_from"]
 
-_EXAMPLES = {"translation": "my.en my.yo", "classification": "reviews.tsv", "tagging": "train.conll"}
+_EXAMPLES = {
+    "translation": "my.en my.yo",
+    "classification": "reviews.tsv",
+    "tagging": "train.conll",
+    "table": "flowers.csv",
+    "series": "sales.csv",
+}
 """How the files of each task are given."""
 
 

@@ -42,4 +42,6 @@ def run_train(words: list[str], fields: list[str], out: Path | None, resume: boo
         )
         raise SystemExit(130)
     print(scores_text(run.report["scores"]))
-    print(f"\nrun folder: {run.folder}\nnext: heed look {run.folder} TEXT", file=sys.stderr)
+    numbers = run.config.task in ("table", "series")
+    use = f"heed predict {run.folder} --input FILE" if numbers else f"heed look {run.folder} TEXT"
+    print(f"\nrun folder: {run.folder}\nnext: {use}", file=sys.stderr)

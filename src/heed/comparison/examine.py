@@ -196,7 +196,7 @@ def examiner_of(runs: Sequence[Run[Any, Any]]) -> type[Examiner[Any, Any, Any]]:
     """What runs of this task are compared by.
 
     Raises:
-        ConfigError: They are of several tasks.
+        ConfigError: They are of several tasks, or of one that cannot be compared.
     """
     first = runs[0]
     for run in runs[1:]:
@@ -205,7 +205,10 @@ def examiner_of(runs: Sequence[Run[Any, Any]]) -> type[Examiner[Any, Any, Any]]:
                 f"'{first.folder}' is a run of {first.config.task} and '{run.folder}' one of {run.config.task}; only "
                 "runs of one task can be compared"
             )
-    return next(kind for of, kind in _EXAMINERS.items() if isinstance(first, of))
+    for of, kind in _EXAMINERS.items():
+        if isinstance(first, of):
+            return kind
+    raise ConfigError(f"'{first.folder}' is a run of {first.config.task}, which cannot be compared")
 
 
 def _token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:

@@ -19,7 +19,7 @@ from typing import IO, Protocol, cast
 from heed.data.findings import BadLine, Findings
 from heed.errors import DataError
 
-__all__ = ["INNER_RETURN", "ending_of", "lines_of"]
+__all__ = ["INNER_RETURN", "ending_of", "good_lines", "lines_of"]
 
 INNER_RETURN = "carriage return inside the line, read as a blank"
 """What is said of a CR that ends no line."""
@@ -52,6 +52,17 @@ class _Reads(Protocol):
 def ending_of(path: Path) -> str:
     """The ending that tells the format, under that of a compression if there is one."""
     return Path(path.stem).suffix if path.suffix in _OPENERS else path.suffix
+
+
+def good_lines(path: Path) -> Iterator[str]:
+    """The lines of a file in which every one must be good.
+
+    Raises:
+        DataError: The file cannot be read, or has a bad line.
+    """
+    for line in lines_of(path):
+        assert isinstance(line, str), "without findings a bad line is an error"
+        yield line
 
 
 def lines_of(path: Path, findings: Findings | None = None, root: Path | None = None) -> Generator[str | BadLine]:

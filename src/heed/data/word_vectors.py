@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.lines import lines_of
+from heed.data.lines import good_lines
 from heed.errors import DataError
 
 __all__ = ["FoundVectors", "read_word_vectors", "vector_width"]
@@ -95,8 +95,7 @@ def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVect
 
 def _rows(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with vectors, single blanks between their parts, and their numbers."""
-    for number, line in enumerate(lines_of(path), start=1):
-        assert isinstance(line, str), "without findings a bad line is an error"
+    for number, line in enumerate(good_lines(path), start=1):
         if number == 1 and len(line.split()) == 2 and all(part.isdecimal() for part in line.split()):
             continue
         if "\t" in line or "  " in line:

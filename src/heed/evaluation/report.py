@@ -100,7 +100,26 @@ def _confusion(confusion: dict[str, Any]) -> list[str]:
     return lines
 
 
-_BODIES = {"translation": _translation, "classification": _classification, "tagging": _tagging}
+def _series(report: dict[str, Any]) -> list[str]:
+    lines = [f"  forecasts of {report['horizon']} rows from each of {report['examples']} rows on"]
+    for column, shown in report["columns"].items():
+        lines.append(f"  {column[:20]:<20} {'MAE':>32} {'RMSE':>32}   MAE of the model is less by")
+        for name, values in shown.items():
+            scores = " ".join(f"{_plain(values[kind]):>32}" for kind in ("mae", "rmse"))
+            lines.append(f"    {name:<18} {scores}" + (f"   {_interval(values['gain'])}" if "gain" in values else ""))
+    return lines
+
+
+def _plain(values: dict[str, float]) -> str:
+    return f"{values['value']:.4g} [{values['low']:.4g}, {values['high']:.4g}]"
+
+
+_BODIES = {
+    "translation": _translation,
+    "classification": _classification,
+    "tagging": _tagging,
+    "series": _series,
+}
 
 
 def _errors_of_labels(errors: list[dict[str, Any]]) -> list[str]:

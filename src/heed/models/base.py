@@ -25,12 +25,14 @@ __all__ = [
     "Memory",
     "ModelConfig",
     "PairDecoder",
+    "RowEncoder",
+    "SeriesEncoder",
     "TextEncoder",
     "TokenEncoder",
     "state_at",
 ]
 
-Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder"]
+Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder", "rows", "series"]
 
 
 class ModelConfig(BaseModel):
@@ -286,6 +288,64 @@ class TextEncoder(Body):
             mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
         tokens = torch.randint(4, config.vocab_size, mask.shape, generator=generator)
         return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
+
+
+class RowEncoder(Body):
+    """A model that gives one vector for a row of numbers. Heads and losses belong to the tasks.
+
+    The field `num_columns` of its configuration is set by the task.
+
+    Attributes:
+        d_output: Width of the vector.
+    """
+
+    interface: ClassVar[Interface] = "rows"
+    d_output: int
+
+    @abstractmethod
+    def forward(self, values: Tensor) -> Tensor:
+        """Rows `(batch, num_columns)`, standardised, to `(batch, d_output)`."""
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Four rows."""
+        generator = torch.Generator().manual_seed(seed)
+        return {"values": torch.randn(4, config.num_columns, generator=generator)}
+
+
+class SeriesEncoder(Body):
+    """A model that gives a state after each row of a series, from the rows up to it. Heads belong to the tasks.
+
+    The field `num_columns` of its configuration is set by the task.
+
+    Attributes:
+        d_output: Width of the states.
+    """
+
+    interface: ClassVar[Interface] = "series"
+    d_output: int
+
+    @abstractmethod
+    def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
+        """Read on.
+
+        Args:
+            values: `(batch, length, num_columns)`, standardised.
+            states: What an earlier call returned; None at the beginning.
+
+        Returns:
+            hidden `(batch, length, d_output)`, and what the next call needs.
+        """
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Whole series `(batch, length, num_columns)` to states `(batch, length, d_output)`."""
+        return self.read(values)[0]
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three series of seven rows."""
+        generator = torch.Generator().manual_seed(seed)
+        return {"values": torch.randn(3, 7, config.num_columns, generator=generator)}
 
 
 def state_at(hidden: Tensor, mask: Tensor, positions: Tensor) -> Tensor:

@@ -5,6 +5,8 @@
 W has `d_hidden * window * d_embedding` numbers: the parameters grow with the length, what is learned of a word at one
 place says nothing of it at another, and a longer text does not fit.
 
+Over rows of numbers there is nothing to embed: z = tanh(W x + b), once for each layer.
+
 Source: the lecture notes (SYSTEMS A1, A2), for which it is the network that sequences break; Bengio et al. 2003 for
 embeddings side by side and for their widths.
 Differs from the notes: words are embedded. A shorter text is filled up with zeros; a longer one is an error (the field
@@ -22,9 +24,9 @@ from torch.nn.functional import pad
 
 from heed.errors import ShapeError
 from heed.layers import Dropout, TokenEmbedding
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import ModelConfig, RowEncoder, TextEncoder
 
-__all__ = ["MLP", "MLPConfig"]
+__all__ = ["MLP", "MLPConfig", "RowMLP", "RowMLPConfig"]
 
 
 class MLPConfig(ModelConfig):
@@ -76,3 +78,46 @@ class MLP(TextEncoder):
         embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
         window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding); cuts padding too
         return self.dropout(torch.tanh(self.hidden(window.flatten(1))))  # type: ignore[no-any-return]
+
+
+class RowMLPConfig(ModelConfig):
+    """Fields of `mlp` over rows of numbers."""
+
+    num_columns: int = Field(gt=0)
+    """Numbers in a row; set from the data."""
+    d_hidden: int = Field(100, gt=0)
+    """Width of the hidden layers."""
+    num_layers: int = Field(1, gt=0)
+    """Hidden layers."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which a number of a hidden layer is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_hidden": 32}, "small": {}, "base": {}}
+
+
+class RowMLP(RowEncoder):
+    """Hidden layers over the columns."""
+
+    config_class = RowMLPConfig
+
+    def __init__(self, config: RowMLPConfig) -> None:
+        super().__init__(config)
+        c = config
+        widths = [c.num_columns] + [c.d_hidden] * (c.num_layers - 1)
+        self.layers = nn.ModuleList(nn.Linear(width, c.d_hidden) for width in widths)
+        self.dropout = Dropout(c.dropout)
+        self.d_output = c.d_hidden
+
+    def forward(self, values: Tensor) -> Tensor:
+        """One vector per row, `(batch, d_hidden)`.
+
+        Raises:
+            ShapeError: A row has another number of columns.
+        """
+        assert isinstance(self.config, RowMLPConfig)
+        if values.shape[-1] != self.config.num_columns:
+            raise ShapeError(f"a row of {values.shape[-1]} numbers does not fit the {self.config.num_columns} inputs")
+        z = values
+        for layer in self.layers:
+            z = self.dropout(torch.tanh(layer(z)))
+        return z

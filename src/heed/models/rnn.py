@@ -10,7 +10,10 @@ As a translator it reads the source and then writes the target, as one sequence:
     h_0 = 0;  h_j = cell(x_j, h_{j-1}) over the source;  s_0 = h_m;  s_t = cell(x'_t, s_{t-1}), the same weights
     y_t from softmax(W_o s_t)        with d_readout: softmax(W_o tanh(W_r [s_t ; x'_t]))
 
-It is `seq2seq` with one set of weights for reading and writing: the control for the claim that one RNN is not enough.
+Over a series of numbers, from left to right only: h(t) = cell(x(t), h(t-1)), and a head says x(t+1).
+
+As a translator it is `seq2seq` with one set of weights for reading and writing: the control for the claim that one RNN
+is not enough.
 
 Source: Elman 1990 for the network, Schuster and Paliwal 1997 for both directions (the cells' equations stand in
 `heed.layers.recurrent`); the lecture notes, SYSTEMS A3-A7, for labels and for the comparison; sizes over a text as in
@@ -31,9 +34,17 @@ from torch import Tensor, nn
 from heed.attention import Rows, padding_mask
 from heed.layers import Dropout, Recurrent, TokenEmbedding, TokenInput, pack_states, select_states, unpack_states
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder, TokenEncoder, state_at
+from heed.models.base import Memory, ModelConfig, PairDecoder, SeriesEncoder, TokenEncoder, state_at
 
-__all__ = ["RNN", "RNNConfig", "RnnTranslator", "RnnTranslatorConfig", "RnnTranslatorState"]
+__all__ = [
+    "RNN",
+    "RNNConfig",
+    "RnnSeries",
+    "RnnSeriesConfig",
+    "RnnTranslator",
+    "RnnTranslatorConfig",
+    "RnnTranslatorState",
+]
 
 
 class RNNConfig(ModelConfig):
@@ -181,3 +192,38 @@ class RnnTranslator(PairDecoder):
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
         return self.dropout(out), RnnTranslatorState(states)
+
+
+class RnnSeriesConfig(ModelConfig):
+    """Fields of `rnn` over a series of numbers."""
+
+    num_columns: int = Field(gt=0)
+    """Numbers in a row; set from the data."""
+    d_hidden: int = Field(128, gt=0)
+    """Width of the state."""
+    cell: CellKind = "lstm"
+    """Recurrent cell: rnn (tanh), lstm, gru, or gru_notes, the notes' gating."""
+    num_layers: int = Field(1, gt=0)
+    """Layers, each reading the states of the one before."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which a number of a state is dropped in training."""
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_hidden": 32}, "small": {"d_hidden": 64}, "base": {}}
+
+
+class RnnSeries(SeriesEncoder):
+    """Recurrent layers from left to right."""
+
+    config_class = RnnSeriesConfig
+
+    def __init__(self, config: RnnSeriesConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.encoder = Recurrent(c.num_columns, c.d_hidden, cell=c.cell, num_layers=c.num_layers, dropout=c.dropout)
+        self.dropout = Dropout(c.dropout)
+        self.d_output = c.d_hidden
+
+    def read(self, values: Tensor, states: States | None = None) -> tuple[Tensor, States]:
+        """Read on: hidden `(batch, length, d_hidden)`, and the state of each layer."""
+        hidden, states = self.encoder(values, None, states)
+        return self.dropout(hidden), states

@@ -1,0 +1,254 @@
+"""Rows of numbers with labels, and series of numbers: read, standardised, learned, continued, refused."""
+
+import io
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import heed
+from heed.cli import main
+from heed.config_tasks import check_config
+from heed.data.numbers import Standard, read_numbers
+from heed.errors import ConfigError, DataError
+from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
+from heed.tasks.series import Series
+from heed.tasks.table import Table
+
+TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers")
+    rng = random.Random(1)
+    for name, count in (("train", 150), ("valid", 30), ("test", 30)):
+        kinds = [rng.randrange(3) for _ in range(count)]
+        lines = [
+            f"{rng.gauss(5 + 4 * k, 1):.3f},{rng.gauss(2000 - 800 * (k == 1), 90):.1f},{'abc'[k]}\n" for k in kinds
+        ]
+        (folder / f"{name}.csv").write_text("length,width,label\n" + "".join(lines))
+    months = [f"{50 + 10 * math.sin(math.pi * t / 6):.4f}\n" for t in range(180)]
+    (folder / "sales.csv").write_text("sold\n" + "".join(months))
+    return folder
+
+
+def call(capsys, *words):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code or 0, *capsys.readouterr()
+
+
+# --- reading
+
+
+def test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted(tmp_path):
+    (tmp_path / "a.tsv").write_text("x\tkind\ty\n1\ta\t-2.5e1\n\n3\tb\t4\n")
+    for wanted, columns in ((None, ("x", "y")), (["y", "x"], ("y", "x")), ([2], ("y",))):
+        read = read_numbers(tmp_path / "a.tsv", wanted, "kind")
+        assert read.columns == columns and read.labels == ("a", "b")
+        assert read.values[0, columns.index("y")] == -25 and read.origins == ("a.tsv:2", "a.tsv:4")
+    (tmp_path / "b.csv").write_text("y,x\n4,3\n")
+    assert read_numbers(tmp_path / "b.csv", ("x", "y"), None, labelled=False).values.tolist() == [[3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x,label\n1,a\n,b\n", r"a.csv' line 3, column 'x': the value is missing"),
+        ("x,label\n1,a\nabc,b\n", r"a.csv' line 3, column 'x': 'abc' is no number; data.columns says"),
+        ("x,label\n1,a\ninf,b\n", r"a.csv' line 3, column 'x': 'inf' is no finite number"),
+        ("x,label\n1,a\n2\n", r"a.csv' line 3 has 1 columns, but its first line names 2"),
+        ("x,label\n1,\n", r"a.csv' line 2, column 'label': the label is missing"),
+        ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; data.columns.label says"),
+        ("x,label\n", r"a.csv' has a first line of names \(x, label\) and no row after it"),
+        ("label\na\n", r"a.csv' has no column of numbers beside the label 'label'"),
+    ],
+)
+def test_a_mistake_is_named_with_file_line_and_column(tmp_path, content, message):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_numbers(tmp_path / "a.csv", None, "label")
+
+
+def test_columns_are_standardised_and_back_and_a_constant_one_stays_finite():
+    values = np.array([[1.0, 5.0], [3.0, 5.0]])
+    standard = Standard.of(("a", "b"), values)
+    assert standard.apply(values).tolist() == [[-1, 0], [1, 0]]
+    np.testing.assert_allclose(standard.undo(standard.apply(values)), values)
+
+
+# --- rows with labels
+
+
+def table(folder, **sections):
+    data = {name: str(folder / f"{name}.csv") for name in ("train", "valid", "test")}
+    return check_config({"task": "table", "data": data, **sections}, "test")
+
+
+@pytest.fixture(scope="module")
+def flowers(folder):
+    files = {name: folder / f"{name}.csv" for name in ("train", "valid", "test")}
+    settings = TRAINING | {"training.learning_rate": 0.05, "training.batch_tokens": 50}
+    return heed.train("table", **files, steps=40, out=folder / "flowers", settings=settings, quiet=True)
+
+
+def test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run(folder, flowers):
+    assert flowers.report["scores"]["test"]["accuracy"]["value"] >= 0.95
+    row = {"length": 5.0, "width": 2000.0}
+    assert flowers.predict(row).label == "a"
+    again = heed.load(flowers.folder)
+    assert again.predict([row, {"width": 1200, "length": 9}]) == flowers.predict([row, {"width": 1200, "length": 9}])
+    train = read_numbers(folder / "train.csv", None, "label").values
+    np.testing.assert_allclose(again.task.standard.mean, train.mean(0))
+    assert not np.allclose(again.task.standard.mean, read_numbers(folder / "test.csv", None, "label").values.mean(0))
+    with pytest.raises(ConfigError, match="the row has no column 'width'; the model reads length, width"):
+        flowers.predict({"length": 5})
+
+
+def test_the_model_reads_the_same_whatever_the_units(folder, tmp_path):
+    lines = (folder / "train.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines[1:]]
+    (tmp_path / "train.csv").write_text(
+        lines[0] + "\n" + "".join(f"{1000 * float(a) - 7},{float(b) / 50},{c}\n" for a, b, c in rows)
+    )
+    read = []
+    for path in (folder, tmp_path):
+        data = {"train": str(path / "train.csv"), "valid": str(path / "train.csv")}
+        task = Table.prepare(check_config({"task": "table", "data": data}, "test"))
+        read.append(task.tensor(task.splits["train"].values))
+    assert_close(read[0], read[1], rtol=1e-4, atol=1e-4)
+
+
+def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
+    (tmp_path / "new.csv").write_text("width,length\n2000,5\n1200,9\n")
+    code, out, _ = call(capsys, "predict", flowers.folder, "--input", tmp_path / "new.csv")
+    assert code == 0 and [line.split("\t")[0] for line in out.splitlines()] == ["a", "b"]
+    code, out, _ = call(capsys, "predict", flowers.folder, "--input", tmp_path / "new.csv", "--json")
+    assert json.loads(out.splitlines()[0])["label"] == "a"
+    code, out, _ = call(capsys, "evaluate", flowers.folder, folder / "valid.csv", "--errors", 2)
+    assert code == 0 and "accuracy" in out
+    for words, message in (
+        (["predict", flowers.folder, "5,2000"], "a run of table reads a file of columns; name it with --input"),
+        (["predict", flowers.folder, "--input", folder / "sales.csv"], "names no column 'length'"),
+        (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
+        (["look", flowers.folder, "x"], "has no attention: there is nothing to look at"),
+        (["compare", flowers.folder, flowers.folder], "given twice"),
+        (["evaluate", flowers.folder, "--with", flowers.folder], "such runs do not answer together"),
+        (["train", "table", folder / "train.csv", "tokenizer.kind=bpe"], "tokenizer section does not apply to table"),
+        (["train", "table", folder / "train.csv", "--model", "rnn"], "model 'rnn' .* does not fit this task"),
+    ):
+        code, _, err = call(capsys, *words)
+        assert code == 2 and message.split(".*")[0] in err, err
+
+
+def test_labels_of_rows_are_checked(folder, tmp_path):
+    (tmp_path / "one.csv").write_text("x,label\n1,a\n2,a\n3,a\n")
+    with pytest.raises(DataError, match="every training example has the label 'a'"):
+        Table.prepare(check_config({"task": "table", "data": {"train": str(tmp_path / "one.csv"), "valid": 1}}, "test"))
+    (tmp_path / "test.csv").write_text("length,width,label\n1,2,d\n")
+    values = table(folder).model_dump(by_alias=True)
+    values["data"]["test"] = str(tmp_path / "test.csv")
+    with pytest.raises(DataError, match=r"test.csv:2: label 'd' was never seen in training; valid: a, b, c"):
+        Table.prepare(check_config(values, "test"))
+
+
+# --- series
+
+
+def series(folder, **data):
+    values = {"train": str(folder / "sales.csv"), "window": 24, "horizon": 6, **data}
+    return check_config({"task": "series", "data": values, "model": {"size": "tiny"}}, "test")
+
+
+@pytest.fixture(scope="module")
+def sales(folder):
+    settings = TRAINING | {"training.learning_rate": 0.01, "data.window": 24, "data.horizon": 6, "data.season": 12}
+    settings |= {"data.test": 24, "model.size": "tiny", "training.batch_tokens": 120}
+    return heed.train(
+        "series", train=folder / "sales.csv", steps=60, out=folder / "sales", settings=settings, quiet=True
+    )
+
+
+def test_a_series_is_forecast_and_held_against_naive_forecasts(folder, sales):
+    shown = sales.report["scores"]["test"]["columns"]["sold"]
+    assert shown["model"]["mae"]["value"] < shown["last value"]["mae"]["value"]
+    assert shown["last value"]["gain"]["value"] > 0
+    assert shown["seasonal naive"]["mae"]["value"] < 1e-3  # it repeats itself exactly
+    values = read_numbers(folder / "sales.csv", None).values
+    forecast = sales.predict(values)
+    assert forecast.shape == (6, 1) and sales.predict(values[:, 0].tolist(), horizon=3).shape == (3, 1)
+    np.testing.assert_allclose(heed.load(sales.folder).predict(values), forecast)
+
+
+def test_nothing_that_follows_is_read(folder):
+    """What a network says after row t depends on no later row, so a forecast cannot peek."""
+    task = Series.prepare(series(folder))
+    torch.manual_seed(1)
+    model = task.build_model().eval()
+    values = torch.randn(2, 10, 1)
+    other = values.clone()
+    other[:, 6:] += 5
+    assert torch.equal(model(values)[:, :6], model(other)[:, :6])
+    whole, (states) = model.read(values)
+    first, states = model.read(values[:, :4])
+    second, _ = model.read(values[:, 4:], states)
+    assert_close(torch.cat([first, second], dim=1), whole)
+    steps = values
+    for _ in range(3):
+        steps = torch.cat([steps, model(steps)[:, -1:]], dim=1)
+    assert_close(model.forecast(values, 3), steps[:, 10:])
+
+
+@pytest.mark.parametrize("field", ["bidirectional", "backward"])
+def test_a_network_that_reads_the_future_is_refused_with_the_reason(folder, capsys, field):
+    code, _, err = call(capsys, "train", "series", folder / "sales.csv", f"model.{field}=true")
+    assert code == 2
+    assert f"model.{field} is true, but a series is forecast: a network that reads from the end has read the row" in err
+
+
+def test_the_last_rows_are_held_out_in_time(folder):
+    task = Series.prepare(series(folder, test=24, valid=12))
+    (train,), (valid,), (test,) = (task.splits[name] for name in ("train", "valid", "test"))
+    assert (train.rows, valid.rows, test.rows) == (144, 12, 24)
+    assert (valid.start, test.start) == (144, 156) and len(test.values) == 180
+    starts = [i for epoch in range(3) for batch in task.train_batches(epoch) for i in batch]
+    assert max(starts) + 24 + 1 <= 144 and task.train_batches(0) != task.train_batches(1)
+    batch = task.collate([0, 7])
+    assert_close(batch.values[1, 1:], batch.targets[1, :-1])
+    with pytest.raises(
+        DataError, match=r"'sales.csv' has 180 rows; without 12 for validation and 150 for the test less"
+    ):
+        Series.prepare(series(folder, test=150, valid=12))
+
+
+def test_naive_forecasts_and_scores_worked_out_by_hand():
+    context = np.array([[1.0], [2.0], [3.0], [4.0]])
+    assert last_value(context, 3)[:, 0].tolist() == [4, 4, 4]
+    assert seasonal_naive(context, 5, 3)[:, 0].tolist() == [2, 3, 4, 2, 3]
+    assert seasonal_naive(context, 2, 9)[:, 0].tolist() == [1, 2]
+    true = [np.array([[1.0], [2.0]]), np.array([[4.0]])]
+    made = {"model": [np.array([[1.0], [4.0]]), np.array([[3.0]])], "last value": [np.zeros((2, 1)), np.zeros((1, 1))]}
+    shown = score_forecasts(true, made, ["x"], resamples=50)["columns"]["x"]
+    assert shown["model"]["mae"]["value"] == pytest.approx(1.0)
+    assert shown["model"]["rmse"]["value"] == pytest.approx(math.sqrt(5 / 3))
+    assert shown["last value"]["gain"]["value"] == pytest.approx(1 - 1.0 / (7 / 3))
+
+
+def test_the_commands_on_series(folder, sales, capsys):
+    code, out, _ = call(capsys, "predict", sales.folder, "--input", folder / "sales.csv", "--horizon", 4)
+    lines = io.StringIO(out).read().splitlines()
+    assert code == 0 and lines[0] == "sold" and len(lines) == 5 and all(float(line) for line in lines[1:])
+    code, out, _ = call(capsys, "evaluate", sales.folder)
+    assert code == 0 and "forecasts of 6 rows from each of 4 rows on" in out and "seasonal naive" in out
+    code, out, _ = call(capsys, "evaluate", sales.folder, folder / "sales.csv", "--json")
+    assert json.loads(out)[str(folder / "sales.csv")]["examples"] == 26
+    code, out, _ = call(capsys, "check", "series", folder / "sales.csv")
+    assert code == 0 and "sold" in out and "train: 162 rows of 1 series" in out
+    code, _, err = call(capsys, "look", sales.folder, "x")
+    assert code == 2 and "a run of series reads numbers" in err
