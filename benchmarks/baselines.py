@@ -16,7 +16,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from heed.data.readers import lines_of
+from heed.data.lines import good_lines
 from heed.evaluation.significance import interval, randomisation_test, resampled
 from heed.evaluation.text import text_measure, text_scores
 
@@ -42,7 +42,7 @@ def nearest(train: list[str], tests: list[str]) -> list[int]:
 
 
 def main() -> None:
-    train_source, train_target, test_source, test_target, *given = (list(lines_of(Path(n))) for n in sys.argv[1:])
+    train_source, train_target, test_source, test_target, *given = (list(good_lines(Path(n))) for n in sys.argv[1:])
     looked_up = [train_target[i] for i in nearest(train_source, test_source)]
     for name, outputs in (("copying the source", test_source), ("nearest training sentence", looked_up)):
         scores = text_scores(outputs, test_target, ("bleu", "chrf"), 1000)
