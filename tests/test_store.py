@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 
+import numpy as np
 import pytest
 
 from heed.config_tasks import check_config
@@ -137,15 +138,22 @@ def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monk
     assert plan[:2] == [plan[0], plan[1]] and sorted(i for b in plan for i in b) == list(range(len(task.training)))
 
 
-def test_lengths_from_words_are_those_of_the_texts(tmp_path):
+def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
     texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
     pairs = [Pair(text, text.upper()) for text in texts * 20]
     for kind in ("bpe", "unigram", "word", "char"):
+        monkeypatch.setattr("heed.data.lengths._ASKED", 50_000)
         task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
-        lengths = pair_lengths(pairs, task.source_tokenizer, task.target_tokenizer, 1_000)
-        assert lengths.tolist() == [list(pair.cost) for pair in task.encode_pairs(pairs)]
-        tagged = pair_lengths(pairs, task.source_tokenizer, task.target_tokenizer, 0, tag=True)
-        assert (tagged - lengths).tolist() == [[0, 1]] * len(pairs)
+        both = (task.source_tokenizer, task.target_tokenizer)
+        wanted = [list(pair.cost) for pair in task.encode_pairs(pairs)]
+        for known in (300_000, 3, 0):
+            monkeypatch.setattr("heed.data.lengths._KNOWN", known)
+            assert np.concatenate(list(pair_lengths(pairs, both, 1_000))).tolist() == wanted
+        monkeypatch.setattr("heed.data.lengths._ASKED", 1)  # nearly all words are estimated, but what may be too long
+        (exact,) = pair_lengths(pairs, both, 0, tag=True)
+        assert exact.tolist() == [[target, source + 1] for target, source in wanted]
+        (close,) = pair_lengths(pairs, both, 1_000)
+        assert abs(close.sum() / np.sum(wanted) - 1) < 0.5
 
 
 def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_path, monkeypatch):

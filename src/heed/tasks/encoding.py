@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heed.data.batching import TokenPair
 from heed.data.cache import key_of, make_entry
 from heed.data.examples import Pair
-from heed.data.lengths import CHUNK, Lengths, pair_lengths
+from heed.data.lengths import Lengths, pair_lengths
 from heed.data.store import StoredPairs, in_turn, take
 from heed.data.tokenizer import TextTokenizer
 
@@ -77,18 +76,13 @@ def lengths_of(
         exact_from: Lengths above this are beyond doubt (`heed.data.lengths`).
         tag: Whether a tag comes before each source.
     """
-
-    def count() -> Iterator[NDArray[np.int32]]:
-        for chunk in in_turn(pairs, CHUNK):
-            yield pair_lengths(chunk, *tokenizers, exact_from, tag)
-
     key = pairs.key if isinstance(pairs, StoredPairs) else None
     if key is None:
-        return np.concatenate(list(count()))
+        return np.concatenate(list(pair_lengths(pairs, tokenizers, exact_from, tag)))
 
     def make(folder: Path) -> dict[str, Any]:
         with (folder / "lengths.bin").open("wb") as file:
-            for part in count():
+            for part in pair_lengths(pairs, tokenizers, exact_from, tag):
                 file.write(part.astype("<i4").tobytes())
         return {}
 
