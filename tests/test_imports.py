@@ -36,7 +36,7 @@ MAY_IMPORT = {
         *("attention", "layers", "models", "data", "disk", "folder", "generation", "tasks", "errors"),
     },
     "uses": {"config", "engines", "generation", "data", "evaluation", "models", "observe", "tasks", "errors"},
-    "resume": {"config", "config_tasks", "folder", "tasks", "training", "errors"},
+    "resume": {"config", "config_tasks", "disk", "folder", "tasks", "training", "errors"},
     "damage": {"config", "disk", "folder", "training", "errors"},
     "run": {"config", "config_tasks", "disk", "engines", "folder", "resume", "tasks", "training", "uses", "errors"},
     "ensembles": {"data", "generation", "run", "tasks", "uses", "errors"},

@@ -19,6 +19,7 @@ from heed.config import read_config
 from heed.config_tasks import check_config
 from heed.errors import ConfigError, DiskError, RunError
 from heed.run import train_config
+from heed.tasks.translation import Translation
 from heed.training import checkpoint
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.progress import Quiet
@@ -208,6 +209,18 @@ def test_resume_begins_where_there_is_nothing_to_go_on_from(tmp_path, finished, 
     assert not list(out.glob(".*"))
 
 
+def test_a_run_killed_before_its_first_checkpoint_keeps_its_tokenizers(tmp_path):
+    values = translation().model_dump(by_alias=True)
+    config = check_config({**values, "tokenizer": {"kind": "unigram", "vocab_size": 40}}, "the test")
+    with pytest.raises(Killed):
+        train(tmp_path / "run", config, reporter=Killer(1))
+    names = ("tokenizer.source.json", "tokenizer.target.json")
+    before = [(tmp_path / "run" / name).read_bytes() for name in names]
+    train(tmp_path / "run", config, resume=True)
+    assert before == [(tmp_path / "run" / name).read_bytes() for name in names]
+    assert heed.check_run(tmp_path / "run").whole
+
+
 # --- the disk
 
 
@@ -361,14 +374,18 @@ def main_ok(arguments):
     assert ended.value.code in (0, None)
 
 
-def test_the_best_weights_being_damaged_does_not_lose_the_run(folder, finished):
-    best = json.loads((folder / "checkpoints" / "step-6" / "progress.json").read_text())["best_step"]
-    if best in (4, 6):
-        pytest.skip("the best weights are those of a checkpoint that is compared as a whole")
-    (folder / "checkpoints" / f"step-{best}" / "model.safetensors").write_bytes(b"x")
-    reporter = Listener()
-    train(folder, translation(), resume=True, reporter=reporter)
-    assert "the weights of the last update are kept" in reporter.text
+def test_the_best_weights_being_damaged_does_not_lose_the_run(tmp_path, monkeypatch):
+    losses = iter([1.0, 2.0, 3.0])
+    scores = lambda *_: {"loss": next(losses, 3.0), "exact_match": 0.0, "token_accuracy": 0.0}  # noqa: E731
+    monkeypatch.setattr(Translation, "validate", scores)
+    out, reporter = tmp_path / "run", Listener()
+    train(out, translation())
+    assert not (out / "checkpoints" / "step-2" / "progress.json").exists()  # the best, of which only weights are kept
+    (out / "checkpoints" / "step-2" / "model.safetensors").write_bytes(b"x")
+    train(out, translation(), resume=True, reporter=reporter)
+    assert "the weights of the last update are kept instead of the best" in reporter.text
+    kept = json.loads((out / "report.json").read_text())["training"]["kept"]
+    assert kept == "update 6 (those of the best, 2, could not be read)"
 
 
 # --- settings

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from heed import folder as folders
 from heed.config import RunConfig, read_config
 from heed.config_tasks import check_config
+from heed.disk import describe_damage
 from heed.errors import ConfigError
 from heed.tasks.base import Task
 from heed.training.checkpoint import checkpoints_in
@@ -51,6 +52,9 @@ class Unfinished:
     def find(cls, folder: Path, given: RunConfig) -> Unfinished | None:
         """The run in a folder, if it has a checkpoint to go on from; None where it must begin afresh.
 
+        Without a checkpoint, but with the same settings as before, what was learned from the data (tokenizers, labels)
+        is taken over all the same: training some kinds of tokenizers again gives others.
+
         Args:
             folder: Perhaps a run folder.
             given: The settings asked for now; what they leave open stays as it was.
@@ -59,11 +63,14 @@ class Unfinished:
             RunError: The folder is of another format.
             ConfigError: A setting was changed that cannot change.
         """
-        if not (folder / folders.CONFIG).is_file() or not checkpoints_in(folder / "checkpoints"):
+        if not (folder / folders.CONFIG).is_file():
             return None
         folders.check_format(folder)
         where = str(folder / folders.CONFIG)
         began = check_config(read_config(where), where)
+        if not checkpoints_in(folder / "checkpoints"):
+            same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
+            return cls(folder, began, ()) if same and not describe_damage(folder) else None
         if type(began) is not type(given):
             raise ConfigError(f"{folder} is a run of {began.task}, and cannot go on with {given.task}")
         for field, old, new in _of_weights(began, given):

@@ -75,7 +75,7 @@ class StreamSet:
         short = self._window(newest).short
         return [newest * self._stream.size + int(i) for i in short[:: max(1, len(short) // 3)]]
 
-    def batches(self, batch_tokens: int, seed: int, epoch: int) -> list[list[int]]:
+    def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
         """The batches of a window; a function of (seed, epoch) and the window only."""
         window, first = self._window(epoch), epoch * self._stream.size
         self._pass = (seed, epoch)

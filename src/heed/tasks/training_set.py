@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
@@ -82,7 +81,7 @@ class TrainingSet:
         """A few pairs, to be shown."""
         return list(range(0, len(self.pairs), max(1, len(self.pairs) // 3)))
 
-    def batches(self, batch_tokens: int, seed: int, epoch: int) -> list[list[int]]:
+    def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass; a function of (seed, epoch) only."""
         chosen = None
         if len(self._corpora) > 1:
@@ -91,7 +90,7 @@ class TrainingSet:
         self._pass = (seed, epoch)
         plan = plan_pass(self.costs, batch_tokens, seed, epoch, chosen)
         # A plan is read as a list is; of millions of pairs, lists would be the largest thing in memory.
-        return list(plan) if self._held else cast("list[list[int]]", plan)
+        return list(plan) if self._held else plan
 
     def collate(self, indices: list[int], samplers: Samplers | None) -> PairBatch:
         """One batch of the pass that was planned last.

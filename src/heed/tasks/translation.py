@@ -287,7 +287,7 @@ class Translation:
 
     # What the training loop needs -----------------------------------------------------------------------------
 
-    def train_batches(self, epoch: int) -> list[list[int]]:
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass over the training set, and over the further corpora as often as they weigh."""
         config = self.config.training
         return self.training.batches(config.batch_tokens, config.seed, epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,8 +41,8 @@ class Batch(Protocol):
 class Trainable(Protocol):
     """A task as the loop sees it."""
 
-    def train_batches(self, epoch: int) -> list[list[int]]:
-        """The batches of one pass, as indices of examples; depends on (seed, epoch) only."""
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        """The batches of one pass, as indices of examples; depends on (seed, epoch) only, and so does its `repr`."""
         ...
 
     def collate(self, indices: list[int]) -> Batch:
