@@ -24,7 +24,10 @@ fix: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/decoding.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
