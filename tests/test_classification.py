@@ -144,7 +144,7 @@ def test_a_network_that_looks_back_shows_where(files, model):
     assert shown.weights.shape == (4, 4) and not shown.weights.triu(1 if model == "self_rnn" else 0).any()
     assert np.allclose(shown.weights.sum(1)[1:], 1.0, atol=1e-5)
     traced = {one.mechanism for one in look.maps} - {"self"}
-    assert traced == ({"forward"} if model == "self_rnn" else set())
+    assert traced == {"forward"}
 
 
 def test_an_edit_reaches_the_pooling_attention(run):

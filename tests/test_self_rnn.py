@@ -63,6 +63,17 @@ def test_self_rnn_is_the_notes_equations(cell, step, score):
     assert not weights.triu(1).any()
 
 
+def test_the_gates_of_lstmn_are_replayed_from_its_summaries():
+    torch.manual_seed(2)
+    model = LSTMN(LSTMNConfig(vocab_size=9, d_embedding=5, d_hidden=4, d_attention=3)).eval()
+    tokens = torch.tensor([[4, 5, 6, 7, 8], [5, 4, 8, 0, 0]])
+    with torch.no_grad(), trace(model) as seen:
+        hidden = model(tokens, tokens > 0)
+    (gates,) = seen.gates().values()  # checked against the states when asked for
+    torch.testing.assert_close(gates["hidden"], hidden)
+    assert {"input", "forget", "output", "candidate", "cell"} <= set(gates)
+
+
 def test_lstmn_is_the_papers_equations():
     model = make(LSTMN, LSTMNConfig(**SIZES))
     with torch.no_grad(), trace(model) as seen:

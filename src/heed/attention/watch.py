@@ -74,6 +74,8 @@ class RecurrentCall:
         order: `(batch, length)`, the position in the text at which each step stood (a backward net runs from
             the end), or None for the natural order.
         mask: `(batch, length)`, True inside each sequence, in running order; or None.
+        started: What each step started from, as `initial` with a length, where that is not the state after the step
+            before (a network that reads a summary of its past in its place); else None.
     """
 
     cell: str
@@ -84,6 +86,7 @@ class RecurrentCall:
     final: tuple[Tensor, ...]
     order: Tensor | None
     mask: Tensor | None
+    started: tuple[Tensor, ...] | None = None
 
 
 class Watcher(Protocol):

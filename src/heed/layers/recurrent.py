@@ -108,6 +108,7 @@ def replay_gates(
     inputs: Float[Tensor, "batch length d_input"],
     hidden: Float[Tensor, "batch length d_hidden"],
     initial: State,
+    started: tuple[Tensor, ...] | None = None,
 ) -> dict[str, Tensor]:
     """Compute every gate of a finished run from its inputs and its states.
 
@@ -117,13 +118,15 @@ def replay_gates(
         inputs: `(batch, length, d_input)`.
         hidden: `(batch, length, d_hidden)`, the states that the run returned.
         initial: State before the first position.
+        started: The state that each position started from, `(batch, length, d_hidden)` each, where that is not the one
+            after the position before.
 
     Returns:
         Per gate name `(batch, length, d_hidden)`: reset, update, candidate for a GRU; input, forget, candidate,
         output and cell for an LSTM; candidate for an RNN. Also "hidden", the states computed again from the gates,
         which a caller compares with the states it had.
     """
-    previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1)
+    previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1) if started is None else started[0]
     x = linear(inputs, weights["w_ih"], weights["b_ih"])  # (B, T, gates * d_hidden)
     if cell == "gru_notes":
         u, b = weights["w_hh"].chunk(3), weights["b_hh"].chunk(3)
@@ -145,7 +148,7 @@ def replay_gates(
     i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
     c, cells = initial[1], []
     for t in range(inputs.shape[1]):
-        c = f[:, t] * c + i[:, t] * g[:, t]
+        c = f[:, t] * (c if started is None else started[1][:, t]) + i[:, t] * g[:, t]
         cells.append(c)
     cell_states = torch.stack(cells, dim=1)
     return {

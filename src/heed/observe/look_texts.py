@@ -23,7 +23,8 @@ from heed.tasks.heads import Classifier
 __all__ = ["causal_square", "join_tokens", "look_at_text", "network_traces", "word_axis"]
 
 _GATES = ("reset", "update", "input", "forget", "output")
-_CELL = re.compile(r"(?:.*\.)?(?P<kind>forward|backward)_cells\.(?P<layer>\d+)$")
+_CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
+"""Names of recurrent cells; one that is alone reads forward."""
 _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
 
 
@@ -197,7 +198,7 @@ def network_traces(
         found = _CELL.match(name)
         if found is None or gates["hidden"].shape[:2] != (1, num_tokens + num_further):
             continue
-        kind, layer = found["kind"], int(found["layer"])
+        kind, layer = found["kind"] or "forward", int(found["layer"] or 0)
         hidden = gates["hidden"][0, :num_tokens]  # (T, d_hidden)
         rows = {gate: gates[gate][0, :num_tokens].mean(-1) for gate in _GATES if gate in gates}
         rows["state"] = hidden.abs().mean(-1)

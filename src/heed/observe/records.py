@@ -149,6 +149,7 @@ class GateRecord:
         initial: State before the first step.
         final: State after the last step.
         order: `(batch, length)`, position in the text of each step, or None for the natural order.
+        started: What each step started from, where that is not the state after the step before.
     """
 
     name: str
@@ -159,6 +160,7 @@ class GateRecord:
     initial: tuple[Tensor, ...]
     final: tuple[Tensor, ...]
     order: Tensor | None
+    started: tuple[Tensor, ...] | None = None
 
     @classmethod
     def of(cls, name: str, call: RecurrentCall, grad: bool) -> GateRecord:
@@ -172,6 +174,7 @@ class GateRecord:
             tuple(_keep(s, grad) for s in call.initial),
             tuple(call.final) if grad else tuple(s.detach() for s in call.final),
             call.order,
+            None if call.started is None else tuple(_keep(s, grad) for s in call.started),
         )
 
     def gates(self) -> dict[str, Tensor]:
@@ -182,7 +185,7 @@ class GateRecord:
         Raises:
             SelfCheckError: The replayed gates do not give the states that the model computed.
         """
-        gates = replay_gates(self.cell, self.weights, self.inputs, self.hidden, self.initial)
+        gates = replay_gates(self.cell, self.weights, self.inputs, self.hidden, self.initial, self.started)
         error = (gates["hidden"] - self.hidden).abs().max() if self.hidden.numel() else torch.zeros(())
         bound = 1e-4 if self.hidden.dtype == torch.float32 else 64 * torch.finfo(self.hidden.dtype).eps
         if not float(error) <= bound:
@@ -212,6 +215,7 @@ class GateRecord:
         return (
             self.name == later.name
             and self.order is None
+            and self.started is None
             and later.order is None
             and later.initial[0].data_ptr() == self.final[0].data_ptr()
             and later.initial[0].shape == self.final[0].shape
