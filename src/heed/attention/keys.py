@@ -99,6 +99,16 @@ class Rows:
         """Whether row i belongs to source i."""
         return self._width == 1 and self._slots is None
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows of source 0 come first, then as many of source 1, and so on."""
+        return self._slots is None
+
+    @property
+    def width(self) -> int:
+        """The largest number of rows of a source."""
+        return self._width
+
     def _layout(self) -> tuple[int, Tensor | None, Tensor | None]:
         """Rows per source; and, unless rows already lie in that order, where each goes.
 

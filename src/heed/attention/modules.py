@@ -12,6 +12,7 @@ from heed.attention import watch
 from heed.attention.attend import masked_softmax, weigh
 from heed.attention.fused import fused_attend
 from heed.attention.keys import Keys, Rows
+from heed.attention.linear import Linear
 from heed.attention.masks import full_mask
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
@@ -209,10 +210,10 @@ class MultiHeadAttention(Attends):
             raise ConfigError(f"d_model {d_model} is not divisible by num_heads {num_heads}")
         super().__init__(ScaledDot(d_model // num_heads), dropout, mechanism, layer)
         self.num_heads = num_heads
-        self.w_query = nn.Linear(d_model, d_model, bias=bias)
-        self.w_key = nn.Linear(d_key or d_model, d_model, bias=bias)
-        self.w_value = nn.Linear(d_key or d_model, d_model, bias=bias)
-        self.w_out = nn.Linear(d_model, d_model, bias=bias)
+        self.w_query = Linear(d_model, d_model, bias=bias)
+        self.w_key = Linear(d_key or d_model, d_model, bias=bias)
+        self.w_value = Linear(d_key or d_model, d_model, bias=bias)
+        self.w_out = Linear(d_model, d_model, bias=bias)
 
     def _split(self, x: Tensor) -> Tensor:
         heads = x.view(x.shape[0], x.shape[1], self.num_heads, -1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor
 
+from heed.attention import watch
 from heed.generation.beam import beam_search
 from heed.generation.ensemble import Ensemble
 from heed.generation.greedy import greedy_search
@@ -25,10 +28,18 @@ __all__ = [
     "generate",
     "greedy_search",
     "sample",
+    "without_gradient",
 ]
 
 
-@torch.no_grad()
+def without_gradient() -> AbstractContextManager[object]:
+    """Where outputs are written: nothing is differentiated; where nobody watches nothing ever can be, which is faster.
+
+    What a watcher keeps must stay tensors that he can do anything with.
+    """
+    return torch.inference_mode() if watch.slot is None else torch.no_grad()
+
+
 def generate(
     model: DecoderBody,
     memory: Memory | None,
@@ -38,7 +49,8 @@ def generate(
     sampling: SamplingOptions | None = None,
 ) -> Generated:
     """Write with a beam, greedily where its size is 1, or by sampling where that is asked for; as `beam_search`."""
-    if sampling is not None:
-        return sample(model, memory, prompt, options, sampling, prompt_lengths)
-    search = greedy_search if options.beam_size == 1 else beam_search
-    return search(model, memory, prompt, options, prompt_lengths)
+    with without_gradient():
+        if sampling is not None:
+            return sample(model, memory, prompt, options, sampling, prompt_lengths)
+        search = greedy_search if options.beam_size == 1 else beam_search
+        return search(model, memory, prompt, options, prompt_lengths)

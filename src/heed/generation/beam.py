@@ -8,14 +8,20 @@ log p / max_length ** length_penalty. With a beam as wide as the tree it is exha
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, next_log_probs
+from heed.generation.following import Following
+from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
 __all__ = ["beam_search"]
+
+_Row = tuple[float, int, int, float]
+"""A beginning that goes on or ends: its log-probability, the row it continues, its new token, the token's own."""
 
 
 def beam_search(
@@ -47,50 +53,46 @@ def beam_search(
     steps: list[BeamStep] = []
 
     active = list(range(num_sources))  # sources still being written for; each has `beams` rows, side by side
-    beams = 1
     totals = torch.zeros(num_sources, 1, device=prompt.device)
     state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
+    following = Following(model, options)
     tokens, lengths = prompt, prompt_lengths
     for written in range(max(limits, default=0)):
         hidden, state = model.step(tokens, state, lengths)
-        log_probs = next_log_probs(model, hidden, lengths, options, written)  # (A * beams, V)
-        vocab_size = log_probs.shape[-1]
-        joint = totals.unsqueeze(-1) + log_probs.view(len(active), beams, vocab_size)
         # At most `beams` of the candidates end, so 2 * width hold `width` that go on (or all there are).
-        num_candidates = min(2 * width, beams * vocab_size)
-        best, flat = joint.flatten(1).topk(num_candidates, dim=-1)  # (A, candidates)
-        first_row = torch.arange(len(active), device=prompt.device).unsqueeze(1) * beams
-        parents, tokens = first_row + flat // vocab_size, flat % vocab_size
-
-        ends = tokens == options.end_token
-        _collect(best, parents, tokens, ends, log_probs, active, done, steps, options)
-        open_best, place = best.masked_fill(ends, -torch.inf).topk(min(width, num_candidates), dim=-1)
-        parents, tokens = parents.gather(1, place), tokens.gather(1, place)
-        keep = []
-        for a, (source, total) in enumerate(zip(active, open_best[:, 0].tolist(), strict=True)):
-            if written + 1 >= limits[source]:
-                cut = open_best[a : a + 1], parents[a : a + 1], tokens[a : a + 1]
-                every = torch.ones_like(cut[2], dtype=torch.bool)
-                _collect(*cut, every, log_probs, [source], done, steps, options)
-            elif total > -torch.inf and not _settled(done[source], total, limits[source], options):
-                keep.append(a)
-        if not keep:
+        best = following.best(hidden, lengths, written, totals, 2 * width)
+        beams, num_candidates = totals.shape[1], best.tokens.shape[1]
+        parts = (best.totals.tolist(), best.rows.tolist(), best.tokens.tolist(), best.log_probs.tolist())
+        leaving = set()
+        going: list[list[_Row]] = []
+        for a, (source, *candidates) in enumerate(zip(active, *parts, strict=True)):
+            ended: list[_Row] = []
+            open_rows: list[_Row] = []
+            for total, row, token, log_prob in zip(*candidates, strict=True):
+                if total == -math.inf:
+                    break
+                if token == options.end_token:
+                    ended.append((total, a * beams + row, token, log_prob))
+                elif len(open_rows) < width:
+                    open_rows.append((total, a * beams + row, token, log_prob))
+            is_last = written + 1 >= limits[source]
+            _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
+            if is_last or not open_rows or _settled(done[source], open_rows[0][0], limits[source], options):
+                leaving.add(a)
+            nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)  # every source has as many rows
+            going.append(open_rows + [nowhere] * (min(width, num_candidates) - len(open_rows)))
+        if len(leaving) == len(active):
             break
-        kept = torch.tensor(keep, device=prompt.device)
-        active = [active[a] for a in keep]
-        totals, parents, tokens = open_best[kept], parents[kept], tokens[kept]
-        beams = totals.shape[1]
-        rows = parents.flatten()
-        steps.append(
-            BeamStep(
-                [source for source in active for _ in range(beams)],
-                rows.tolist(),
-                tokens.flatten().tolist(),
-                log_probs[rows, tokens.flatten()].tolist(),
-                totals.flatten().tolist(),
-            )
+        stay = without(leaving, len(active))
+        active = [active[a] for a in stay]
+        sources = [source for source in active for _ in going[stay[0]]]
+        all_totals, parents, written_tokens, log_probs = map(
+            list, zip(*(row for a in stay for row in going[a]), strict=True)
         )
-        state, tokens, lengths = state.select(rows), tokens.flatten().unsqueeze(1), None
+        steps.append(BeamStep(sources, parents, written_tokens, log_probs, all_totals))
+        totals = torch.tensor(all_totals, device=prompt.device).view(len(active), -1)
+        state = state.select(torch.tensor(parents, device=prompt.device))
+        tokens, lengths = torch.tensor(written_tokens, device=prompt.device).unsqueeze(1), None
     return Generated([hypotheses[: options.num_best] for hypotheses in done], steps)
 
 
@@ -102,27 +104,17 @@ def _settled(done: list[Hypothesis], open_total: float, limit: int, options: Sea
     return done[options.num_best - 1].score >= bound
 
 
-def _collect(
-    best: Tensor,
-    parents: Tensor,
-    tokens: Tensor,
-    chosen: Tensor,
-    log_probs: Tensor,
-    active: list[int],
-    done: list[list[Hypothesis]],
-    steps: list[BeamStep],
-    options: SearchOptions,
-) -> None:
-    """Turn the chosen candidates into hypotheses of their sources, which stay sorted, best first."""
-    for a, c in (chosen & (best > -torch.inf)).nonzero().tolist():
-        row, token = int(parents[a, c]), int(tokens[a, c])
-        written, probs = _trace_back(steps, row)
-        probs.append(float(log_probs[row, token]))
+def _collect(done: list[Hypothesis], rows: list[_Row], steps: list[BeamStep], options: SearchOptions) -> None:
+    """Turn rows into hypotheses of their source, which stay sorted, best first."""
+    for total, parent, token, log_prob in rows:
+        written, probs = _trace_back(steps, parent)
+        probs.append(log_prob)
         ended = token == options.end_token
-        score = float(best[a, c]) / len(probs) ** options.length_penalty
+        score = total / len(probs) ** options.length_penalty
         sequence = written if ended else [*written, token]
-        done[active[a]].append(Hypothesis(tuple(sequence), tuple(probs), score, ended))
-        done[active[a]].sort(key=lambda h: -h.score)
+        done.append(Hypothesis(tuple(sequence), tuple(probs), score, ended))
+    if rows:
+        done.sort(key=lambda h: -h.score)
 
 
 def _trace_back(steps: list[BeamStep], row: int) -> tuple[list[int], list[float]]:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
-
 from heed.errors import ConfigError
-from heed.models.base import DecoderBody
 
-__all__ = ["BeamStep", "Generated", "Hypothesis", "SearchOptions", "next_log_probs"]
+__all__ = ["BeamStep", "Generated", "Hypothesis", "SearchOptions", "without"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,10 @@ class SearchOptions:
             raise ConfigError(f"num_best {self.num_best} is more than beam_size {self.beam_size} keeps")
         if self.length_penalty < 0:
             raise ConfigError(f"length_penalty {self.length_penalty} is negative; 0 compares plain log-probabilities")
+
+    def banned(self, written: int) -> tuple[int, ...]:
+        """The tokens that may not be next, after `written` of them."""
+        return self.forbidden if written >= self.min_length else (*self.forbidden, self.end_token)
 
     def limits(self, num_sources: int) -> list[int]:
         """The largest length of each source."""
@@ -103,26 +103,11 @@ class Generated:
     steps: list[BeamStep] = field(default_factory=list)
 
 
-def next_log_probs(
-    model: DecoderBody, hidden: Tensor, lengths: Tensor | None, options: SearchOptions, written: int
-) -> Tensor:
-    """Log-probabilities of the next token of each row, `(rows, vocab_size)`.
+def without(leaving: set[int], count: int) -> list[int]:
+    """The places `0 .. count - 1` that stay, the last ones in the places of those that leave.
 
-    Args:
-        model: Gives the output layer.
-        hidden: `(rows, n, d)`, of which only each row's last real position is used.
-        lengths: `(rows,)` number of real positions, or None where all are.
-        options: Forbidden tokens and smallest length, whose tokens get -inf (the others are not renormalised).
-        written: Tokens already written.
+    Where little leaves little moves: states can be changed in place.
     """
-    if lengths is None:
-        last = hidden[:, -1]
-    else:
-        last = hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
-    log_probs = torch.log_softmax(model.logits(last).float(), dim=-1)
-    banned = list(options.forbidden)
-    if written < options.min_length:
-        banned.append(options.end_token)
-    if banned:
-        log_probs[:, banned] = -torch.inf
-    return log_probs
+    stay = [n for n in range(count) if n not in leaving]
+    last = iter(reversed(stay))
+    return [n if n not in leaving else next(last) for n in range(len(stay))]

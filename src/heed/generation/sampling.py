@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
+from heed.generation.following import Following
 from heed.generation.options import Generated, SearchOptions
 from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
@@ -71,12 +72,16 @@ def sample(
     generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
     assert len(generators) == num_sources
 
-    def draw(log_probs: Tensor, rows: list[int]) -> Tensor:
+    def draw(
+        following: Following, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
+    ) -> tuple[Tensor, Tensor]:
         # Each source has its own numbers, drawn for every row it ever had: what is drawn for one depends neither on
         # its neighbours nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
         numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
-        uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(log_probs.device)
-        return _draw(log_probs, uniform, sampling)
+        uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(hidden.device)
+        log_probs = following.log_probs(hidden, lengths, written)
+        tokens = _draw(log_probs, uniform, sampling)
+        return tokens, log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
     outputs = write_rows(model, memory, prompt, options, draw, times, prompt_lengths)
     per_source = [outputs[i : i + times] for i in range(0, len(outputs), times)]

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.generation.options import Hypothesis, SearchOptions, next_log_probs
+from heed.generation.following import Following
+from heed.generation.options import Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
 __all__ = ["Choose", "write_rows"]
 
-Choose = Callable[[Tensor, list[int]], Tensor]
-"""From log-probabilities `(open rows, vocab_size)` and the numbers of these rows to one token each, `(open rows,)`."""
+Choose = Callable[[Following, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
+"""From what may follow, the hidden states `(open rows, n, d)`, their lengths, the number of tokens written and the
+numbers of the open rows to one token each and its log-probability, `(open rows,)` both."""
 
 
 def write_rows(
@@ -50,23 +52,24 @@ def write_rows(
     state = model.start(memory, Rows.repeat(num_sources, times, device=prompt.device))
     step = prompt.repeat_interleave(times, dim=0)
     lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
+    following = Following(model, options)
     for written in range(max(limits, default=0)):
         hidden, state = model.step(step, state, lengths)
-        now = next_log_probs(model, hidden, lengths, options, written)
-        token = choose(now, active)
-        chosen = now.gather(1, token.unsqueeze(1)).squeeze(1)
-        stay = []
+        token, chosen = choose(following, hidden, lengths, written, active)
+        leaving = set()
         for row, (output, t, p) in enumerate(zip(active, token.tolist(), chosen.tolist(), strict=True)):
             log_probs[output].append(p)
             if t == options.end_token:
                 finished[output] = True
+                leaving.add(row)
             else:
                 tokens[output].append(t)
-                if written + 1 < limits[output]:
-                    stay.append(row)
-        if not stay:
+                if written + 1 >= limits[output]:
+                    leaving.add(row)
+        if len(leaving) == len(active):
             break
-        if len(stay) < len(active):
+        if leaving:
+            stay = without(leaving, len(active))
             kept = torch.tensor(stay, device=prompt.device)
             state, token = state.select(kept), token[kept]
             active = [active[row] for row in stay]

@@ -18,7 +18,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.attention import Keys, Linear, MultiHeadAttention, Rows
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.shapes import Bool, Float, Int
@@ -66,8 +66,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, d_ff)
-        self.outer = nn.Linear(d_ff, d_model)
+        self.inner = Linear(d_model, d_ff)
+        self.outer = Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:

@@ -26,7 +26,7 @@ from heed.data.store import select
 from heed.data.tokenizer import END, PADDING, START, UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
-from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate
+from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.encoding import Encode, Encoding, encode, lengths_of, some_of
@@ -462,7 +462,7 @@ class Translation:
             return results
         for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
             batch = collate_pairs(encoded, chosen).to(device)
-            with torch.no_grad():
+            with without_gradient():
                 memory = model.encode(batch.source, batch.source_mask)
             prompt = batch.source.new_tensor([[START, *forced]]).expand(len(chosen), -1)
             drawing = sampling and replace(sampling, seed=_seeds(sampling.seed, [encoded[i].source for i in chosen]))

@@ -1,0 +1,241 @@
+"""The fast way to write: the same hidden states as block by block, whatever becomes of rows and sources."""
+
+import pytest
+import torch
+from torch.nn.functional import linear as torch_linear
+from torch.testing import assert_close
+
+import heed
+from heed.attention import Linear, Rows, linear
+from heed.attention.memory import large_empty
+from heed.errors import ShapeError
+from heed.generation import SearchOptions, generate, without_gradient
+from heed.generation.following import Following, best_of
+from heed.generation.options import without
+from heed.models.attention_lm import AttentionLM, AttentionLMConfig
+from heed.models.transformer import HurryingState, Transformer, TransformerConfig, TransformerState
+
+START, END = 2, 3
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def make_model(seed=1, **fields):
+    torch.manual_seed(seed)
+    sizes = {"source_vocab_size": 20, "target_vocab_size": 20, "d_model": 16, "num_heads": 4, "num_layers": 2}
+    model = Transformer(TransformerConfig(**{**sizes, "d_ff": 24, **fields})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5).add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def make_memory(model, lengths=(5, 3, 7, 1)):
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    source = torch.randint(4, 20, mask.shape, generator=torch.Generator().manual_seed(3)).masked_fill(~mask, 0)
+    with torch.no_grad():
+        return model.encode(source, mask)
+
+
+class Pair:
+    """The same model written with in both ways, one step after the other."""
+
+    def __init__(self, model, memory, times=1):
+        self.model = model
+        self.fast = self.plain = model.start(memory, Rows.repeat(len(memory.keys[0].prepared), times))
+
+    def step(self, tokens):
+        with torch.no_grad():
+            hidden, self.fast = self.model.step(tokens, self.fast)
+        with torch.enable_grad():  # what may be differentiated goes block by block
+            expected, self.plain = self.model.step(tokens, self.plain)
+        assert isinstance(self.plain, TransformerState)
+        assert_close(hidden, expected.detach(), **CLOSE)
+
+    def select(self, rows):
+        self.fast, self.plain = (state.select(torch.tensor(rows)) for state in (self.fast, self.plain))
+
+
+def draw(count, n=1, seed=0):
+    return torch.randint(4, 20, (count, n), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_steps_are_those_of_the_blocks(norm, positions):
+    pair = Pair(model := make_model(norm=norm, positions=positions, max_length=64), make_memory(model))
+    for n in range(40):  # beyond the first room for keys and positions
+        pair.step(draw(4, seed=n))
+    assert isinstance(pair.fast, HurryingState)
+
+
+def test_beams_move_split_and_leave():
+    pair = Pair(model := make_model(), make_memory(model))
+    pair.step(torch.full((4, 1), START))
+    pair.select([n for n in range(4) for _ in range(3)])
+    generator = torch.Generator().manual_seed(5)
+    sources = 4
+    for n in range(45):
+        pair.step(draw(3 * sources, seed=n))
+        stay = list(range(sources))
+        if n in (10, 20, 30):
+            stay = without({0}, sources)  # the last takes its place
+            sources -= 1
+        parents = torch.randint(0, 3, (sources, 3), generator=generator).tolist()
+        pair.select([3 * source + row for source, rows in zip(stay, parents, strict=True) for row in rows])
+    assert isinstance(pair.fast, HurryingState) and sources == 1
+
+
+def test_several_rows_a_source_from_the_start():
+    pair = Pair(model := make_model(), make_memory(model), times=2)
+    for n in range(5):
+        pair.step(draw(8, seed=n))
+    assert isinstance(pair.fast, HurryingState)
+
+
+def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
+    for rows in ([0, 0, 1, 3], [3, 1, 0, 2], [2, 2], [1]):
+        pair = Pair(model := make_model(), make_memory(model))
+        for n in range(3):
+            pair.step(draw(4, seed=n))
+        pair.select(rows)
+        pair.step(draw(len(rows), seed=7))
+        pair.step(draw(len(rows), 3, seed=8))  # several tokens at once
+        assert isinstance(pair.fast, TransformerState)
+        pair.step(draw(len(rows), seed=9))
+
+
+def test_branched_beams_can_be_read_back():
+    pair = Pair(model := make_model(), make_memory(model))
+    pair.step(torch.full((4, 1), START))
+    pair.select([n for n in range(4) for _ in range(2)])
+    pair.step(draw(8, seed=1))
+    pair.select([1, 0, 2, 2, 5, 4, 7, 7])
+    pair.step(draw(8, seed=2))
+    plain = pair.fast.plain()
+    for mine, theirs in zip(plain.caches, pair.plain.caches, strict=True):
+        assert_close(mine.prepared, theirs.prepared.detach(), **CLOSE)
+        assert_close(mine.value, theirs.value.detach(), **CLOSE)
+    assert torch.equal(plain.position, pair.plain.position)
+
+
+def test_a_state_can_be_stepped_from_twice():
+    model = make_model()
+    state = model.start(make_memory(model), Rows.repeat(4))
+    with torch.no_grad():
+        _, state = model.step(torch.full((4, 1), START), state)
+        one, _ = model.step(draw(4, seed=1), state)
+        two, after = model.step(draw(4, seed=2), state)
+        again, _ = model.step(draw(4, seed=1), state)
+        assert torch.equal(one, again) and not torch.equal(one, two)
+        hidden, _ = model.step(draw(4, seed=3), after)
+        whole = torch.cat([torch.full((4, 1), START), draw(4, seed=2), draw(4, seed=3)], dim=1)
+        expected, _ = model.step(whole, model.start(make_memory(model), Rows.repeat(4)))
+    assert_close(hidden[:, 0], expected[:, -1], **CLOSE)
+
+
+def test_whoever_begins_to_watch_sees_everything_from_there_on():
+    pair = Pair(model := make_model(), make_memory(model))
+    for n in range(3):
+        pair.step(draw(4, seed=n))
+    with torch.no_grad(), heed.trace(model) as seen:
+        model.step(draw(4, seed=3), pair.fast)
+    with torch.no_grad(), heed.trace(model) as expected:
+        model.step(draw(4, seed=3), pair.plain)
+    for mechanism in ("decoder", "cross"):
+        mine, theirs = (trace.maps(mechanism, layer=1).weights for trace in (seen, expected))
+        assert mine.shape[-1] > 3
+        assert_close(mine, theirs, **CLOSE)
+
+
+def test_learned_positions_end_where_their_table_ends():
+    model = make_model(positions="learned", max_length=5)
+    pair = Pair(model, make_memory(model, (3, 2)))
+    for n in range(5):
+        pair.step(draw(2, seed=n))
+    with torch.no_grad(), pytest.raises(ShapeError, match="length 6 does not fit 5 learned positions"):
+        model.step(draw(2), pair.fast)
+
+
+def test_a_source_without_anything_to_look_at_is_written_for():
+    model = make_model()
+    mask = torch.tensor([[True, True], [False, False]])
+    with torch.no_grad():
+        memory = model.encode(draw(2, 2).masked_fill(~mask, 0), mask)
+    pair = Pair(model, memory)
+    pair.step(draw(2))
+    assert isinstance(pair.fast, TransformerState)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_searches_write_the_same_watched_or_not(beam_size):
+    model = make_model()
+    memory = make_memory(model)
+    options = SearchOptions(END, 12, beam_size=beam_size, num_best=beam_size, forbidden=(0, 1, 2))
+    prompt = torch.full((4, 1), START)
+    fast = generate(model, memory, prompt, options).hypotheses
+    with heed.trace(model):
+        plain = generate(model, memory, prompt, options).hypotheses
+    assert [[h.tokens for h in group] for group in fast] == [[h.tokens for h in group] for group in plain]
+    assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
+
+
+# --- what may follow
+
+
+@pytest.mark.parametrize("vocab_size", [2048, 2100, 5000])
+@pytest.mark.parametrize(("beams", "k"), [(1, 1), (3, 6)])
+def test_the_best_of_pieces_are_the_best_of_all(vocab_size, beams, k):
+    torch.manual_seed(0)
+    model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
+    model.output.weight.data *= 5
+    options = SearchOptions(END, 9, min_length=2, forbidden=(0, 1, vocab_size - 1))
+    following = Following(model, options)
+    for num_sources in (8, 7):  # memory is used again for fewer
+        hidden, totals = torch.randn(num_sources * beams, 2, 8), torch.randn(num_sources, beams)
+        totals[0, 0] = -torch.inf if beams > 1 else 0.0
+        for written in (0, 5):
+            with torch.no_grad():
+                found = following.best(hidden, None, written, totals, k)
+                expected = best_of(following.log_probs(hidden, None, written), totals, k)
+            assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.rows, expected.rows)
+            assert_close(found.totals, expected.totals, **CLOSE)
+            assert_close(found.log_probs, expected.log_probs, **CLOSE)
+
+
+def test_few_leave_and_few_move():
+    assert without(set(), 4) == [0, 1, 2, 3]
+    assert without({1}, 5) == [0, 4, 2, 3]
+    assert without({3, 4}, 5) == [0, 1, 2]
+    assert without({0, 4}, 5) == [3, 1, 2]
+    assert without({0, 1, 2}, 3) == []
+
+
+# --- memory and products
+
+
+def test_large_memory_is_a_tensor_like_any_other():
+    for count in (10, 2**19):
+        memory = large_empty((2, count), torch.ones(1))
+        assert memory.shape == (2, count) and memory.dtype == torch.float32
+        assert float(memory.fill_(1.0).sum()) == 2 * count
+    assert large_empty((2, 3), torch.ones(1, dtype=torch.float64)).dtype == torch.float64
+
+
+@pytest.mark.parametrize("rows", [1, 3, 200])
+def test_products_are_torchs(rows):
+    torch.manual_seed(0)
+    layer, x = Linear(128, 96), torch.randn(2, rows, 128)
+    expected = torch_linear(x, layer.weight, layer.bias)
+    with torch.no_grad():
+        assert_close(layer(x), expected.detach(), rtol=1e-4, atol=1e-5)
+        assert_close(linear(x, layer.weight, None), torch_linear(x, layer.weight), rtol=1e-4, atol=1e-5)
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None
+
+
+def test_what_a_watcher_keeps_can_be_differentiated():
+    model = make_model()
+    with without_gradient():
+        assert torch.is_inference_mode_enabled()
+    with heed.trace(model), without_gradient():
+        assert not torch.is_inference_mode_enabled() and not torch.is_grad_enabled()
