@@ -87,6 +87,8 @@ def remove_folder(path: Path) -> None:
         os.replace(path, gone)
     except FileNotFoundError:
         return
+    except OSError:
+        gone = path  # a full disk may refuse even a new name; the room is what matters
     shutil.rmtree(gone, ignore_errors=True)
 
 
