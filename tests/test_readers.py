@@ -306,6 +306,19 @@ def test_csv_that_is_quoted_wrongly_is_named_where_it_begins(tmp_path, text, mes
     assert f"'{path}' {message}" in problem([path])
 
 
+@pytest.mark.parametrize("limit", [1_000, 2**40])
+def test_the_largest_field_of_csv_is_ours_whatever_other_libraries_set_for_the_process(tmp_path, limit):
+    (good,) = write(tmp_path, good__csv=f"a,{'d' * 2_000}\nb,c\n".encode())
+    (bad,) = write(tmp_path, bad__csv=('a,b\nc,"' + ("d" * 70_000 + "\n") * 2 + '"\n').encode())
+    before = csv.field_size_limit(limit)
+    try:
+        assert len(list(read_pairs([good]))) == 2
+        assert "line 2 is not CSV: field larger than field limit" in problem([bad])
+        assert csv.field_size_limit() == limit
+    finally:
+        csv.field_size_limit(before)
+
+
 @pytest.mark.parametrize("packed", [".gz", ".xz"])
 def test_a_packed_file_that_is_cut_off_or_damaged(tmp_path, packed):
     path = tmp_path / f"a.tsv{packed}"

@@ -18,6 +18,9 @@ __all__ = ["Column", "cell", "characters_of", "json_rows", "quoted_rows", "requi
 Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
 
+_FIELD = 2**17
+"""Characters that a quoted text may at least have: a quote that is never closed is noticed after as many."""
+
 
 def tabbed_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]]]:
     """Rows whose columns tabs separate; quotes mean nothing."""
@@ -35,12 +38,12 @@ def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
         DataError: A quote is never closed, which takes in all that follows; or quotes stand where they mean nothing.
     """
     bad: list[BadLine] = []  # of the row that is being read
-    # The library's own limit is for the whole process; ours is per line, so that this one must not be smaller.
-    csv.field_size_limit(max(csv.field_size_limit(), findings.max_line))
+    largest = max(_FIELD, findings.max_line)
     with closing(lines_of(path, findings)) as lines:
         rows = csv.reader(_whole_lines(lines, bad), strict=True)
         number = 1
         while True:
+            others = csv.field_size_limit(largest)  # is the whole process's, and other libraries set it too
             try:
                 row = next(rows)
             except StopIteration:
@@ -56,6 +59,8 @@ def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
                 if not bad:
                     bad.append(findings.bad("not CSV", path, number, message))
                 row = []
+            finally:
+                csv.field_size_limit(others)
             if bad:
                 findings.leave_out(bad[0].rule)
             else:
