@@ -37,19 +37,24 @@ def linear(
     x: Float[Tensor, "*shape d_in"], weight: Float[Tensor, "d_out d_in"], bias: Float[Tensor, " d_out"] | None = None
 ) -> Float[Tensor, "*shape d_out"]:
     """`x weight' + bias`, as `torch.nn.functional.linear`; large products and their gradients by the faster library."""
-    if (
-        (size := x.numel() * len(weight)) >= _ENOUGH
-        and x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and (faster := _onednn()) is not None
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-    ):
+    size = x.numel() * len(weight)
+    if is_faster(size, x, weight):
         if not torch.is_grad_enabled():
-            return faster(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+            return _onednn()(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
         if size >= 4 * _ENOUGH:
             return _Product.apply(x, weight, bias)  # type: ignore[no-any-return]
     return nn.functional.linear(x, weight, bias)
+
+
+def is_faster(size: int, *tensors: Tensor) -> bool:
+    """Whether there is a faster library, and a product of `size` multiplications of these tensors pays there."""
+    return (
+        size >= _ENOUGH
+        and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
+        and _onednn() is not None
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
 
 
 class _Product(torch.autograd.Function):
