@@ -1,5 +1,7 @@
 """Large linear layers, whichever library computes them, are `x W' + b` in values and gradients."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -69,3 +71,17 @@ def test_a_gradient_of_a_gradient():
 def test_outer_is_the_product_over_rows(d_out, d_in):
     rows, columns = torch.randn(500, d_out), torch.randn(500, d_in)
     close(outer(rows, columns), rows.double().numpy().T @ columns.double().numpy())
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system does not tell a process its memory")
+def test_products_of_ever_other_shapes_do_not_fill_the_memory():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    x, weight = torch.randn(1_000, 128), torch.randn(128, 128)
+    with torch.no_grad():
+        linear(x, weight)
+        before = resident()
+        for rows in range(200, 1_000):
+            linear(x[:rows], weight)
+    assert resident() - before < 300 * 2**20  # 740 MiB where everything is kept

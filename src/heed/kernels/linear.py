@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,14 @@ def _onednn() -> Any:
         return None
     information = Path("/proc/cpuinfo")
     told = information.read_text(errors="replace") if information.is_file() else platform.processor()
-    return None if "GenuineIntel" in told else getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    if "GenuineIntel" in told:
+        return None
+    # The code made for a shape is kept, by oneDNN and by torch, a megabyte for each of the last 1,024 shapes: batches
+    # of ever other shapes would fill gigabytes. An update uses about twenty, and making one anew takes a tenth of a
+    # millisecond. Read at the first use only; whoever wants another number sets it before.
+    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(capacity, "32")
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
 def linear(
