@@ -18,7 +18,7 @@ def close(given, expected):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("d_in, d_out", [(160, 160), (96, 320), (320, 96)])
-@pytest.mark.parametrize("layout", ["rows", "batch", "transposed"])
+@pytest.mark.parametrize("layout", ["rows", "batch", "transposed", "part"])
 @pytest.mark.parametrize("batch", [1, 5, 60])
 def test_values_and_gradients_are_those_of_the_equations(batch, layout, d_in, d_out, bias):
     """From a few multiplications to some millions, which go to another library where there is a faster one."""
@@ -29,6 +29,8 @@ def test_values_and_gradients_are_those_of_the_equations(batch, layout, d_in, d_
         x = x.flatten(0, 1)
     elif layout == "transposed":
         x = torch.randn(7, batch, d_in).transpose(0, 1)
+    elif layout == "part":
+        x = torch.randn(batch, 7, d_in + 16)[..., 8:-8]
     x.requires_grad_()
     result = layer(x)
     d_result = torch.randn(result.shape).transpose(0, -1).contiguous().transpose(0, -1)  # as attention gives it

@@ -48,7 +48,7 @@ def linear(
     size = x.numel() * len(weight)
     if is_faster(size, x, weight):
         if not torch.is_grad_enabled():
-            return _onednn()(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+            return _product(x, weight, bias)
         if size >= 4 * _ENOUGH:
             return _Product.apply(x, weight, bias)  # type: ignore[no-any-return]
     return nn.functional.linear(x, weight, bias)
@@ -65,13 +65,19 @@ def is_faster(size: int, *tensors: Tensor) -> bool:
     )
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        weight = weight.contiguous()  # a part of a wider matrix takes oneDNN a thousand times as long
+    return _onednn()(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+
+
 class _Product(torch.autograd.Function):
     """The faster library's product, and the two of its gradient, which `linear` computes: it differentiates itself."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _onednn()(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+        return _product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from heed.attention import watch
 from heed.errors import ConfigError, suggest
-from heed.kernels import gru, gru_pays, linear
+from heed.kernels import linear
 from heed.layers.dropout import Dropout
 from heed.shapes import Bool, Float, Int
 
@@ -232,9 +232,6 @@ class RecurrentCell(nn.Module):
                 states.append(state[0])
             return torch.stack(states, dim=1), state
         parameters: list[Tensor] = [self.w_ih, self.w_hh, self.b_ih, self.b_hh]
-        if self.cell == "gru" and gru_pays(inputs, self.w_hh):
-            hidden = gru(inputs, initial[0], *parameters)
-            return hidden, (hidden[:, -1],)
         first = [s.unsqueeze(0) for s in initial]
         # (input, state, weights, biases, layers, dropout, train, bidirectional, batch_first)
         options = (True, 1, 0.0, self.training, False, True)
