@@ -1,140 +1,262 @@
-"""What reading only the sentences that exist saves, and what a CRF costs: `python benchmarks/text.py [IMDB_FILE]`.
+"""What reading only the sentences that exist saves, and what a CRF costs; interleaved in one run.
 
-Ratios within one run. Without a file, documents are drawn with the lengths of IMDb's: sentences of 1 to 60 words, about
-20, and documents of about 11 sentences, some of a hundred.
+    python benchmarks/text.py [IMDB_FILE] [--documents 25000] [--batches 40] [--threads 2]
+
+`han` of examples/imdb-han.yaml trains beside a plain implementation of the same network, which pads every document of a
+batch to the most sentences and every sentence to the most words. All documents are planned into batches, as heed does
+it and, for the plain one, as many to a batch in any order; of each plan a random sample of batches is timed (collating,
+both passes, update) and scaled to the whole pass. Without a file, documents are drawn with the lengths of IMDb's.
+
+Then a tagger with a CRF beside one with a softmax: 32 sentences of 30 words, 13 tags. A short rest follows each
+measurement: a machine may stop a process of high priority that never gives way.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
+from heed.config_tasks import ClassificationHead
 from heed.data.batching import plan_batches
 from heed.data.sentences import split_sentences
-from heed.data.text_batching import TextBatch, TokenText, collate_texts
+from heed.data.text_batching import TokenText, collate_texts
 from heed.data.texts import TextFormat, read_texts
 from heed.data.words import split_words
 from heed.models.han import HAN, HANConfig
-from heed.tasks.heads import CrfHead, SoftmaxHead
+from heed.models.rnn import RNN, RNNConfig
+from heed.tasks.heads import Classifier, CrfHead, SoftmaxHead, Tagger, TagHead
 
-VOCAB_SIZE, BATCH_TOKENS, DOCUMENTS = 8_000, 8_000, 200
+VOCABULARY, BATCH_TOKENS, MAX_SENTENCE, MAX_LENGTH = 20_000, 8_000, 60, 1_000
+LABELS = ["O", *(f"{letter}-{kind}" for kind in "abcdef" for letter in "BI")]
+ROUNDS = 60
+Lengths = list[int]
+"""Words of each sentence of a document."""
+Seconds = tuple[float, float]
+"""By the clock on the wall, and of all processors together."""
 
 
-class PaddedHAN(HAN):
-    """The same network with every document padded to the longest of its batch, in sentences and in words."""
+class PlainPooling(nn.Module):
+    """Additive attention with a learned query."""
+
+    def __init__(self, d: int, d_attention: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(d, d_attention)
+        self.query = nn.Parameter(torch.rand(d_attention) - 0.5)
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        """States `(rows, length, d)` to `(rows, d)`."""
+        scores = torch.tanh(self.key(states)) @ self.query
+        weights = torch.softmax(scores.masked_fill(~mask, -1e9), dim=-1)
+        return (weights.unsqueeze(1) @ states).squeeze(1)
+
+
+class PlainHAN(nn.Module):
+    """The same network in torch's own layers, over rectangles of documents, sentences and words."""
+
+    def __init__(self, config: HANConfig) -> None:
+        super().__init__()
+        c = config
+        self.embedding = nn.Embedding(c.vocab_size, c.d_embedding, padding_idx=0)
+        self.words = nn.GRU(c.d_embedding, c.d_hidden, batch_first=True, bidirectional=True)
+        self.word_pooling = PlainPooling(2 * c.d_hidden, c.d_attention)
+        self.sentences = nn.GRU(2 * c.d_hidden, c.d_hidden, batch_first=True, bidirectional=True)
+        self.sentence_pooling = PlainPooling(2 * c.d_hidden, c.d_attention)
+        self.dropout = nn.Dropout(c.dropout)
+        self.output = nn.Linear(2 * c.d_hidden, 2)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Documents `(batch, sentences, words)` to `(batch, d_output)`."""
+        """Documents `(batch, sentences, words)` to logits `(batch, 2)`."""
         batch, sentences, words = tokens.shape
-        flat = mask.view(batch * sentences, words)
-        embedded = self.dropout(self.embedding(tokens.view(batch * sentences, words)))
-        states, _ = self.words(embedded, flat)
-        vectors = self.word_pooling(states, flat).view(batch, sentences, -1)
-        real = mask.any(-1)
-        states, _ = self.sentences(vectors, real)
-        return self.dropout(self.sentence_pooling(states, real))  # type: ignore[no-any-return]
+        states, _ = self.words(self.dropout(self.embedding(tokens.view(-1, words))))
+        vectors = self.word_pooling(states, mask.view(-1, words)).view(batch, sentences, -1)
+        states, _ = self.sentences(vectors)
+        return self.output(self.dropout(self.sentence_pooling(states, mask.any(-1))))  # type: ignore[no-any-return]
+
+    def take(self, other: Classifier) -> None:
+        """Take heed's weights."""
+        body = other.body
+        assert isinstance(body, HAN)
+        own = dict(self.named_parameters())
+        pairs = {"embedding.weight": body.embedding.weight}
+        pairs |= {f"output.{name}": tensor for name, tensor in other.output.named_parameters()}
+        for level, pooling in (("word", body.word_pooling), ("sentence", body.sentence_pooling)):
+            assert pooling.key is not None
+            pairs |= {f"{level}_pooling.key.{name}": tensor for name, tensor in pooling.key.named_parameters()}
+            pairs[f"{level}_pooling.query"] = pooling.query[0]
+            layer = getattr(body, f"{level}s")
+            for cells, end in ((layer.forward_cells, ""), (layer.backward_cells, "_reverse")):
+                for name, tensor in cells[0].weights().items():
+                    kind, which = name.split("_")
+                    pairs[f"{level}s.{'weight' if kind == 'w' else 'bias'}_{which}_l0{end}"] = tensor
+        with torch.no_grad():
+            for name, tensor in pairs.items():
+                own.pop(name).copy_(tensor)
+        assert not own, own.keys()
 
 
-def documents(path: Path | None) -> list[TokenText]:
-    """Documents as sentences of tokens; which tokens is of no matter to the time."""
+def read_lengths(path: Path, count: int) -> list[Lengths]:
+    """Sentence lengths of some of a file's documents, cut as heed cuts them."""
+    texts = list(read_texts([path], TextFormat()))
+    chosen = random.Random(1).sample(texts, min(count, len(texts)))
+    counted = ([len(split_words(text.text[a:b])) for a, b in split_sentences(text.text)] for text in chosen)
+    return [cut(lengths) for lengths in counted]
+
+
+def draw_lengths(count: int) -> list[Lengths]:
+    """Sentences of about 20 words, about 11 to a document, some of a hundred."""
     rng = random.Random(1)
-    if path is None:
-        lengths = [
-            [
-                min(60, max(1, round(rng.lognormvariate(2.9, 0.6))))
-                for _ in range(max(1, round(rng.lognormvariate(2.4, 0.6))))
-            ]
-            for _ in range(DOCUMENTS)
-        ]
-    else:
-        texts = list(read_texts([path], TextFormat()))
-        lengths = []
-        for text in rng.sample(texts, DOCUMENTS):
-            counts = [len(split_words(text.text[a:b])) for a, b in split_sentences(text.text)]
-            lengths.append([min(60, n - start) for n in counts for start in range(0, n, 60)])
-    return [TokenText([[rng.randrange(4, VOCAB_SIZE) for _ in range(n)] for n in inside], [0]) for inside in lengths]
+
+    def draw(mean: float) -> int:
+        return max(1, round(rng.lognormvariate(mean, 0.6)))
+
+    return [cut([draw(2.9) for _ in range(draw(2.4))]) for _ in range(count)]
 
 
-def drawn(rng: random.Random, mean: float, most: int) -> int:
-    """A length whose logarithm is normal."""
-    return min(most, max(1, round(rng.lognormvariate(mean, 0.6))))
+def cut(lengths: Lengths) -> Lengths:
+    """No sentence longer than MAX_SENTENCE, no document longer than MAX_LENGTH."""
+    parts, left = [], MAX_LENGTH
+    for part in (min(MAX_SENTENCE, n - start) for n in lengths for start in range(0, n, MAX_SENTENCE)):
+        parts.append(min(part, left))
+        left -= parts[-1]
+        if not left:
+            break
+    return parts
 
 
-def seconds(run: Callable[[], object], least: float = 1.0) -> float:
-    """Median processor time of one call, over at least `least` seconds and three calls.
-
-    Of all threads together: what else the machine does counts for little.
-    """
+def clocked(run: Callable[[], object]) -> Seconds:
+    wall, own = time.perf_counter(), time.process_time()
     run()
-    times: list[float] = []
-    while sum(times) < least or len(times) < 3:
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return sorted(times)[len(times) // 2]
+    taken = time.perf_counter() - wall, time.process_time() - own
+    time.sleep(0.1 * taken[0])
+    return taken
 
 
-def pass_over(model: HAN, batches: list[TextBatch]) -> Callable[[], None]:
-    """Forward and backward over batches."""
+def updates(model: nn.Module) -> Callable[[Tensor], None]:
+    """Takes the loss of a batch, and updates the model as heed's training does."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
-    def run() -> None:
-        for batch in batches:
-            model(batch.tokens, batch.mask).sum().backward()
-            model.zero_grad(set_to_none=True)
+    def update(loss: Tensor) -> None:
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
-    return run
+    return update
 
 
-def crf_against_softmax() -> tuple[float, float]:
-    """A training step of a BiLSTM tagger, 32 sentences of 30 words, 13 tags: with a CRF, and with a softmax."""
-    labels = ["O", *(f"{letter}-{kind}" for kind in "abcdef" for letter in "BI")]
-    words, tags = torch.randn(32, 30, 128), torch.zeros(32, 30, dtype=torch.long)
+def training(model: nn.Module) -> Callable[[list[Lengths]], None]:
+    """Trains on a batch of documents of such lengths; which words they hold is of no matter to the time."""
+    update = updates(model)
+
+    def train(lengths: list[Lengths]) -> None:
+        texts = [TokenText([torch.randint(4, VOCABULARY, (n,)).tolist() for n in inside], [0]) for inside in lengths]
+        batch = collate_texts(texts, list(range(len(texts))), hierarchical=True, num_labels=None)
+        update(cross_entropy(model(batch.tokens, batch.mask), batch.labels))
+
+    return train
+
+
+def of_means(slower: list[Seconds], faster: list[Seconds], clock: int) -> tuple[float, float, float]:
+    """Ratio of mean times, and its interval of 95 % over resampled batches."""
+    rng = random.Random(1)
+
+    def ratio(rows: list[int]) -> float:
+        return sum(slower[i][clock] for i in rows) / sum(faster[i][clock] for i in rows)
+
+    count = len(slower)
+    resampled = sorted(ratio(rng.choices(range(count), k=count)) for _ in range(1_000))
+    return ratio(list(range(count))), resampled[25], resampled[974]
+
+
+def documents(lengths: list[Lengths], num_batches: int) -> None:
+    """Train on sampled batches of each arrangement in turn, and print a table."""
+    own = plan_batches([(sum(inside), 0) for inside in lengths], BATCH_TOKENS, 1, 0)
+    shuffled = random.Random(2).sample(range(len(lengths)), len(lengths))
+    size = round(len(lengths) / len(own))
+    plain = [shuffled[i : i + size] for i in range(0, len(lengths), size)]
+    config = HANConfig(vocab_size=VOCABULARY, **HANConfig.sizes["small"])
+    heed, padded = Classifier(HAN(config), ClassificationHead(), 2), PlainHAN(config)
+    padded.take(heed)
+    tokens = torch.randint(4, VOCABULARY, (3, 4, 9))  # where nothing is padding both give the same
+    full = torch.ones_like(tokens, dtype=torch.bool)
+    torch.testing.assert_close(heed.eval()(tokens, full), padded.eval()(tokens, full))
+
+    with_heed, with_padding = training(heed.train()), training(padded.train())
+    rng = random.Random(3)
+    chosen = rng.choices(own, k=num_batches), rng.choices(plain, k=num_batches)
+    rows = {
+        "`han`": (with_heed, own, chosen[0]),
+        "padded, heed's batches": (with_padding, own, chosen[0]),
+        f"padded, {size} documents in any order": (with_padding, plain, chosen[1]),
+    }
+    taken: dict[str, list[Seconds]] = {name: [] for name in rows}
+    for i in range(-1, num_batches):  # the first round warms up
+        for name, (train, _, batches) in rows.items():
+            picked = [lengths[n] for n in batches[max(i, 0)]]
+            seconds = clocked(lambda train=train, picked=picked: train(picked))  # type: ignore[misc]
+            if i >= 0:
+                taken[name].append(seconds)
+
+    words = sum(map(sum, lengths))
+    print(f"{len(lengths):,} documents, {words:,} words; {num_batches} batches of each\n")
+    print("| training | batches of a pass | a pass, s | documents/s | x `han`'s time [95 %] | in processor time |")
+    print("|---|---|---|---|---|---|")
+    reference = taken["`han`"]
+    for name, (_, plan, _) in rows.items():
+        whole = statistics.mean(wall for wall, _ in taken[name]) * len(plan)
+        ratios = []
+        for clock in (0, 1):
+            value, low, high = (len(plan) / len(own) * x for x in of_means(taken[name], reference, clock))
+            ratios.append(f"{value:.2f} [{low:.2f}, {high:.2f}]")
+        print(f"| {name} | {len(plan):,} | {whole:.0f} | {len(lengths) / whole:.0f} | {' | '.join(ratios)} |")
+
+
+def tags() -> None:
+    """Update two taggers in turn, and print a table."""
+    tokens = torch.randint(4, 8_000, (32, 30))
+    true = 1 + 2 * torch.randint(6, (32, 30))  # every word begins an entity: that is legal everywhere
     mask = torch.ones(32, 30, dtype=torch.bool)
-    taken = []
-    for head in (CrfHead(256, labels, True), SoftmaxHead(256, labels)):
-        network = nn.LSTM(128, 128, batch_first=True, bidirectional=True)
 
-        def step(head: CrfHead | SoftmaxHead = head, network: nn.LSTM = network) -> None:
-            head.loss(network(words)[0], tags, mask, 0.0).backward()
+    def tagger(head: Callable[[int], TagHead]) -> Callable[[], None]:
+        body = RNN(RNNConfig(vocab_size=8_000, **RNNConfig.sizes["small"]))
+        model = Tagger(body, head(body.d_output), None).train()
+        update = updates(model)
+        return lambda: update(model.head.loss(model(tokens, mask, None, mask, None), true, mask, 0.0) / mask.sum())
 
-        taken.append(seconds(step))
-    return taken[0], taken[1]
+    crf, softmax = tagger(lambda d: CrfHead(d, LABELS, True)), tagger(lambda d: SoftmaxHead(d, LABELS))
+    pairs = [(clocked(crf), clocked(softmax)) for _ in range(ROUNDS + 5)][5:]
+    print("\n| tagger, 32 sentences of 30 words | crf, ms | softmax, ms | ratio (quarter, three quarters) |")
+    print("|---|---|---|---|")
+    for clock, name in enumerate(("an update", "in processor time")):
+        slow, fast = ([1000 * pair[which][clock] for pair in pairs] for which in (0, 1))
+        low, middle, high = statistics.quantiles([a / b for a, b in zip(slow, fast, strict=True)], n=4)
+        median = statistics.median
+        print(f"| {name} | {median(slow):.1f} | {median(fast):.1f} | {middle:.2f} ({low:.2f}, {high:.2f}) |")
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, help="IMDb's training set")
+    parser.add_argument("--documents", type=int, default=25_000)
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
     torch.manual_seed(1)
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    texts = documents(path)
-    plan = plan_batches([(text.length, 0) for text in texts], BATCH_TOKENS, 1, 0)
-    shuffled = list(range(len(texts)))
-    random.Random(1).shuffle(shuffled)
-    size = len(texts) // len(plan)
-    plain = [shuffled[i : i + size] for i in range(0, len(texts), size)]
-    config = HANConfig(vocab_size=VOCAB_SIZE, **HANConfig.sizes["small"])
-    own, padded = HAN(config), PaddedHAN(config)
-    padded.load_state_dict(own.state_dict())
-
-    def batches(chosen: list[list[int]]) -> list[TextBatch]:
-        return [collate_texts(texts, indices, hierarchical=True, num_labels=None) for indices in chosen]
-
-    ours, theirs = batches(plan), batches(plain)
-    one = ours[0]
-    with torch.no_grad():
-        torch.testing.assert_close(own.eval()(one.tokens, one.mask), padded.eval()(one.tokens, one.mask))
-    fast = seconds(pass_over(own.train(), ours))
-    same, slow = seconds(pass_over(padded.train(), ours)), seconds(pass_over(padded, theirs))
-    whose = "" if path is None else f" of {path.name}"
-    print(f"{torch.get_num_threads()} threads; {len(texts)} documents{whose}, forward and backward")
-    print(f"han as it is: {fast:.2f} s; padded in the same batches: {same:.2f} s, {same / fast:.1f} x")
-    print(f"padded in batches of {size} documents in any order: {slow:.2f} s, {slow / fast:.1f} x")
-    crf, softmax = crf_against_softmax()
-    print(f"tagger with CRF: {1000 * crf:.1f} ms a step, softmax {1000 * softmax:.1f} ms, {crf / softmax:.2f} x")
+    torch.set_num_threads(arguments.threads)
+    count = arguments.documents
+    lengths = draw_lengths(count) if arguments.file is None else read_lengths(arguments.file, count)
+    source = "drawn" if arguments.file is None else arguments.file.name
+    print(f"torch {torch.__version__}, {arguments.threads} threads, documents: {source}")
+    documents([inside for inside in lengths if inside], arguments.batches)
+    tags()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from heed.data.text_batching import TokenText, collate_texts
 from heed.models.han import HAN, HANConfig, length_groups
 from heed.observe.trace import trace
 
@@ -93,3 +94,15 @@ def test_sentences_are_read_in_groups_of_like_length():
     assert sorted(row for group in groups for row in group) == list(range(8))
     assert [[lengths[row] for row in group] for group in groups] == [[60, 58, 31], [30, 16], [15], [2], [1]]
     assert length_groups([]) == []
+
+
+def test_one_long_document_makes_the_others_no_longer():
+    lengths = [[5, 7, 60], [9] * 300, [40]]  # words of each sentence
+    texts = [TokenText([[4] * n for n in inside], [0]) for inside in lengths]
+    batch = collate_texts(texts, [0, 1, 2], hierarchical=True, num_labels=None)
+    model, read = make(), []
+    model.words.register_forward_hook(lambda module, inputs, outputs: read.append(inputs[0].shape[:2].numel()))
+    outputs = model(batch.tokens, batch.mask)
+    assert batch.mask.numel() == 3 * 300 * 60 and sum(read) < 2 * sum(map(sum, lengths))
+    alone = collate_texts(texts, [0], hierarchical=True, num_labels=None)
+    assert_close(outputs[:1], model(alone.tokens, alone.mask))

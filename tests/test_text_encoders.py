@@ -6,11 +6,15 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from heed.config_tasks import ClassificationHead
 from heed.errors import ShapeError
 from heed.models.bag import Bag, BagConfig
 from heed.models.cnn import CNN, CNNConfig
 from heed.models.encoder import Encoder, EncoderConfig
 from heed.models.mlp import MLP, MLPConfig
+from heed.models.rnn import RNN
+from heed.models.self_rnn import SelfRNN
+from heed.tasks.heads import Classifier
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 4, 10, 0, 0, 0], [7, 0, 0, 0, 0, 0], [0] * 6])
 LENGTHS = [6, 3, 1, 0]
@@ -117,6 +121,26 @@ def test_without_positions_the_order_of_words_counts_for_nothing():
         model = make(Encoder, config)
         hidden, shuffled = model(TOKENS[:1], MASK[:1]), model(TOKENS[:1, order], MASK[:1])
         assert torch.allclose(shuffled, hidden[:, order], rtol=0, atol=1e-6) == same
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "same"),
+    [
+        (Bag, {"d_embedding": 8, "d_hidden": 8}, True),
+        (Encoder, {"d_model": 8, "num_heads": 2, "d_ff": 12, "positions": "none"}, True),
+        (Encoder, {"d_model": 8, "num_heads": 2, "d_ff": 12, "positions": "sinusoidal"}, False),
+        (Encoder, {"d_model": 8, "num_heads": 2, "d_ff": 12, "positions": "learned"}, False),
+        (RNN, {"d_embedding": 8, "d_hidden": 8}, False),
+        (SelfRNN, {"d_embedding": 8, "d_hidden": 8}, False),
+    ],
+)
+def test_a_classifier_knows_the_order_of_words_by_positions_or_recurrence_only(body, fields, same):
+    torch.manual_seed(0)
+    model = Classifier(body(body.config_class(vocab_size=11, **fields)), ClassificationHead(pooling="mean"), 3).eval()
+    logits = model(TOKENS[:1], MASK[:1])
+    for seed in range(5):
+        order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
+        assert torch.allclose(model(TOKENS[:1, order], MASK[:1]), logits, rtol=0, atol=1e-6) == same
 
 
 def test_encoder_reads_features_beside_the_tokens():
