@@ -156,11 +156,30 @@ class Bahdanau(PairDecoder):
         embedded = self.dropout(self.token_dropout(self.target_embedding(tokens)))  # (R, n, d_embedding)
         if self._runs_whole(embedded, state, lengths):
             hidden, seen = self._whole(embedded, state)
-            cell: tuple[Tensor, ...] = (hidden[:, -1],)
+            cells: list[tuple[Tensor, ...]] = [(hidden[:, -1],)]
         else:
-            hidden, seen, cell = self._one_by_one(embedded, state, lengths)
-        position = state.position + (tokens.shape[1] if lengths is None else lengths)
-        out = torch.cat([hidden, seen[..., : self.d_memory]], dim=-1)  # (R, n, d_hidden + d_memory)
+            seen, cells = self._one_by_one(embedded, state)
+            hidden = torch.stack([h for h, *_ in cells], dim=1)  # (R, n, d_hidden)
+        cell, context = cells[-1], seen[..., : self.d_memory]
+        if watch.slot is not None:
+            call = watch.RecurrentCall(
+                self.cell.cell,
+                self.cell.weights(),
+                torch.cat([embedded, context], dim=-1),
+                hidden,
+                state.cell,
+                cell,
+                order=None,
+                mask=None,
+            )
+            watch.slot.recurrence(self.cell, call)
+        if lengths is None:
+            position = state.position + tokens.shape[1]
+        else:  # each row's state is the one after its own last token
+            row = torch.arange(len(tokens), device=tokens.device)
+            cell = tuple(torch.stack(part, dim=1)[row, lengths - 1] for part in zip(*cells, strict=True))
+            position = state.position + lengths
+        out = torch.cat([hidden, context], dim=-1)  # (R, n, d_hidden + d_memory)
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
         if self.lexical is not None:
@@ -169,10 +188,10 @@ class Bahdanau(PairDecoder):
         return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)
 
     def _runs_whole(self, embedded: Tensor, state: BahdanauState, lengths: Tensor | None) -> bool:
-        """Whether all tokens are read at once: in training, unwatched, with the paper's score and cell."""
+        """Whether all tokens are read at once: in training, with the paper's score and cell and no edited weight."""
         return (
             self.training
-            and watch.slot is None
+            and (watch.slot is None or not watch.slot.edits(self.attention))
             and isinstance(self.attention.score, Additive)
             and self.cell.cell == "gru"
             and lengths is None
@@ -182,11 +201,11 @@ class Bahdanau(PairDecoder):
 
     def _whole(self, embedded: Tensor, state: BahdanauState) -> tuple[Tensor, Tensor]:
         """States and weighed values of all tokens, `(R, n, d_hidden)` and `(R, n, d_value)`."""
-        score, keys, cell = self.attention.score, state.keys, self.cell
+        score, keys, cell, first = self.attention.score, state.keys, self.cell, state.cell[0]
         assert isinstance(score, Additive)
-        return aligned_gru(
+        hidden, seen = aligned_gru(
             embedded,
-            state.cell[0],
+            first,
             keys.prepared.squeeze(1),
             keys.value.squeeze(1),
             keys.mask,
@@ -195,33 +214,29 @@ class Bahdanau(PairDecoder):
             (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
             self.attention.dropout,
         )
+        if watch.slot is not None:
+            asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
+            call = watch.AttentionCall(
+                asked,
+                keys,
+                state.rows,
+                causal=False,
+                offset=state.position,
+                context=seen.unsqueeze(1),
+                weights=None,
+                dropout=self.attention.dropout,
+                score=score,
+            )
+            watch.slot.attention(self.attention, call)
+        return hidden, seen
 
-    def _one_by_one(
-        self, embedded: Tensor, state: BahdanauState, lengths: Tensor | None
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-        """The same token by token, which is what `_whole` is held to; and the cell's state after each row's last."""
+    def _one_by_one(self, embedded: Tensor, state: BahdanauState) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """The same token by token, which is what `_whole` is held to: weighed values, and the state after each."""
         cell = state.cell
-        inputs, cells, seen = [], [], []
+        cells, seen = [], []
         for t in range(embedded.shape[1]):
             query = cell[0].unsqueeze(1)  # (R, 1, d_hidden)
             seen.append(self.attention(query, state.keys, rows=state.rows, offset=state.position + t).squeeze(1))
-            inputs.append(torch.cat([embedded[:, t], seen[-1][:, : self.d_memory]], dim=-1))
-            cell = self.cell.step(inputs[-1], cell)
+            cell = self.cell.step(torch.cat([embedded[:, t], seen[-1][:, : self.d_memory]], dim=-1), cell)
             cells.append(cell)
-        hidden = torch.stack([h for h, *_ in cells], dim=1)  # (R, n, d_hidden)
-        if watch.slot is not None:
-            call = watch.RecurrentCall(
-                self.cell.cell,
-                self.cell.weights(),
-                torch.stack(inputs, dim=1),
-                hidden,
-                state.cell,
-                cell,
-                order=None,
-                mask=None,
-            )
-            watch.slot.recurrence(self.cell, call)
-        if lengths is not None:  # each row's state is the one after its own last token
-            row = torch.arange(len(embedded), device=embedded.device)
-            cell = tuple(torch.stack(part, dim=1)[row, lengths - 1] for part in zip(*cells, strict=True))
-        return hidden, torch.stack(seen, dim=1), cell
+        return torch.stack(seen, dim=1), cells
