@@ -38,8 +38,14 @@ def worth_it(x: Tensor) -> bool:
 
 
 def product(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) -> Float[Tensor, "d_out d_in"]:
-    """`rows' columns`, summed over all that comes before the last axis: the gradient of a weight."""
-    return linear(rows.flatten(0, -2).T, columns.flatten(0, -2).T, None)
+    """`rows' columns`, summed over all that comes before the last axis: the gradient of a weight.
+
+    With the narrower one on the left, which oneDNN does up to 1.7 times as fast.
+    """
+    rows, columns = rows.flatten(0, -2), columns.flatten(0, -2)
+    if rows.shape[1] > columns.shape[1]:
+        return linear(columns.T, rows.T, None).T
+    return linear(rows.T, columns.T, None)
 
 
 class GatesOverTime(NamedTuple):
