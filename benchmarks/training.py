@@ -266,7 +266,8 @@ def race(
         middle = statistics.median(times)
         ratio = middle / statistics.median(rounds["heed"]) if "heed" in rounds else float("nan")
         print(
-            f"  {competitor:28} {part / middle:8,.0f} target tokens/s  {work[competitor] / middle / top:5.1%} of the peak"
+            f"  {competitor:28} {part / middle:8,.0f} target tokens/s"
+            f"  {work[competitor] / middle / top:5.1%} of the peak"
             f"  {work[competitor] / part / 1e6:5.1f} MFLOP a token  {ratio:5.2f}x heed's time"
         )
 

@@ -1,6 +1,5 @@
 """What is fast equals what can be read, for every model: whole training steps, and records of ragged batches."""
 
-import pytest
 import torch
 from torch.testing import assert_close
 
