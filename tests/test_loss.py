@@ -75,3 +75,17 @@ def test_no_positions_cost_nothing():
     loss.backward()
     assert hidden.grad.shape == (0, D)
     assert not output.weight.grad.any()
+
+
+@pytest.mark.parametrize("kind", [Spy, nn.Linear])
+def test_a_token_that_is_all_but_impossible_costs_what_it_should(kind):
+    """Its probability is 0 in float32, its cost is not infinite."""
+    hidden, output, targets = make(kind=kind)
+    with torch.no_grad():
+        hidden.mul_(1_000)
+    wanted = [hidden, *output.parameters()]
+    expected = cross_entropy(output(hidden), targets, reduction="sum", label_smoothing=0.1)
+    loss = vocabulary_loss(hidden, output, targets, 0.1, 4 * ROW)
+    assert expected > 1_000
+    assert_close(loss, expected)
+    assert_close(torch.autograd.grad(loss, wanted), torch.autograd.grad(expected, wanted), rtol=1e-4, atol=1e-2)

@@ -2,16 +2,15 @@
 
 import pytest
 import torch
-from torch.nn.functional import linear as torch_linear
 from torch.testing import assert_close
 
 import heed
-from heed.attention import Linear, Rows, linear
-from heed.attention.memory import large_empty
+from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.generation.following import Following, best_of
 from heed.generation.options import without
+from heed.kernels import large_empty
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import HurryingState, Transformer, TransformerConfig, TransformerState
 
@@ -219,18 +218,6 @@ def test_large_memory_is_a_tensor_like_any_other():
         assert memory.shape == (2, count) and memory.dtype == torch.float32
         assert float(memory.fill_(1.0).sum()) == 2 * count
     assert large_empty((2, 3), torch.ones(1, dtype=torch.float64)).dtype == torch.float64
-
-
-@pytest.mark.parametrize("rows", [1, 3, 200])
-def test_products_are_torchs(rows):
-    torch.manual_seed(0)
-    layer, x = Linear(128, 96), torch.randn(2, rows, 128)
-    expected = torch_linear(x, layer.weight, layer.bias)
-    with torch.no_grad():
-        assert_close(layer(x), expected.detach(), rtol=1e-4, atol=1e-5)
-        assert_close(linear(x, layer.weight, None), torch_linear(x, layer.weight), rtol=1e-4, atol=1e-5)
-    layer(x).sum().backward()
-    assert layer.weight.grad is not None
 
 
 def test_what_a_watcher_keeps_can_be_differentiated():

@@ -2,7 +2,6 @@
 
 from heed.attention.attend import attend, masked_softmax
 from heed.attention.keys import Keys, Rows
-from heed.attention.linear import Linear, linear
 from heed.attention.masks import causal_mask, padding_mask
 from heed.attention.modules import Attention, AttentionLayer, MultiHeadAttention
 from heed.attention.pooling import AttentionPooling
@@ -29,14 +28,12 @@ __all__ = [
     "General",
     "KeyQuery",
     "Keys",
-    "Linear",
     "MultiHeadAttention",
     "Rows",
     "ScaledDot",
     "Score",
     "attend",
     "causal_mask",
-    "linear",
     "make_score",
     "masked_softmax",
     "padding_mask",

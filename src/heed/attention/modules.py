@@ -12,10 +12,10 @@ from heed.attention import watch
 from heed.attention.attend import masked_softmax, weigh
 from heed.attention.fused import fused_attend
 from heed.attention.keys import Keys, Rows
-from heed.attention.linear import Linear
 from heed.attention.masks import full_mask
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
+from heed.kernels import Linear
 from heed.shapes import Bool, Float
 
 __all__ = ["Attends", "Attention", "AttentionLayer", "MultiHeadAttention"]
@@ -171,7 +171,7 @@ class AttentionLayer(Attention):
     ) -> None:
         score = General(d_query, d_input, scale=1.0 / math.sqrt(d_query))
         super().__init__(score, dropout=dropout, mechanism=mechanism, layer=layer)
-        self.w_value = nn.Linear(d_input, d_value, bias=False)
+        self.w_value = Linear(d_input, d_value, bias=False)
 
     def prepare(
         self,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from heed.attention.modules import Attention
 from heed.attention.scores import Dot
+from heed.kernels import Linear
 from heed.shapes import Bool, Float
 
 __all__ = ["AttentionPooling", "PoolingScore"]
@@ -56,7 +57,7 @@ class AttentionPooling(nn.Module):
         """
         super().__init__()
         d_query = d if score == "dot" else d_attention or d
-        self.key = None if score == "dot" else nn.Linear(d, d_query, bias=score == "additive")
+        self.key = None if score == "dot" else Linear(d, d_query, bias=score == "additive")
         self.query = nn.Parameter(torch.empty(num_queries, d_query))
         nn.init.uniform_(self.query, -1 / math.sqrt(d_query), 1 / math.sqrt(d_query))
         self.attention = Attention(Dot(), mechanism=mechanism, layer=layer)

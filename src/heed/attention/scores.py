@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.errors import ConfigError, ShapeError, suggest
+from heed.kernels import Linear
 from heed.shapes import Float
 
 __all__ = [
@@ -132,7 +133,7 @@ class General(Score):
 
     def __init__(self, d_query: int, d_key: int, scale: float = 1.0) -> None:
         super().__init__()
-        self.w_key = nn.Linear(d_key, d_query, bias=False)
+        self.w_key = Linear(d_key, d_query, bias=False)
         self.scale = scale
 
     def prepare(self, key: Tensor) -> Tensor:
@@ -150,8 +151,8 @@ class KeyQuery(Score):
 
     def __init__(self, d_query: int, d_key: int, d: int) -> None:
         super().__init__()
-        self.w_query = nn.Linear(d_query, d, bias=False)
-        self.w_key = nn.Linear(d_key, d, bias=False)
+        self.w_query = Linear(d_query, d, bias=False)
+        self.w_key = Linear(d_key, d, bias=False)
 
     def project(self, query: Tensor) -> Tensor:
         """`W_q q`."""
@@ -174,8 +175,8 @@ class Additive(Score):
 
     def __init__(self, d_query: int, d_key: int, d: int, bias: bool = True) -> None:
         super().__init__()
-        self.w_query = nn.Linear(d_query, d, bias=False)
-        self.w_key = nn.Linear(d_key, d, bias=bias)  # the bias sits on the side that is computed once
+        self.w_query = Linear(d_query, d, bias=False)
+        self.w_key = Linear(d_key, d, bias=bias)  # the bias sits on the side that is computed once
         self.v = nn.Parameter(torch.empty(d))
         nn.init.uniform_(self.v, -1 / math.sqrt(d), 1 / math.sqrt(d))
 

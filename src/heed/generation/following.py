@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from heed.attention import linear, watch
-from heed.attention.memory import large_empty
+from heed.attention import watch
 from heed.generation.options import SearchOptions
+from heed.kernels import large_empty, linear
 from heed.models.base import DecoderBody
 
 __all__ = ["Best", "Following", "best_of"]

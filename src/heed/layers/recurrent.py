@@ -15,10 +15,10 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from heed.attention import watch
 from heed.errors import ConfigError, suggest
+from heed.kernels import linear
 from heed.layers.dropout import Dropout
 from heed.layers.gru import gru_sequence, worth_it
 from heed.shapes import Bool, Float, Int

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from heed.attention import Keys, MultiHeadAttention, Rows, linear
-from heed.attention.memory import large_empty
+from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.kernels import large_empty, linear
 from heed.layers.transformer import DecoderBlock, Residual
 from heed.shapes import Float, Int
 

@@ -18,7 +18,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from heed.attention import Keys, Linear, MultiHeadAttention, Rows
+from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.kernels import Linear
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.shapes import Bool, Float, Int

@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from heed.kernels import Linear
 from heed.layers import TokenEmbedding, mean_pooling
 from heed.models.base import ModelConfig, TextEncoder
 
@@ -57,7 +58,7 @@ class Bag(TextEncoder):
         c = config
         self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
         widths = [c.d_embedding] + [c.d_hidden] * (c.num_layers - 1)
-        self.layers = nn.ModuleList(nn.Linear(width, c.d_hidden) for width in widths)
+        self.layers = nn.ModuleList(Linear(width, c.d_hidden) for width in widths)
         self.dropout = c.dropout
         self.d_output = c.d_hidden
 

@@ -25,6 +25,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from heed.kernels import Linear
 from heed.layers import Dropout, TokenInput
 from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
 from heed.models.base import ModelConfig, TokenEncoder
@@ -84,7 +85,7 @@ class Encoder(TokenEncoder):
         super().__init__(config)
         c = config
         self.inputs = TokenInput(c.vocab_size, c.d_model, c.d_features)
-        self.join = nn.Linear(self.inputs.d_output, c.d_model) if c.d_features else nn.Identity()
+        self.join = Linear(self.inputs.d_output, c.d_model) if c.d_features else nn.Identity()
         self.positions = None if c.positions == "none" else make_positions(c.positions, c.max_length, c.d_model)
         attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
         self.blocks = nn.ModuleList(

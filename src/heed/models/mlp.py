@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.errors import ShapeError
+from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
 from heed.models.base import ModelConfig, RowEncoder, TextEncoder
 
@@ -59,7 +60,7 @@ class MLP(TextEncoder):
         super().__init__(config)
         c = config
         self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
-        self.hidden = nn.Linear(c.window * c.d_embedding, c.d_hidden)
+        self.hidden = Linear(c.window * c.d_embedding, c.d_hidden)
         self.dropout = Dropout(c.dropout)
         self.window = c.window
         self.d_output = c.d_hidden
@@ -104,7 +105,7 @@ class RowMLP(RowEncoder):
         super().__init__(config)
         c = config
         widths = [c.num_columns] + [c.d_hidden] * (c.num_layers - 1)
-        self.layers = nn.ModuleList(nn.Linear(width, c.d_hidden) for width in widths)
+        self.layers = nn.ModuleList(Linear(width, c.d_hidden) for width in widths)
         self.dropout = Dropout(c.dropout)
         self.d_output = c.d_hidden
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from heed.kernels import linear, outer
 
 __all__ = ["vocabulary_loss"]
 
@@ -55,48 +56,47 @@ class _PiecewiseLoss(torch.autograd.Function):
     ) -> Tensor:
         total = hidden.new_zeros((), dtype=torch.float32)
         wanted = any(ctx.needs_input_grad)
-        d_hidden = torch.zeros_like(hidden) if wanted else None
-        d_parameters = [torch.zeros_like(p) for p in parameters] if wanted else []
-        make = _Matrix if _is_plain_matrix(output, hidden) else _AnyLayer
-        layer = make(output, wanted)
+        d_hidden = torch.empty_like(hidden) if wanted else None
+        layer = (_Matrix if _is_plain_matrix(output, hidden) else _AnyLayer)(output, label_smoothing, wanted)
         start, piece = 0, 1  # the first position tells the size of the vocabulary
         while start < len(hidden):
             end = min(len(hidden), start + piece)
             logits = layer.forward(hidden[start:end].detach())
             piece = max(1, piece_bytes // (4 * logits.shape[-1]))
-            total += _cross_entropy(logits, targets[start:end], label_smoothing)
+            total += layer.loss(logits, targets[start:end])
             if d_hidden is not None:
-                d_hidden[start:end] = layer.backward(logits, d_parameters)
+                d_hidden[start:end] = layer.backward(logits)
+            del logits  # before the next piece, which takes its place
             start = end
         if wanted:
-            ctx.save_for_backward(d_hidden, *d_parameters)
+            ctx.save_for_backward(d_hidden, *layer.gradients())
         return total
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         d_hidden, *d_parameters = ctx.saved_tensors
         scale = grad_outputs[0]
-        return d_hidden * scale, None, None, None, None, *(d * scale for d in d_parameters)
+        return d_hidden * scale, None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
+
+
+def _scaled(d: Tensor, scale: Tensor) -> Tensor:
+    """`d * scale`, laid out as a parameter is: the optimiser's gradients need no copy then."""
+    return torch.mul(d, scale, out=torch.empty(d.shape, dtype=d.dtype, device=d.device))
 
 
 def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Sum of the losses of some positions; their logits, `(positions, vocabulary)`, become the loss's gradient.
+    """Sum over positions of `lse - (1 - e) z[target]`; `logits (positions, vocabulary)` become `p - (1 - e) onehot`.
 
-    `p - (1 - e) onehot - e / V`, by hand and in place: torch's backward of log_softmax alone takes seven times its
-    forward pass on a CPU, and label smoothing adds two more tensors of this size (docs/performance.md).
+    By hand and in place: torch's backward of log_softmax alone takes seven times its forward pass on a CPU
+    (docs/performance.md). The rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V` everywhere, is
+    the layer's: it is the same for all tokens.
     """
-    index, size = targets.unsqueeze(1), logits.shape[-1]
-    chosen = (1.0 - smoothing) * logits.gather(1, index).sum()
-    if smoothing > 0:
-        chosen = chosen + smoothing / size * logits.sum()
-    largest = logits.amax(1, keepdim=True)
-    total = logits.sub_(largest).exp_().sum(1, keepdim=True)
-    loss = (total.log() + largest).sum() - chosen
-    logits.div_(total)
-    if smoothing > 0:
-        logits.sub_(smoothing / size)
-    logits.scatter_add_(1, index, torch.full_like(largest, smoothing - 1.0))
-    return loss
+    index = targets.unsqueeze(1)
+    chosen, largest = logits.gather(1, index), logits.amax(1, keepdim=True)
+    torch.softmax(logits, dim=1, out=logits)
+    log_total = largest - logits.amax(1, keepdim=True).log_()  # the likeliest token's p is never too small for a log
+    logits.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1.0))
+    return log_total.sum() - (1.0 - smoothing) * chosen.sum()
 
 
 def _is_plain_matrix(output: nn.Module, hidden: Tensor) -> bool:
@@ -107,35 +107,57 @@ def _is_plain_matrix(output: nn.Module, hidden: Tensor) -> bool:
 
 
 class _Matrix:
-    """A linear layer: every piece in one buffer, the gradient of its parameters added up where it belongs."""
+    """A linear layer: its gradient is two products, and uniform label smoothing never meets the vocabulary.
 
-    def __init__(self, output: nn.Module, wanted: bool) -> None:
+    The sum of a position's logits is `h . sum over tokens of w + sum of b`, its gradient the same for all tokens.
+    """
+
+    def __init__(self, output: nn.Module, smoothing: float, wanted: bool) -> None:
         assert isinstance(output, nn.Linear)
         self._weight, self._bias = output.weight.detach(), None if output.bias is None else output.bias.detach()
-        self._buffer: Tensor | None = None
-        self._part = self._weight
+        self._uniform = smoothing / len(self._weight)
+        self._of_tokens = self._weight.sum(0) * self._uniform if smoothing > 0 else None
+        self._d_weight: Tensor | None = None
+        self._d_bias = torch.zeros_like(self._weight[:, 0])
+        self._seen = torch.zeros_like(self._weight[0])
+        self._count = 0
 
     def forward(self, part: Tensor) -> Tensor:
-        if self._buffer is None or len(self._buffer) < len(part):
-            self._buffer = part.new_empty(len(part), len(self._weight))
-        self._part, logits = part, self._buffer[: len(part)]
-        if self._bias is None:
-            return torch.mm(part, self._weight.T, out=logits)
-        return torch.addmm(self._bias, part, self._weight.T, out=logits)
+        self._part = part
+        return linear(part, self._weight, self._bias)
 
-    def backward(self, d_logits: Tensor, d_parameters: Sequence[Tensor]) -> Tensor:
-        d_parameters[0].addmm_(d_logits.T, self._part)
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        total = _cross_entropy(logits, targets, self._uniform * len(self._weight))
+        if self._of_tokens is not None:
+            self._seen += (states := self._part.sum(0))
+            self._count += len(self._part)
+            total -= states @ self._of_tokens
+            if self._bias is not None:
+                total -= self._uniform * len(self._part) * self._bias.sum()
+        return total
+
+    def backward(self, d_logits: Tensor) -> Tensor:
+        d_weight = outer(d_logits, self._part)
+        self._d_weight = d_weight if self._d_weight is None else self._d_weight.add_(d_weight)
         if self._bias is not None:
-            d_parameters[1].add_(d_logits.sum(0))
-        return d_logits @ self._weight
+            self._d_bias += d_logits.sum(0)
+        d_part = linear(d_logits, self._weight.t())
+        return d_part if self._of_tokens is None else d_part.sub_(self._of_tokens)
+
+    def gradients(self) -> list[Tensor]:
+        d_weight = torch.zeros_like(self._weight) if self._d_weight is None else self._d_weight
+        if self._of_tokens is not None:
+            d_weight.sub_(self._uniform * self._seen)
+        return [d_weight] if self._bias is None else [d_weight, self._d_bias.sub_(self._uniform * self._count)]
 
 
 class _AnyLayer:
     """Any other layer, and any precision, by autograd."""
 
-    def __init__(self, output: nn.Module, wanted: bool) -> None:
-        self._output, self._wanted = output, wanted
+    def __init__(self, output: nn.Module, smoothing: float, wanted: bool) -> None:
+        self._output, self._smoothing, self._wanted = output, smoothing, wanted
         self._parameters = [p for p in output.parameters() if p.requires_grad]
+        self._gradients = [torch.zeros_like(p) for p in self._parameters]
 
     def forward(self, part: Tensor) -> Tensor:
         with torch.set_grad_enabled(self._wanted):
@@ -144,9 +166,20 @@ class _AnyLayer:
         copied: Tensor = self._logits.detach().to(torch.float32, copy=True)
         return copied
 
-    def backward(self, d_logits: Tensor, d_parameters: Sequence[Tensor]) -> Tensor:
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        uniform = self._smoothing / logits.shape[-1]
+        total = -uniform * logits.sum() if uniform > 0 else 0.0
+        total = total + _cross_entropy(logits, targets, self._smoothing)
+        if uniform > 0:
+            logits -= uniform
+        return total
+
+    def backward(self, d_logits: Tensor) -> Tensor:
         wanted = [self._part, *self._parameters]
         d_part, *d_piece = torch.autograd.grad(self._logits, wanted, d_logits.to(self._logits.dtype))
-        for accumulated, d in zip(d_parameters, d_piece, strict=True):
+        for accumulated, d in zip(self._gradients, d_piece, strict=True):
             accumulated += d
         return d_part
+
+    def gradients(self) -> list[Tensor]:
+        return self._gradients
