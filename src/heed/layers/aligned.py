@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout as drop
 
-from heed.attention import linear
+from heed.kernels import linear
 from heed.layers.gru import GatesOverTime, product
 from heed.shapes import Bool, Float
 
@@ -85,7 +85,7 @@ class _AlignedGRU(torch.autograd.Function):
         num_steps, d_input, d_gates = x.shape[1], x.shape[2], len(w_hh)
         batch, num_keys, d_attention = key.shape
         x = x.transpose(0, 1).contiguous()
-        # Copies: over a part of a wider matrix a product of oneDNN's takes a thousand times as long.
+        # Copies, once: products want whole matrices.
         of_input, of_context = w_ih[:, :d_input].contiguous(), w_ih[:, d_input:].contiguous()
         run = GatesOverTime.start(linear(x, of_input, b_ih), first)
         d_context = of_context.shape[1]
@@ -110,7 +110,7 @@ class _AlignedGRU(torch.autograd.Function):
             if blind is not None:
                 weights[t].masked_fill_(blind, 0.0)
             torch.bmm(weights[t] if kept is None else weights[t] * kept[t], value, out=seen[t])
-            run.gates[t].add_(linear(seen[t, :, 0, :d_context], of_context, None))
+            run.gates[t].add_(linear(seen[t, :, 0, :d_context], of_context))
             state = run.step(t, shares[:, :d_gates])
         ctx.save_for_backward(x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, kept, *run)
         return run.hidden[1:].transpose(0, 1), seen.squeeze(2).transpose(0, 1)
@@ -134,7 +134,7 @@ class _AlignedGRU(torch.autograd.Function):
             g += d_hidden[t]
             of_gates = d_input[t].unflatten(-1, (3, d)).mul_(g.unsqueeze(1)).flatten(1)
             of_all[t, :, :d_gates].unflatten(-1, (3, d)).mul_(g.unsqueeze(1))
-            d_seen[t, :, :d_context].add_(linear(of_gates, of_context.T, None))
+            d_seen[t, :, :d_context].add_(linear(of_gates, of_context.T))
             d_weights = torch.bmm(d_seen[t].unsqueeze(1), value.transpose(1, 2))  # (B, 1, K)
             if kept is not None:
                 d_weights *= kept[t]
@@ -147,11 +147,11 @@ class _AlignedGRU(torch.autograd.Function):
             pairs.addcmul_(pairs, pairs, value=-1.0)
             torch.mul(torch.bmm(d_scores, pairs).squeeze(1), slope, out=of_all[t, :, d_gates:])
             d_key.addcmul_(pairs, d_scores.transpose(1, 2))
-            g = linear(of_all[t], of_state.T, None).addcmul_(g, update[t])
+            g = linear(of_all[t], of_state.T).addcmul_(g, update[t])
         d_state = product(of_all, run.hidden[:-1])
         used = weights if kept is None else weights * kept  # (T, B, 1, K)
         d_value = torch.bmm(used.squeeze(2).permute(1, 2, 0), d_seen.transpose(0, 1))
-        d_x = linear(d_input, of_input.T, None).transpose(0, 1) if ctx.needs_input_grad[0] else None
+        d_x = linear(d_input, of_input.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
         d_w_ih = torch.cat([product(d_input, x), product(d_input, seen[:, :, 0, :d_context])], dim=1)
         d_b_ih, d_b_hh = d_input.sum((0, 1)), of_all[..., :d_gates].sum((0, 1))
         d_query, d_key = d_state[d_gates:], d_key.mul_(slope)

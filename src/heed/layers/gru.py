@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from heed.attention import linear
+from heed.kernels import linear, outer
 from heed.shapes import Float
 
 __all__ = ["GatesOverTime", "gru_sequence", "product", "worth_it"]
@@ -38,14 +38,8 @@ def worth_it(x: Tensor) -> bool:
 
 
 def product(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) -> Float[Tensor, "d_out d_in"]:
-    """`rows' columns`, summed over all that comes before the last axis: the gradient of a weight.
-
-    With the narrower one on the left, which oneDNN does up to 1.7 times as fast.
-    """
-    rows, columns = rows.flatten(0, -2), columns.flatten(0, -2)
-    if rows.shape[1] > columns.shape[1]:
-        return linear(columns.T, rows.T, None).T
-    return linear(rows.T, columns.T, None)
+    """`rows' columns`, summed over all that comes before the last axis: the gradient of a weight."""
+    return outer(rows.flatten(0, -2), columns.flatten(0, -2))
 
 
 class GatesOverTime(NamedTuple):
@@ -144,8 +138,8 @@ class _GRU(torch.autograd.Function):
             g += d_hidden[t]
             torch.mul(of_candidate[t], g, out=d_candidate[t])
             of_step = d_gates[t].unflatten(-1, (3, d)).mul_(g.unsqueeze(1))
-            g = linear(of_step.flatten(1), w_hh.T, None).addcmul_(g, update[t])
+            g = linear(of_step.flatten(1), w_hh.T).addcmul_(g, update[t])
         d_w_hh, d_b_hh = product(d_gates, run.hidden[:-1]), d_gates.sum((0, 1))
         d_gates[..., 2 * d :] = d_candidate
-        d_x = linear(d_gates, w_ih.T, None).transpose(0, 1) if ctx.needs_input_grad[0] else None
+        d_x = linear(d_gates, w_ih.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
         return d_x, g, product(d_gates, x), d_w_hh, d_gates.sum((0, 1)), d_b_hh

@@ -35,7 +35,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Additive, Attention, Keys, Linear, Rows, make_score, watch
+from heed.attention import Additive, Attention, Keys, Rows, make_score, watch
+from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentCell, TokenEmbedding
 from heed.layers.aligned import aligned_gru
 from heed.layers.gru import worth_it
