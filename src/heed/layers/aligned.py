@@ -8,7 +8,7 @@ done otherwise:
 
 - The inputs' share in the gates is one product for all steps, and so is the gradient of every weight and value.
 - The state's products (to the query and to three gates) are one.
-- `tanh(y) = 2 sigmoid(2 y) - 1`: torch's sigmoid takes an eighth of its tanh's time, and the constant goes out in
+- `tanh(y) = 2 sigmoid(2 y) - 1`: torch's sigmoid takes a tenth of its tanh's time, and the constant goes out in
   the softmax. Pairs of query and key, (rows, keys, width) numbers, exist for one step at a time, in one buffer; going
   back they are computed again, which costs less than memory that is touched for the first time (docs/performance.md).
 
