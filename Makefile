@@ -25,8 +25,14 @@ fix: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	$(BIN)/pip install --quiet --no-deps eole==0.6.4 pyonmttok==1.38.1  # all that its recurrent models need
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/recurrent.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/classifiers.py
+	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/decoding.py
 
 $(VENV)/bin/python:

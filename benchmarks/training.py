@@ -6,6 +6,7 @@
 Each competitor trains on the same padded batches of Multi30k (joint BPE of 10,000; drawn lengths where there is no
 HEED_DATA) with label smoothing, dropout, Adam and clipping. Rounds are interleaved and the medians compared. The share
 of the peak counts the operations of real tokens only, against a product of two 2048-square matrices in the same run.
+What is not installed is left out, and said. With one thread, `--processor-time` does not count what others take.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -166,10 +168,40 @@ def torch_step(shape: dict[str, float]) -> Step:
     return optimised(model, loss)
 
 
+def x_transformers_step(shape: dict[str, float]) -> Step:
+    from x_transformers import XTransformer
+
+    n, d, ff, heads = (int(shape[k]) for k in ("num_layers", "d_model", "d_ff", "num_heads"))
+    side = {
+        "num_tokens": VOCABULARY,
+        "max_seq_len": 512,
+        "depth": n,
+        "heads": heads,
+        "attn_dim_head": d // heads,
+        "attn_flash": True,
+        "ff_mult": ff / d,
+        "ff_dropout": shape["dropout"],
+        "emb_dropout": shape["dropout"],
+    }
+    both = {f"{name}_{key}": value for name in ("enc", "dec") for key, value in side.items()}
+    model = XTransformer(dim=d, tie_token_emb=True, **both).train()
+    criterion = nn.CrossEntropyLoss(reduction="sum", label_smoothing=SMOOTHING, ignore_index=-100)
+
+    def loss(batch: PairBatch) -> Tensor:
+        memory = model.encoder(batch.source, mask=batch.source_mask, return_embeddings=True)
+        seen = {"context": memory, "context_mask": batch.source_mask, "mask": batch.target_mask}
+        logits = model.decoder.net(batch.target, **seen)
+        labels = batch.labels.masked_fill(~batch.target_mask, -100)
+        return criterion(logits.flatten(0, 1), labels.flatten())
+
+    return optimised(model, loss)
+
+
 COMPETITORS: dict[str, Callable[[dict[str, float]], Step]] = {
     "heed": heed_step,
     "Hugging Face Marian": marian_step,
     "torch.nn.Transformer": torch_step,
+    "x-transformers": x_transformers_step,
 }
 
 
@@ -185,62 +217,82 @@ def operations(shape: dict[str, float], batch: PairBatch) -> float:
     return 6.0 * float(projections + attention)
 
 
-def peak(seconds: float = 1.0) -> float:
+def peak(clock: Callable[[], float], seconds: float = 1.0) -> float:
     """Operations a second of a product of two 2048-square matrices, the best of several."""
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     best, end = 0.0, time.perf_counter() + seconds
     while time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         a @ b
-        best = max(best, 2 * 2048**3 / (time.perf_counter() - start))
+        best = max(best, 2 * 2048**3 / (clock() - start))
     return best
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
+def installed(makers: dict[str, Callable[[], Step]], only: str | None) -> dict[str, Step]:
+    """The competitors whose names hold `only` and whose packages are there, each from the same seed."""
+    steps: dict[str, Step] = {}
+    for competitor, make in makers.items():
+        if only and only not in competitor:
+            continue
+        torch.manual_seed(1)
+        try:
+            steps[competitor] = make()
+        except ImportError as error:
+            print(f"{competitor} is not installed ({error.name})")
+    return steps
+
+
+def race(
+    title: str, steps: dict[str, Step], data: list[PairBatch], work: dict[str, float], given: argparse.Namespace
+) -> None:
+    """Train all of them in turns and print their speeds; `work` has the operations of all batches for each."""
+    clock = time.process_time if given.processor_time else time.perf_counter
+    for step in steps.values():
+        step(data[0])
+    rounds: dict[str, list[float]] = {competitor: [] for competitor in steps}
+    peaks = [peak(clock)]
+    end = time.perf_counter() + given.seconds * len(steps)
+    while time.perf_counter() < end or len(peaks) < 4:
+        for competitor, step in steps.items():
+            gc.collect()
+            start = clock()
+            for batch in data:
+                step(batch)
+            rounds[competitor].append(clock() - start)
+        peaks.append(peak(clock, 0.2))
+    part, top = sum(batch.num_targets for batch in data), statistics.median(peaks)
+    print(f"\n{title}: a 2048-square product reaches {top / 1e9:.0f} GFLOP/s")
+    for competitor, times in rounds.items():
+        middle = statistics.median(times)
+        ratio = middle / statistics.median(rounds["heed"]) if "heed" in rounds else float("nan")
+        print(
+            f"  {competitor:28} {part / middle:8,.0f} target tokens/s"
+            f"  {work[competitor] / middle / top:5.1%} of the peak"
+            f"  {work[competitor] / part / 1e6:5.1f} MFLOP a token  {ratio:5.2f}x heed's time"
+        )
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """What both training benchmarks are told on the command line."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each competitor and shape")
     parser.add_argument("--batch-tokens", type=int, default=4_000)
     parser.add_argument("--only", help="competitors whose names hold this")
+    parser.add_argument("--processor-time", action="store_true", help="processor time and not the wall clock's")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    data = batches(given.batch_tokens, 12)
-    tokens = sum(batch.num_targets for batch in data)
-    print(f"torch {torch.__version__}, {given.threads} threads, {len(data)} batches, {tokens} target tokens")
+    print(f"torch {torch.__version__}, {given.threads} threads")
+    return given
+
+
+def main() -> None:
+    given = arguments("Training speed of Transformers")
+    data = batches(given.batch_tokens, 4)
     for name, shape in SHAPES.items():
-        steps: dict[str, Step] = {}
-        for competitor, make in COMPETITORS.items():
-            if given.only and given.only not in competitor:
-                continue
-            torch.manual_seed(1)
-            try:
-                steps[competitor] = make(shape)
-            except ImportError as error:
-                print(f"{competitor} is not installed ({error.name})")
-        for step in steps.values():
-            step(data[0])
-        rounds: dict[str, list[float]] = {competitor: [] for competitor in steps}
-        peaks = [peak()]
-        end = time.perf_counter() + given.seconds * len(steps)
-        while time.perf_counter() < end or len(peaks) < 4:
-            for competitor, step in steps.items():
-                gc.collect()
-                start = time.perf_counter()
-                for batch in data[:4]:
-                    step(batch)
-                rounds[competitor].append(time.perf_counter() - start)
-            peaks.append(peak(0.2))
-        part = sum(batch.num_targets for batch in data[:4])
-        work = sum(operations(shape, batch) for batch in data[:4])
-        top = statistics.median(peaks)
-        print(f"\n{name}: a 2048-square product reaches {top / 1e9:.0f} GFLOP/s; {work / part / 1e6:.1f} MFLOP a token")
-        for competitor, times in rounds.items():
-            middle = statistics.median(times)
-            ratio = statistics.median(rounds[competitor]) / statistics.median(rounds["heed"])
-            print(
-                f"  {competitor:22} {part / middle:8,.0f} target tokens/s  {work / middle / top:5.1%} of the peak"
-                f"  {ratio:5.2f}x heed's time"
-            )
+        steps = installed({n: partial(make, shape) for n, make in COMPETITORS.items()}, given.only)
+        work = sum(operations(shape, batch) for batch in data)
+        race(name, steps, data, dict.fromkeys(steps, work), given)
 
 
 if __name__ == "__main__":

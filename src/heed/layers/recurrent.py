@@ -20,6 +20,7 @@ from heed.attention import watch
 from heed.errors import ConfigError, suggest
 from heed.kernels import linear
 from heed.layers.dropout import Dropout
+from heed.layers.gru import gru_sequence, worth_it
 from heed.shapes import Bool, Float, Int
 
 __all__ = [
@@ -232,6 +233,9 @@ class RecurrentCell(nn.Module):
                 states.append(state[0])
             return torch.stack(states, dim=1), state
         parameters: list[Tensor] = [self.w_ih, self.w_hh, self.b_ih, self.b_hh]
+        if self.cell == "gru" and self.training and worth_it(inputs):
+            hidden = gru_sequence(inputs, initial[0], *parameters)
+            return hidden, (hidden[:, -1],)
         first = [s.unsqueeze(0) for s in initial]
         # (input, state, weights, biases, layers, dropout, train, bidirectional, batch_first)
         options = (True, 1, 0.0, self.training, False, True)

@@ -1,0 +1,117 @@
+"""Classifiers as heed trains them against the plain padded form, in one run, with the same weights.
+
+    python benchmarks/classifiers.py [--texts 1200] [--seconds 1]
+
+Texts with the lengths of a treebank's sentences (1 to 60 words, about 20), for `han` documents of about eleven of them.
+heed: batches of texts of like length, as its training makes them. The plain form: as many batches in any order, each
+padded to its longest text. The networks are the same but for two: the plain `han` pads every sentence to the longest
+of the batch too, and the plain `lstmn` is written as its equations, with the whole tape compared anew at every step.
+Forward and backward without dropout; that both networks give the same numbers is checked first. Processor time of all
+threads together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+import torch
+from text import BATCH_TOKENS, VOCAB_SIZE, PaddedHAN, documents, drawn, seconds
+from torch import Tensor, nn
+
+from heed.attention import attend
+from heed.data.batching import plan_batches
+from heed.data.text_batching import TokenText, collate_texts
+from heed.models.encoder import Encoder, EncoderConfig
+from heed.models.han import HAN, HANConfig
+from heed.models.lstmn import LSTMN, LSTMNConfig
+from heed.models.rnn import RNN, RNNConfig
+
+
+class PlainLSTMN(LSTMN):
+    """The same network, every step from its equations: all past states are projected and compared again."""
+
+    def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
+        """States of each token, `(batch, length, d_output)`."""
+        embedded = self.inputs(tokens, features)
+        summary = self.cell.zero_state(embedded)
+        hidden: list[Tensor] = []
+        cells: list[Tensor] = []
+        for x in embedded.unbind(1):
+            if hidden:
+                query = torch.cat([x, summary[0]], dim=-1).unsqueeze(1)
+                tape = torch.stack(hidden, dim=1)
+                both = torch.cat([tape, torch.stack(cells, dim=1)], dim=-1)
+                summary = attend(query, tape, both, None, self.attention.score)[0].squeeze(1).chunk(2, dim=-1)
+            state = self.cell.step(x, summary)
+            hidden.append(state[0])
+            cells.append(state[1])
+        return torch.stack(hidden, dim=1)
+
+
+MODELS: dict[str, tuple[type[nn.Module], type[nn.Module], RNNConfig | LSTMNConfig | HANConfig | EncoderConfig]] = {
+    "rnn": (RNN, RNN, RNNConfig(vocab_size=VOCAB_SIZE, **{**RNNConfig.sizes["small"], "dropout": 0.0})),
+    "lstmn": (LSTMN, PlainLSTMN, LSTMNConfig(vocab_size=VOCAB_SIZE, **{**LSTMNConfig.sizes["small"], "dropout": 0.0})),
+    "han": (HAN, PaddedHAN, HANConfig(vocab_size=VOCAB_SIZE, **{**HANConfig.sizes["small"], "dropout": 0.0})),
+    "encoder": (
+        Encoder,
+        Encoder,
+        EncoderConfig(vocab_size=VOCAB_SIZE, **{**EncoderConfig.sizes["small"], "dropout": 0.0}),
+    ),
+}
+
+
+def sentences(count: int) -> list[TokenText]:
+    rng = random.Random(2)
+    lengths = [drawn(rng, 2.9, 60) for _ in range(count)]
+    return [TokenText([[rng.randrange(4, VOCAB_SIZE) for _ in range(n)]], [0]) for n in lengths]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--texts", type=int, default=1_200, help="sentences; a sixth as many documents")
+    parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS)
+    parser.add_argument("--seconds", type=float, default=1.0, help="at least, for each")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    print(f"torch {torch.__version__}, {given.threads} threads, batches of {given.batch_tokens} tokens")
+    for name, (own_class, plain_class, config) in MODELS.items():
+        hierarchical = own_class is HAN
+        texts = documents(None)[: given.texts // 6] if hierarchical else sentences(given.texts)
+        torch.manual_seed(1)
+        own, plain = own_class(config), plain_class(config)
+        plain.load_state_dict(own.state_dict())
+
+        def batches(chosen: list[list[int]], texts: list[TokenText] = texts, hier: bool = hierarchical) -> list[tuple]:
+            made = [collate_texts(texts, indices, hierarchical=hier, num_labels=None) for indices in chosen]
+            return [(batch.tokens, batch.mask) for batch in made]
+
+        plan = plan_batches([(text.length, 0) for text in texts], given.batch_tokens, 1, 0)
+        order = random.Random(1).sample(range(len(texts)), len(texts))
+        sorted_by_length, in_any_order = batches(plan), batches([order[i :: len(plan)] for i in range(len(plan))])
+        tokens, mask = in_any_order[0]
+        with torch.no_grad():
+            both = own.eval()(tokens, mask), plain.eval()(tokens, mask)
+            real = mask if both[0].dim() == 3 else slice(None)
+            torch.testing.assert_close(both[0][real], both[1][real])
+
+        def train(model: nn.Module, data: list[tuple]) -> None:
+            for tokens, mask in data:
+                hidden = model(tokens, mask)
+                (hidden[mask] if hidden.dim() == 3 else hidden).square().sum().backward()
+                model.zero_grad(set_to_none=True)
+
+        own.train()
+        plain.train()
+        fast = seconds(lambda: train(own, sorted_by_length), given.seconds)  # noqa: B023
+        slow = seconds(lambda: train(plain, in_any_order), given.seconds)  # noqa: B023
+        padding = 1 - sum(float(m.sum()) for _, m in in_any_order) / sum(m.numel() for _, m in in_any_order)
+        print(
+            f"  {name:8} {len(texts):4} texts: heed {fast:6.2f} s, plain {slow:6.2f} s ({padding:3.0%} padding),"
+            f" {slow / fast:4.1f} x"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Training speed of a GRU with additive attention against Eole's, in one run on the same batches.
+
+    pip install "heed-attention[bench]"
+    pip install --no-deps eole==0.6.4 pyonmttok
+    HEED_DATA=../shared/data python benchmarks/recurrent.py [--threads 2] [--seconds 10]
+
+One layer, 256 wide, additive attention, 10,000 tokens, dropout 0.3; batches, loss and optimiser as in
+`benchmarks/training.py`. Eole's networks are built from its own configuration ("mlp" attention, encoder in both
+directions): as it comes, with input feeding, and without, where no step waits for the attention of the one before. Of
+Eole's requirements its recurrent models need only those that are installed here, so `--no-deps`. Its encoder has
+128 in each direction, heed's 256 (so twice the memory): the operations of each are printed beside its speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from training import SMOOTHING, VOCABULARY, Step, arguments, batches, installed, optimised, race
+
+from heed.data.batching import PairBatch
+from heed.models.bahdanau import Bahdanau, BahdanauConfig
+from heed.training.loss import vocabulary_loss
+
+WIDTH, DROPOUT = 256, 0.3
+
+
+def heed_step() -> Step:
+    config = BahdanauConfig(
+        source_vocab_size=VOCABULARY,
+        target_vocab_size=VOCABULARY,
+        d_embedding=WIDTH,
+        d_hidden=WIDTH,
+        d_attention=WIDTH,
+        d_readout=WIDTH,
+        dropout=DROPOUT,
+    )
+    model = Bahdanau(config).train()
+
+    def loss(batch: PairBatch) -> Tensor:
+        hidden = model(batch.source, batch.source_mask, batch.target)
+        real = batch.target_mask
+        return vocabulary_loss(hidden[real], model.output, batch.labels[real], SMOOTHING)
+
+    return optimised(model, loss)
+
+
+class _Vocabulary(dict[str, int]):
+    """All that Eole's builders ask of a vocabulary: the number of the padding token, and its size."""
+
+    def __len__(self) -> int:
+        return VOCABULARY
+
+
+def eole_step(input_feed: int) -> Step:
+    from eole.config.models import CustomModelConfig
+    from eole.models.model import EncoderDecoderModel
+
+    config = CustomModelConfig(
+        hidden_size=WIDTH,
+        layers=1,
+        input_feed=input_feed,
+        embeddings={"word_vec_size": WIDTH},
+        encoder={"encoder_type": "brnn", "rnn_type": "GRU"},
+        decoder={"decoder_type": "rnn", "rnn_type": "GRU", "global_attention": "mlp"},
+    )
+    running = SimpleNamespace(dropout=[DROPOUT], optim="adam", freeze_word_vecs_enc=False, freeze_word_vecs_dec=False)
+    words = _Vocabulary({"<blank>": 0})
+    vocabularies = {"src": words, "tgt": words, "specials": {"pad_token": "<blank>"}}
+    model = EncoderDecoderModel.build_blocks(config, vocabularies, running_config=running)
+    model.build_generator(config, running, vocabularies)
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.1, 0.1)
+    model.train()
+    criterion = nn.CrossEntropyLoss(reduction="sum", label_smoothing=SMOOTHING, ignore_index=-100)
+
+    def loss(batch: PairBatch) -> Tensor:
+        target = torch.cat([batch.target, batch.target[:, -1:]], dim=1)  # the model drops the last one
+        states = model(batch.source, target, batch.source_mask.sum(1))[0]
+        labels = batch.labels.masked_fill(~batch.target_mask, -100)
+        return criterion(model.generator(states.flatten(0, 1)), labels.flatten())
+
+    return optimised(model, loss)
+
+
+COMPETITORS: dict[str, Callable[[], Step]] = {
+    "heed": heed_step,
+    "Eole": partial(eole_step, 1),
+    "Eole without input feeding": partial(eole_step, 0),
+}
+
+
+def operations(competitor: str, batch: PairBatch) -> float:
+    """Multiplications and additions of one update, forward and backward (three products each), real tokens only."""
+    d, feeds = WIDTH, competitor == "Eole"
+    each = d if competitor == "heed" else d // 2  # width of each direction of the encoder
+    memory = 2 * each
+    source, target = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()
+    of_source = 2 * 3 * each * (d + each) + memory * d
+    if competitor == "heed":
+        of_target = 3 * d * (d + memory + d) + d * d + (2 * d + memory) * d
+    else:
+        of_target = 3 * d * (2 * d + feeds * d) + d * d + (d + memory) * d
+    of_pairs = d + memory
+    work = source.sum() * of_source + target.sum() * (of_target + d * VOCABULARY) + (source * target).sum() * of_pairs
+    return 6.0 * float(work)
+
+
+def main() -> None:
+    given = arguments("Training speed of a GRU with additive attention")
+    data = batches(given.batch_tokens, 4)
+    steps = installed(COMPETITORS, given.only)
+    work = {name: sum(operations(name, batch) for batch in data) for name in steps}
+    race("GRU, additive attention, 256", steps, data, work, given)
+
+
+if __name__ == "__main__":
+    main()
