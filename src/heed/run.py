@@ -240,6 +240,7 @@ def train_config(
             "kept": result.kept,
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
+            "waiting_share": round(result.waiting_share, 4),
             "seconds": round(trainer.elapsed, 1),
             "seconds_per_update": round(result.progress.training_seconds / max(1, result.progress.step), 5),
             "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
@@ -262,7 +263,8 @@ def train_config(
     took = run.report["training"]
     reporter.say(
         f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
-        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f})"
+        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f}), "
+        f"{took['waiting_share']:.1%} of the time waiting for data"
     )
     reporter.say(f"done in {duration(trainer.elapsed)}")
     return run, result

@@ -63,6 +63,7 @@ class Progress:
         processes: How many processes trained together.
         seconds: Time spent so far.
         training_seconds: Of that, time spent on updates.
+        waiting_seconds: Of that, time spent waiting for their batches.
         tokens: Target tokens of all updates.
         padding: Sum over the updates of the share of padding in their batches.
         validation_seconds: What the last validation took.
@@ -82,6 +83,7 @@ class Progress:
     processes: int = 1
     seconds: float = 0.0
     training_seconds: float = 0.0
+    waiting_seconds: float = 0.0
     tokens: int = 0
     padding: float = 0.0
     validation_seconds: float = 0.0
