@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,7 +16,6 @@ from heed import folder as folders
 from heed.config import RunConfig, read_config, with_paths_from, write_config
 from heed.config_tasks import check_config
 from heed.disk import write_whole
-from heed.engines import Exported
 from heed.errors import ConfigError, RunError
 from heed.resume import Unfinished
 from heed.training.checkpoint import load_weights, save_weights
@@ -31,6 +30,9 @@ from heed.uses.series import SeriesRun
 from heed.uses.table import TableRun
 from heed.uses.tagging import TaggingRun
 from heed.uses.translation import TranslationRun
+
+if TYPE_CHECKING:
+    from heed.engines import Exported
 
 __all__ = ["RUNS", "Run", "export", "load", "train", "train_config"]
 

@@ -26,6 +26,9 @@ from heed.training.processes import Processes
 
 __all__ = ["Cost", "predict_cost"]
 
+_ENOUGH = 1.0
+"""Seconds that measuring may take: of a model whose batches take long, one batch says what they take."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -97,15 +100,22 @@ def predict_cost(
         return tensor
 
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    timed: list[tuple[float, int]] = []  # seconds and positions of each batch
+    start = time.perf_counter()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         run(task.collate(middle))
+    timed.append((time.perf_counter() - start, work(middle)))
     activations = sum(size for place, size in kept.items() if place not in own) / max(1, work(middle))
-    chosen = [part(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]
-    start = time.perf_counter()
-    for indices in chosen:
-        run(task.collate(indices))
-    seconds = (time.perf_counter() - start) / len(chosen) * min(config.accumulate, len(plan))
-    widest = max(work(part(indices)) for indices in plan)
+    if timed[0][0] < _ENOUGH / 4:  # else it is long enough to be the measure, whatever a first pass pays for
+        timed.clear()
+        for indices in [part(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]:
+            start = time.perf_counter()
+            run(task.collate(indices))
+            timed.append((time.perf_counter() - start, work(indices)))
+    positions = [work(part(indices)) for indices in plan]
+    rate = sum(seconds for seconds, _ in timed) / max(1, sum(count for _, count in timed))
+    seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan))
+    widest = max(positions)
     optimizer = 0 if config.optimizer == "sgd" else 8
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     if processes.count > 1:

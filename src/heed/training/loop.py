@@ -96,7 +96,7 @@ class Trainer:
         self.checkpoints = folder / "checkpoints"
         self.reporter = reporter
         self.on_validation = on_validation
-        self.optimizer = make_optimizer(model, config, self.device)
+        self.optimizer = make_optimizer(model, config)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
@@ -248,7 +248,7 @@ class Trainer:
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._fail(total, norm, rate, [batch for batch, _ in batches])
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         p.step += 1
         seconds = time.perf_counter() - start
         self._measured += seconds
@@ -420,7 +420,7 @@ class Trainer:
 
             def run() -> None:
                 self.task.loss(self.model, batch, 0.0).backward()
-                self.optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad()
 
             self.model.train()
             probe_threads(run)
