@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "data": {"config", "config_tasks", "disk", "errors", "moving"},
     "evaluation": {"data", "errors"},
     "generation": {"models", "attention", "errors"},
-    "training": {"config", "disk", "errors", "moving"},
+    "training": {"attention", "config", "disk", "errors", "layers", "moving"},
     "tasks": {
         *("attention", "layers", "config", "config_tasks", "data", "evaluation", "folder", "generation", "models"),
         *("registry", "training", "disk", "errors", "moving"),

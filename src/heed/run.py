@@ -24,6 +24,7 @@ from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
+from heed.training.recompute import recompute_blocks
 from heed.uses.base import Run
 from heed.uses.classification import ClassificationRun
 from heed.uses.series import SeriesRun
@@ -34,7 +35,7 @@ from heed.uses.translation import TranslationRun
 if TYPE_CHECKING:
     from heed.engines import Exported
 
-__all__ = ["RUNS", "Run", "export", "load", "train", "train_config"]
+__all__ = ["RUNS", "Run", "export", "load", "model_to_train", "train", "train_config"]
 
 
 Files = str | Path | Sequence[str | Path]
@@ -296,7 +297,7 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
     task: Any = kind.prepare(config) if unfinished is None else unfinished.task(kind)
     config = task.config
     torch.manual_seed(config.training.seed)
-    model = task.build_model()
+    model = model_to_train(task)
     started = task.start(model) if unfinished is None else {}
     if current().count == 1:
         choose_device(config.training.device)  # what cannot be must say so before there is a folder
@@ -327,4 +328,16 @@ def _follow(path: Path) -> _Begun:
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     task: Any = RUNS[config.task].task_class.resume(config, path)
     torch.manual_seed(config.training.seed)
-    return _Begun(path, task, task.build_model())
+    return _Begun(path, task, model_to_train(task))
+
+
+def model_to_train(task: Any) -> Any:
+    """A task's new model, as its configuration wants it while it is trained.
+
+    Raises:
+        ConfigError: The model cannot be trained so.
+    """
+    model = task.build_model()
+    if task.config.training.activation_checkpointing:
+        recompute_blocks(model, task.config.model.name)
+    return model
