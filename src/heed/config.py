@@ -341,6 +341,9 @@ class TrainingConfig(Section):
     activation_checkpointing: bool = False
     """Keep of each block its input only, and compute its inside again on the way back: less memory, more time, the same
     gradients. For models that have blocks (transformer, encoder)."""
+    compile: bool = False
+    """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
+    CPU, triton on a GPU. See docs/performance.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: int | None = Field(None, gt=0)

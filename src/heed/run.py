@@ -19,6 +19,7 @@ from heed.disk import write_whole
 from heed.errors import ConfigError, RunError
 from heed.resume import Unfinished
 from heed.training.checkpoint import load_weights, save_weights
+from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
@@ -300,7 +301,9 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
     model = model_to_train(task)
     started = task.start(model) if unfinished is None else {}
     if current().count == 1:
-        choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        device = choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        if config.training.compile:
+            check_compiler(device)
     path = folders.create(out, config, resume)
     parameters = sum(p.numel() for p in model.parameters())
     reporter.say(f"run folder {path}")

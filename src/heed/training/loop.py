@@ -29,6 +29,7 @@ from heed.training.checkpoint import (
     restore,
     save_checkpoint,
 )
+from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Trainable, TrainResult
 from heed.training.cost import Cost, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, probe_threads
@@ -135,7 +136,7 @@ class Trainer:
         self._started -= self.progress.seconds
         feed = self._feed()
         try:
-            with self._interruptible():
+            with self._interruptible(), compiled(self.model) if self.config.compile else nullcontext():
                 reason = self._train(feed)
         finally:
             feed.close()
