@@ -1,4 +1,6 @@
-"""Shapes in the signatures of `heed.attention` and `heed.layers` are enforced in every test."""
+"""Shapes in the signatures of `heed.attention` and `heed.layers` are enforced in every test; the cache is its own."""
+
+import os
 
 import jaxtyping
 import pytest
@@ -16,3 +18,9 @@ def as_installed():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_the_session(tmp_path_factory):
+    """What an older version of the code has kept is not what is tested, and nothing is left in the user's folder."""
+    os.environ.setdefault("HEED_CACHE", str(tmp_path_factory.mktemp("cache")))

@@ -338,6 +338,12 @@ class TrainingConfig(Section):
     """Probability spread evenly over the vocabulary in the training target."""
     validate_every: int | None = Field(None, gt=0)
     """Updates between validations; by default a twelfth of the run."""
+    activation_checkpointing: bool = False
+    """Keep of each block its input only, and compute its inside again on the way back: less memory, more time, the same
+    gradients. For models that have blocks (transformer, encoder)."""
+    compile: bool = False
+    """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
+    CPU, triton on a GPU. See docs/performance.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: int | None = Field(None, gt=0)
@@ -468,6 +474,16 @@ class TranslationConfig(RunConfig):
             raise ValueError(
                 f"training.guided_attention is {self.training.guided_attention} and tokenizer.sampling "
                 f"{self.tokenizer.sampling}; an alignment holds for one cut of a text into tokens: set one of them to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_look_at_what_is_kept(self) -> Self:
+        if self.training.guided_attention and self.training.activation_checkpointing:
+            raise ValueError(
+                f"training.guided_attention is {self.training.guided_attention} and training.activation_checkpointing "
+                "true; what guides attention looks into every block, so nothing could be left out: set one of them to "
+                "0 or false"
             )
         return self
 

@@ -8,7 +8,7 @@ import time
 import torch
 
 from heed.config import RunConfig, config_text
-from heed.run import RUNS
+from heed.run import RUNS, model_to_train
 from heed.training.device import autocast, choose_device, choose_precision, peak_memory, probe_threads
 from heed.training.progress import duration
 
@@ -29,7 +29,7 @@ def forecast(config: RunConfig) -> str:
     torch.manual_seed(training.seed)
     device = choose_device(training.device)
     precision = choose_precision(training.precision, device)
-    model = task.build_model().to(device).train()
+    model = model_to_train(task).to(device).train()
     plan = task.train_batches(0)
 
     def run(indices: list[int]) -> None:

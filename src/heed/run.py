@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,15 +16,16 @@ from heed import folder as folders
 from heed.config import RunConfig, read_config, with_paths_from, write_config
 from heed.config_tasks import check_config
 from heed.disk import write_whole
-from heed.engines import Exported
 from heed.errors import ConfigError, RunError
 from heed.resume import Unfinished
 from heed.training.checkpoint import load_weights, save_weights
+from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
+from heed.training.recompute import recompute_blocks
 from heed.uses.base import Run
 from heed.uses.classification import ClassificationRun
 from heed.uses.series import SeriesRun
@@ -32,7 +33,10 @@ from heed.uses.table import TableRun
 from heed.uses.tagging import TaggingRun
 from heed.uses.translation import TranslationRun
 
-__all__ = ["RUNS", "Run", "export", "load", "train", "train_config"]
+if TYPE_CHECKING:
+    from heed.engines import Exported
+
+__all__ = ["RUNS", "Run", "export", "load", "model_to_train", "train", "train_config"]
 
 
 Files = str | Path | Sequence[str | Path]
@@ -240,6 +244,7 @@ def train_config(
             "kept": result.kept,
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
+            "waiting_share": round(result.waiting_share, 4),
             "seconds": round(trainer.elapsed, 1),
             "seconds_per_update": round(result.progress.training_seconds / max(1, result.progress.step), 5),
             "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
@@ -262,7 +267,8 @@ def train_config(
     took = run.report["training"]
     reporter.say(
         f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
-        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f})"
+        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f}), "
+        f"{took['waiting_share']:.1%} of the time waiting for data"
     )
     reporter.say(f"done in {duration(trainer.elapsed)}")
     return run, result
@@ -292,10 +298,12 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
     task: Any = kind.prepare(config) if unfinished is None else unfinished.task(kind)
     config = task.config
     torch.manual_seed(config.training.seed)
-    model = task.build_model()
+    model = model_to_train(task)
     started = task.start(model) if unfinished is None else {}
     if current().count == 1:
-        choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        device = choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        if config.training.compile:
+            check_compiler(device)
     path = folders.create(out, config, resume)
     parameters = sum(p.numel() for p in model.parameters())
     reporter.say(f"run folder {path}")
@@ -323,4 +331,16 @@ def _follow(path: Path) -> _Begun:
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     task: Any = RUNS[config.task].task_class.resume(config, path)
     torch.manual_seed(config.training.seed)
-    return _Begun(path, task, task.build_model())
+    return _Begun(path, task, model_to_train(task))
+
+
+def model_to_train(task: Any) -> Any:
+    """A task's new model, as its configuration wants it while it is trained.
+
+    Raises:
+        ConfigError: The model cannot be trained so.
+    """
+    model = task.build_model()
+    if task.config.training.activation_checkpointing:
+        recompute_blocks(model, task.config.model.name)
+    return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import overload
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from heed.data.store import take
 from heed.data.tokenizer import END, PADDING, START
+from heed.moving import moved
 
 __all__ = ["PairBatch", "Plan", "TokenPair", "collate_pairs", "draw_epoch", "plan_batches", "plan_pass"]
 
@@ -68,17 +69,7 @@ class PairBatch:
 
     def to(self, device: torch.device) -> PairBatch:
         """The batch on another device."""
-        if device == self.source.device:
-            return self
-        return replace(
-            self,
-            source=self.source.to(device),
-            source_mask=self.source_mask.to(device),
-            target=self.target.to(device),
-            labels=self.labels.to(device),
-            target_mask=self.target_mask.to(device),
-            alignment=None if self.alignment is None else self.alignment.to(device),
-        )
+        return moved(self, device)
 
 
 def _batch_sizes(costs: Iterable[tuple[int, int]], batch_tokens: int) -> Iterator[int]:

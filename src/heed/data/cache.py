@@ -29,7 +29,17 @@ except ImportError:  # pragma: no cover - Windows: two processes may both write 
 
 from heed.errors import DataError
 
-__all__ = ["FORMAT", "Entry", "cache_folder", "contents_of", "find_entry", "key_of", "make_entry", "temporary_folder"]
+__all__ = [
+    "FORMAT",
+    "CacheError",
+    "Entry",
+    "cache_folder",
+    "contents_of",
+    "find_entry",
+    "key_of",
+    "make_entry",
+    "temporary_folder",
+]
 
 FORMAT = 1
 """Number of the format of everything kept; what another format wrote is not found."""
@@ -38,6 +48,10 @@ _LARGE = 1 << 26
 """Files larger than this many bytes are not read again to know their content where nothing has touched them."""
 _SETTLED = 2.0
 """Seconds for which a file must have been left alone before its time stamps are trusted: they may be that coarse."""
+
+
+class CacheError(DataError):
+    """The cache folder cannot be written to, or is full."""
 
 
 def cache_folder() -> Path:
@@ -92,7 +106,7 @@ def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
         make: Writes files into the folder given, and returns what there is to say about them, as JSON.
 
     Raises:
-        DataError: The cache folder cannot be written to, or is full.
+        CacheError: The cache folder cannot be written to, or is full.
     """
     with _alone(key):
         entry = find_entry(key)
@@ -143,7 +157,7 @@ def temporary_folder() -> Path:
     """A new folder under the cache folder, which its maker removes.
 
     Raises:
-        DataError: The cache folder cannot be written to.
+        CacheError: The cache folder cannot be written to.
     """
     with _writing():
         cache_folder().mkdir(parents=True, exist_ok=True)
@@ -243,7 +257,7 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(
+        raise CacheError(
             f"cannot write to the cache folder {cache_folder()}: {error.strerror or error}; set HEED_CACHE to a folder "
             "with room, or raise data.in_memory to keep more pairs in memory"
         ) from None

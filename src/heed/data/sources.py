@@ -13,7 +13,6 @@ from heed.data.examples import Pair
 from heed.data.extra import ExtraCorpus, open_extra
 from heed.data.files import open_files
 from heed.data.findings import Found, found_lines
-from heed.data.grammar.source import GrammarSource
 from heed.data.stream import PairStream, open_stream
 
 __all__ = ["Splits", "open_pairs"]
@@ -77,6 +76,8 @@ def open_pairs(data: DatesData | DigitsData | GrammarData | FilesData) -> Splits
         drawn = {split: digits.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
         return Splits(dict(drawn), f"{data.name} digits: {_listing(sizes)}")
     if isinstance(data, GrammarData):
+        from heed.data.grammar.source import GrammarSource  # its words take a while to load
+
         grammar = GrammarSource(data.language, data.seed)
         drawn = {split: grammar.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
         return Splits(dict(drawn), f"grammar, English to {data.language}: {_listing(sizes)}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from heed.data.tokenizer import PADDING
+from heed.moving import moved
 
 __all__ = ["TextBatch", "TokenText", "TokenWords", "WordBatch", "collate_texts", "collate_words", "pad_rows"]
 
@@ -61,9 +62,7 @@ class TextBatch:
 
     def to(self, device: torch.device) -> TextBatch:
         """The batch on another device."""
-        if device == self.tokens.device:
-            return self
-        return replace(self, tokens=self.tokens.to(device), mask=self.mask.to(device), labels=self.labels.to(device))
+        return moved(self, device)
 
 
 def collate_texts(
@@ -151,17 +150,7 @@ class WordBatch:
 
     def to(self, device: torch.device) -> WordBatch:
         """The batch on another device."""
-        if device == self.tokens.device:
-            return self
-        return replace(
-            self,
-            tokens=self.tokens.to(device),
-            mask=self.mask.to(device),
-            word_of=None if self.word_of is None else self.word_of.to(device),
-            word_mask=self.word_mask.to(device),
-            tags=self.tags.to(device),
-            characters=None if self.characters is None else self.characters.to(device),
-        )
+        return moved(self, device)
 
 
 def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:

@@ -17,6 +17,7 @@ from heed.config_tasks import ClassificationConfig, ClassificationHead, PlantedD
 from heed.data.batching import plan_batches
 from heed.data.examples import Text
 from heed.data.generated import Split
+from heed.data.kept import encode_kept, learn_kept
 from heed.data.labelled import LabelledSplits, generated, open_labelled
 from heed.data.planted import draw_documents
 from heed.data.sentences import split_sentences, without_breaks
@@ -108,25 +109,30 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @classmethod
     def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
         """A tokenizer of whole texts."""
-        return TextTokenizer.train_to_read((without_breaks(example.text) for example in examples), config.tokenizer)
+        texts = [without_breaks(example.text) for example in examples]
+        settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
+        return learn_kept(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
         """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        cut = self.cut_texts([e.text for e in examples])
+        cut = self.cut_texts([e.text for e in examples], kept=True)
         return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]
 
-    def cut_texts(self, texts: Sequence[str]) -> list[tuple[list[list[int]], int]]:
-        """Texts as sentences of tokens, and how many tokens behind `data.max_length` were left away."""
+    def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[tuple[list[list[int]], int]]:
+        """Texts as sentences of tokens, and how many tokens behind `data.max_length` were left away.
+
+        The tokens of many texts may be kept on disk.
+        """
         data = self.config.data
         if self.hierarchical:
             spans = [split_sentences(text, data.sentence_separator) for text in texts]
         else:
             texts = [without_breaks(text) for text in texts]
             spans = [[(0, len(text))] for text in texts]
-        rows = self.tokenizer.encode_all(
-            [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
-        )
+        sentences_of_all = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
+        encode = encode_kept if kept else TextTokenizer.encode_all
+        rows = encode(self.tokenizer, sentences_of_all)
         result, start = [], 0
         for inside in spans:
             sentences = [row for row in rows[start : start + len(inside)] if row]

@@ -15,7 +15,7 @@ from heed.data.lengths import Lengths, pair_lengths
 from heed.data.store import StoredPairs, in_turn, take
 from heed.data.tokenizer import TextTokenizer
 
-__all__ = ["Encode", "Encoding", "encode", "lengths_of", "some_of"]
+__all__ = ["Encode", "Encoding", "lengths_of", "some_of"]
 
 Encode = Callable[[Sequence[Pair]], list[TokenPair]]
 _COUNTED = 20_000
@@ -50,11 +50,6 @@ class Encoding(Sequence[TokenPair]):
     def take(self, indices: Sequence[int]) -> list[TokenPair]:
         """The items at these places, encoded together."""
         return self._encode(take(self._pairs, indices))
-
-
-def encode(pairs: Sequence[Pair], how: Encode) -> Sequence[TokenPair]:
-    """Pairs as tokens; held where the pairs are."""
-    return how(pairs) if isinstance(pairs, list) else Encoding(pairs, how)
 
 
 def some_of(tokens: Sequence[TokenPair]) -> Sequence[TokenPair]:

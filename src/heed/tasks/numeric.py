@@ -16,6 +16,7 @@ from heed.data.numbers import Standard
 from heed.disk import write_whole
 from heed.errors import ConfigError
 from heed.models.base import Body, Interface, ModelConfig
+from heed.moving import moved
 from heed.registry import body_class
 from heed.tasks.heads import model_and_head
 from heed.tasks.parent import Started
@@ -56,7 +57,7 @@ class ValuesBatch:
 
     def to(self, device: torch.device) -> ValuesBatch:
         """The batch on a device."""
-        return ValuesBatch(self.indices, self.values.to(device), self.targets.to(device))
+        return moved(self, device)
 
 
 class NumericTask(ABC, Generic[C]):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from heed.config import TokenizerConfig, TranslationConfig
-from heed.data.cache import key_of, make_entry
+from heed.data.cache import CacheError, key_of, make_entry
 from heed.data.examples import Pair
+from heed.data.kept import are_many
 from heed.data.store import Joined, StoredPairs, pair_marks, select
 from heed.data.tokenizer import TextTokenizer
 from heed.tasks.sizes import with_tokenizer
@@ -41,19 +43,17 @@ def learn_tokenizers(
     Returns:
         The configuration, decided; the tokenizers; and what the user should know, or nothing.
     """
-    if not any(isinstance(corpus, StoredPairs) for corpus in corpora):
-        config = with_tokenizer(config, Joined(corpora), count)
-        return config, train_tokenizers(config.tokenizer, Joined(corpora)), ""
+    stored = any(isinstance(corpus, StoredPairs) for corpus in corpora)
 
     def learn() -> tuple[TranslationConfig, Tokenizers, int]:
-        sample = _sample(corpora)
+        sample = _sample(corpora) if stored else Joined(corpora)
         decided = with_tokenizer(config, sample, count)
         return decided, train_tokenizers(decided.tokenizer, sample), len(sample)
 
-    keys = [_key(corpus) for corpus in corpora]
-    if None in keys:
-        decided, tokenizers, used = learn()
-    else:
+    kept = stored or are_many(text for corpus in corpora for pair in corpus for text in (pair.source, pair.target))
+    keys = [_key(corpus) if kept else None for corpus in corpora]
+    entry = None
+    if None not in keys:
 
         def make(folder: Path) -> dict[str, Any]:
             decided, tokenizers, used = learn()
@@ -61,12 +61,18 @@ def learn_tokenizers(
             return {"pairs": used, "kind": decided.tokenizer.kind, "vocab_size": decided.tokenizer.vocab_size}
 
         given = config.tokenizer.model_dump(mode="json", exclude={"sampling"})
-        entry = make_entry(key_of(kind="tokenizers", pairs=keys, tokenizer=given, most=_SAMPLE), make)
+        most = _SAMPLE if stored else None
+        what = {"tokenizer": given, "data": type(config.data).__name__, "count": count, "most": most}
+        with nullcontext() if stored else suppress(CacheError):
+            entry = make_entry(key_of(kind="tokenizers", pairs=keys, **what), make)
+    if entry is None:
+        decided, tokenizers, used = learn()
+    else:
         used = entry.record["pairs"]
         section = config.tokenizer.model_copy(update={name: entry.record[name] for name in ("kind", "vocab_size")})
         decided = config.model_copy(update={"tokenizer": section})
         tokenizers = load_tokenizers(entry.path, section)
-    if used == count:
+    if used == count or not stored:
         return decided, tokenizers, ""
     return decided, tokenizers, f"tokenizers trained on a sample of {used:,} of {count:,} pairs"
 

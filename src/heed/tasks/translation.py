@@ -20,16 +20,17 @@ from heed.config import FilesData, TranslationConfig
 from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.findings import found_table
+from heed.data.kept import encode_kept
 from heed.data.lengths import Lengths
 from heed.data.sources import Splits, open_pairs
 from heed.data.store import select
-from heed.data.tokenizer import END, PADDING, START, UNKNOWN
+from heed.data.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
-from heed.tasks.encoding import Encode, Encoding, encode, lengths_of, some_of
+from heed.tasks.encoding import Encoding, lengths_of, some_of
 from heed.tasks.guided import alignment_loss, guides, seen_weights
 from heed.tasks.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.parent import Parent, Started, Taken, with_parents
@@ -154,7 +155,7 @@ class Translation:
 
         def keep(name: str, kept: NDArray[np.int64], pairs: Sequence[Pair]) -> None:
             held = not isinstance(self.encoded(name), Encoding)
-            self._encoded[name] = select(self.encoded(name), kept) if held else encode(pairs, self._encode(name))
+            self._encoded[name] = select(self.encoded(name), kept) if held else Encoding(pairs, self._encode(name))
             self._costs[name] = self._costs[name][kept]
 
         rule = f"longer than data.max_length {data.max_length} tokens"
@@ -239,14 +240,15 @@ class Translation:
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
-            self._encoded[name] = encode(self._pairs_of(name), self._encode(name))
+            pairs, how = self._pairs_of(name), self._encode(name)
+            self._encoded[name] = how(pairs, kept=True) if isinstance(pairs, list) else Encoding(pairs, how)
         return self._encoded[name]
 
     def _pairs_of(self, name: str) -> Sequence[Pair]:
         extra = self.splits.extra.get(name)
         return self.splits.pairs[name] if extra is None else extra.pairs
 
-    def _encode(self, name: str) -> Encode:
+    def _encode(self, name: str) -> partial[list[TokenPair]]:
         extra = self.splits.extra.get(name)
         return partial(self.encode_pairs, tag=None if extra is None else extra.tag)
 
@@ -263,11 +265,12 @@ class Translation:
                 self._costs[name] = np.array([pair.cost for pair in tokens], dtype=np.int32).reshape(-1, 2)
         return self._costs[name]
 
-    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None) -> list[TokenPair]:
-        """Pairs to tokens, a tag before each source where one is given."""
+    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
+        """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
         before = [] if tag is None else [self.source_tokenizer.tags[tag]]
-        sources = self.source_tokenizer.encode_all([pair.source for pair in pairs])
-        targets = self.target_tokenizer.encode_all([pair.target for pair in pairs])
+        both, how = (self.source_tokenizer, self.target_tokenizer), encode_kept if kept else TextTokenizer.encode_all
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
         return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
 
     @property

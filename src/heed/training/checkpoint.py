@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from heed.disk import CHECKSUMS, describe_damage, listed, remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.errors import RunError
+from heed.training.optimizer import Optimizer
 
 __all__ = [
     "Checkpoint",
@@ -63,6 +64,7 @@ class Progress:
         processes: How many processes trained together.
         seconds: Time spent so far.
         training_seconds: Of that, time spent on updates.
+        waiting_seconds: Of that, time spent waiting for their batches.
         tokens: Target tokens of all updates.
         padding: Sum over the updates of the share of padding in their batches.
         validation_seconds: What the last validation took.
@@ -82,6 +84,7 @@ class Progress:
     processes: int = 1
     seconds: float = 0.0
     training_seconds: float = 0.0
+    waiting_seconds: float = 0.0
     tokens: int = 0
     padding: float = 0.0
     validation_seconds: float = 0.0
@@ -153,7 +156,7 @@ def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer,
     progress: Progress,
     random: dict[str, Tensor] | None = None,
 ) -> Path:
@@ -226,7 +229,7 @@ def _check_format(path: Path) -> None:
 def restore(
     checkpoint: Checkpoint,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
+    optimizer: Optimizer | None,
     where: str,
     rank: int = 0,
 ) -> Progress:
@@ -251,9 +254,7 @@ def restore(
             states.setdefault(int(number), {})[key] = tensor
         for index, state in states.items():
             parameter = parameters[index]
-            optimizer.state[parameter] = {
-                key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
-            }
+            optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
     if f"{rank}.cpu" in checkpoint.random:
         torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
     else:  # there were fewer processes when it was written
@@ -339,7 +340,7 @@ def average_weights(paths: list[Path]) -> dict[str, Tensor]:
     }
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         f"{index}.{key}": value.detach().contiguous().clone()

@@ -80,6 +80,7 @@ class TrainResult:
         kept: Which weights those are, for people.
         tokens_per_second: Target tokens, mean over the run, validation not counted.
         padding_share: Mean share of padding in the batches.
+        waiting_share: Share of the time of all updates for which the next batches were waited for.
     """
 
     folder: Path
@@ -90,3 +91,4 @@ class TrainResult:
     kept: str
     tokens_per_second: float
     padding_share: float
+    waiting_share: float

@@ -5,7 +5,9 @@ memory = what is there + gradients (4 bytes a parameter) + the optimiser's state
 time   = one batch forward and backward * batches an update + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
-Activations are what autograd keeps for the backward pass of a real batch, counted once for each storage.
+Activations are what autograd keeps for the backward pass of a real batch, counted once for each storage. Where blocks
+are computed again on the way back (`training.activation_checkpointing`), these are what it keeps outside of them, their
+inputs, and the inside of one.
 """
 
 from __future__ import annotations
@@ -23,8 +25,12 @@ from heed.config import TrainingConfig
 from heed.training.contracts import Batch, Trainable
 from heed.training.device import autocast, peak_memory
 from heed.training.processes import Processes
+from heed.training.recompute import kept_inside, recomputed_blocks
 
 __all__ = ["Cost", "predict_cost"]
+
+_ENOUGH = 1.0
+"""Seconds that measuring may take: of a model whose batches take long, one batch says what they take."""
 
 
 @dataclass(frozen=True)
@@ -89,23 +95,25 @@ def predict_cost(
 
     middle = part(plan[len(plan) // 2])
     before = _memory_now(device)
-    kept: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        run(task.collate(middle))
-    activations = sum(size for place, size in kept.items() if place not in own) / max(1, work(middle))
-    chosen = [part(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]
+    timed: list[tuple[float, int]] = []  # seconds and positions of each batch
     start = time.perf_counter()
-    for indices in chosen:
-        run(task.collate(indices))
-    seconds = (time.perf_counter() - start) / len(chosen) * min(config.accumulate, len(plan))
-    widest = max(work(part(indices)) for indices in plan)
+    activations = _kept(model, lambda: run(task.collate(middle))) / max(1, work(middle))
+    timed.append((time.perf_counter() - start, work(middle)))
+    if blocks := recomputed_blocks(model):
+        few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
+        with kept_inside(blocks):
+            whole = _kept(model, lambda: run(task.collate(few))) / max(1, work(few))
+        activations += max(0.0, whole - activations) / len(blocks)
+    if timed[0][0] < _ENOUGH / 4:  # else it is long enough to be the measure, whatever a first pass pays for
+        timed.clear()
+        for indices in [part(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]:
+            start = time.perf_counter()
+            run(task.collate(indices))
+            timed.append((time.perf_counter() - start, work(indices)))
+    positions = [work(part(indices)) for indices in plan]
+    rate = sum(seconds for seconds, _ in timed) / max(1, sum(count for _, count in timed))
+    seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan))
+    widest = max(positions)
     optimizer = 0 if config.optimizer == "sgd" else 8
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     if processes.count > 1:
@@ -115,6 +123,27 @@ def predict_cost(
         torch.cuda.set_rng_state(states[1], device)
     memory = before + (4 + optimizer) * parameters + round(activations * widest)
     return Cost(max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network)
+
+
+def _kept(model: nn.Module, run: Callable[[], None]) -> int:
+    """Bytes that autograd keeps, parameters left out, and those of the inputs of blocks that are computed again."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def enter(block: nn.Module, given: tuple[Tensor, ...]) -> None:
+        keep(given[0])
+
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    handles = [block.register_forward_pre_hook(enter) for block in recomputed_blocks(model)]
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        run()
+    for handle in handles:
+        handle.remove()
+    return sum(size for place, size in kept.items() if place not in own)
 
 
 def _memory_now(device: torch.device) -> int:

@@ -84,11 +84,13 @@ def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
     rates = {}
     for threads in candidates:
         torch.set_num_threads(threads)
-        run()  # the first pass pays for caches and thread pools
-        start, runs = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
-            run()
-            runs += 1
+        start, runs = time.perf_counter(), 1
+        run()
+        if time.perf_counter() - start < seconds / len(candidates):  # then what it pays for caches and pools counts
+            start, runs = time.perf_counter(), 0
+            while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
+                run()
+                runs += 1
         rates[threads] = runs / (time.perf_counter() - start)
     # A second thread must earn its place: below 5 % the difference is noise.
     best = candidates[0]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from torch import Tensor, nn
 
 from heed.config import TrainingConfig
 from heed.errors import DiskError, RunError, TrainingError
+from heed.moving import pinned
+from heed.training.batches import Draw, Place, draws
 from heed.training.checkpoint import (
     Progress,
     apply_weights,
@@ -28,9 +29,11 @@ from heed.training.checkpoint import (
     restore,
     save_checkpoint,
 )
+from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Trainable, TrainResult
 from heed.training.cost import Cost, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, probe_threads
+from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
 from heed.training.optimizer import make_optimizer
@@ -94,7 +97,7 @@ class Trainer:
         self.checkpoints = folder / "checkpoints"
         self.reporter = reporter
         self.on_validation = on_validation
-        self.optimizer = make_optimizer(model, config, self.device)
+        self.optimizer = make_optimizer(model, config)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
@@ -131,10 +134,12 @@ class Trainer:
         )
         self._losses = self.processes.together(_Losses(self.model, self.task, self.config.label_smoothing))
         self._started -= self.progress.seconds
+        feed = self._feed()
         try:
-            with self._interruptible():
-                reason = self._train()
+            with self._interruptible(), compiled(self.model) if self.config.compile else nullcontext():
+                reason = self._train(feed)
         finally:
+            feed.close()
             self.reporter.close()
         self.progress.seconds = time.perf_counter() - self._started
         if reason == "interrupted":
@@ -182,9 +187,8 @@ class Trainer:
             self._say(f"it was written by {p.processes} processes, {self.processes.count} go on")
             p.processes = self.processes.count
 
-    def _train(self) -> str:
+    def _train(self, feed: Feed[Draw]) -> str:
         p = self.progress
-        updates = self._updates()
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
             probe = max(_PROBE_SHARE * self._budget(), min(_PROBE_SECONDS, 0.1 * self._budget()))
@@ -213,7 +217,7 @@ class Trainer:
                     self._validate()
                 return f"the time was up at update {p.step} of {p.total_steps}"
             start = time.perf_counter()
-            self._update(next(updates), start)
+            self._update(next(feed), start)
 
     def _owes_validation(self) -> bool:
         """Whether the last update is one to validate after, and that has not happened."""
@@ -221,52 +225,41 @@ class Trainer:
         due = p.step == p.total_steps or (p.validate_every is not None and p.step % p.validate_every == 0)
         return p.step > 0 and due and p.kept[-1:] != [p.step]
 
-    def _updates(self) -> Iterator[list[tuple[Batch, bool]]]:
-        """This process's share of the batches of each update, from the place in the data on, without end.
+    def _feed(self) -> Feed[Draw]:
+        """The batches of each update from the place in the data on; for a GPU in memory that it reads by itself."""
+        p, on_gpu = self.progress, self.device.type == "cuda"
+        place = Place(p.epoch, p.batch, p.plan)
+        given = self.task, self.config, self.processes, place, self._say
+        return Feed(draws(*given, pinned) if on_gpu else draws(*given), ahead=on_gpu)
 
-        A batch comes with whether it counts: where it has fewer examples than there are processes, some take one that
-        is not theirs and give it no weight, as all must go backward together.
-        """
-        p = self.progress
-        while True:
-            plan = self.task.train_batches(p.epoch)
-            mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
-            if p.batch > 0 and mark != p.plan:  # the place in other batches would mean nothing
-                p.epoch, p.batch = p.epoch + 1, 0
-                self._say(f"the batches are others than before: pass {p.epoch + 1} over the data begins")
-                continue
-            p.plan = mark
-            while p.batch < len(plan):
-                chosen = plan[p.batch : p.batch + self.config.accumulate]
-                p.batch += len(chosen)
-                shares = [(self.processes.share(indices), indices) for indices in chosen]
-                yield [(self.task.collate(own or indices[:1]), bool(own)) for own, indices in shares]
-            p.epoch, p.batch = p.epoch + 1, 0
-
-    def _update(self, batches: list[tuple[Batch, bool]], start: float) -> None:
-        """One update; `start` is when its batches began to be made, so that speeds include the data."""
+    def _update(self, draw: Draw, start: float) -> None:
+        """One update; `start` is when its batches were asked for, so that speeds include the data."""
         p, c = self.progress, self.config
+        p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
+        batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
+        waited = time.perf_counter() - start
         rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        (summed,) = self.processes.total(sum(batch.num_targets for batch, counts in batches if counts))
+        (summed,) = self.processes.total(draw.targets)
         count = int(summed)
         total = self._backward(batches, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._fail(total, norm, rate, [batch for batch, _ in batches])
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         p.step += 1
         seconds = time.perf_counter() - start
         self._measured += seconds
         p.training_seconds += seconds
+        p.waiting_seconds += waited
         p.tokens += count
-        self._padding_now = sum(batch.padding_share for batch, _ in batches) / len(batches)
-        p.padding += self._padding_now
+        self._padding_now = draw.padding
+        p.padding += draw.padding
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
-        self._metrics.write("update", p.step, **values, seconds=seconds)
+        self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
         self.reporter.update(self._line(total / count))
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> float:
@@ -277,11 +270,10 @@ class Trainer:
         total = 0.0
         try:
             for number, (batch, counts) in enumerate(batches, start=1):
-                moved = batch.to(self.device)
                 last = number == len(batches)
                 with nullcontext() if last else self.processes.apart(self._losses):
                     with autocast(self.precision, self.device):
-                        loss = self._losses(moved)
+                        loss = self._losses(batch)
                     if not counts:
                         loss = loss * 0.0
                     (loss / (count / self.processes.count)).backward()
@@ -429,7 +421,7 @@ class Trainer:
 
             def run() -> None:
                 self.task.loss(self.model, batch, 0.0).backward()
-                self.optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad()
 
             self.model.train()
             probe_threads(run)
@@ -458,7 +450,8 @@ class Trainer:
         p = self.progress
         padding = p.padding / max(1, p.step)
         rate = p.tokens / max(1e-9, p.training_seconds)
-        return TrainResult(self.checkpoints.parent, finished, reason, p, self.validation, kept, rate, padding)
+        waiting = p.waiting_seconds / max(1e-9, p.training_seconds)
+        return TrainResult(self.checkpoints.parent, finished, reason, p, self.validation, kept, rate, padding, waiting)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from torch import nn
 
 from heed.config import RunConfig
-from heed.engines import Exported
 from heed.errors import ConfigError, suggest
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
 from heed.tasks.base import Task
+
+if TYPE_CHECKING:
+    from heed.engines import Exported
 
 __all__ = ["Run"]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from heed.config import FilesData, RunConfig
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.readers import read_pairs
 from heed.data.tokenizer import UNKNOWN
-from heed.engines import Exported, export_translation, open_engine
 from heed.errors import ConfigError
 from heed.evaluation.metrics import PairScores, summarise
 from heed.generation import Writer
@@ -23,6 +22,9 @@ from heed.observe.look import aligned_counts, look_at, word_links
 from heed.observe.shown import ShownLook
 from heed.tasks.translation import Prediction, Translation
 from heed.uses.base import Run, refuse_blank
+
+if TYPE_CHECKING:
+    from heed.engines import Exported
 
 __all__ = ["TranslationRun"]
 
@@ -76,12 +78,16 @@ class TranslationRun(Run[Translation, PairDecoder]):
         Raises:
             ConfigError, RunError: As `heed.engines.open_engine`.
         """
+        from heed.engines import open_engine  # nothing else needs what it imports
+
         if engine not in self._writers:
             self._writers[engine] = open_engine(self.folder, self.task, engine)
         return self._writers[engine]
 
     def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
         """Write the model for another program; see `heed.engines.export_translation`."""
+        from heed.engines import export_translation
+
         self._writers.clear()
         return export_translation(self.folder, self.task, self.model, to, quantization)
 

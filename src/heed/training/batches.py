@@ -1,0 +1,85 @@
+"""The batches of each update, from a place in the data on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from heed.config import TrainingConfig
+from heed.training.contracts import Batch, Trainable
+from heed.training.processes import Processes
+
+__all__ = ["Draw", "Place", "draws"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the data.
+
+    Attributes:
+        epoch: Pass over it.
+        batch: Batches of this pass already used.
+        plan: A hash of this pass's batches; in other ones the place would mean nothing.
+    """
+
+    epoch: int
+    batch: int
+    plan: str
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one update is made of, in one process.
+
+    A batch comes with whether it counts: where it has fewer examples than there are processes, some take one that is
+    not theirs and give it no weight, as all must go backward together.
+
+    Attributes:
+        batches: The process's share of each batch, and whether it counts.
+        place: Where the next update goes on.
+        targets: Target tokens of the batches that count.
+        padding: Mean share of padding.
+    """
+
+    batches: list[tuple[Batch, bool]]
+    place: Place
+    targets: int
+    padding: float
+
+
+def draws(
+    task: Trainable,
+    config: TrainingConfig,
+    processes: Processes,
+    place: Place,
+    say: Callable[[str], None],
+    finish: Callable[[Batch], Batch] = lambda batch: batch,
+) -> Iterator[Draw]:
+    """What each update is made of, without end; nothing of it depends on when it is asked for.
+
+    Args:
+        task: Plans passes and makes batches.
+        config: How many batches an update has.
+        processes: Who shares each batch.
+        place: Where to begin.
+        say: Told where the place means nothing any more.
+        finish: The last thing done to a batch here.
+    """
+    epoch, start = place.epoch, place.batch
+    while True:
+        plan = task.train_batches(epoch)
+        mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
+        if start > 0 and epoch == place.epoch and mark != place.plan:
+            epoch, start = epoch + 1, 0
+            say(f"the batches are others than before: pass {epoch + 1} over the data begins")
+            continue
+        while start < len(plan):
+            chosen = plan[start : start + config.accumulate]
+            start += len(chosen)
+            shares = [(processes.share(indices), indices) for indices in chosen]
+            batches = [(finish(task.collate(own or indices[:1])), bool(own)) for own, indices in shares]
+            targets = sum(batch.num_targets for batch, counts in batches if counts)
+            padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
+            yield Draw(batches, Place(epoch, start, mark), targets, padding)
+        epoch, start = epoch + 1, 0

@@ -1,0 +1,56 @@
+"""A model's forward pass compiled by torch, while it is trained and nobody watches; at all other times it is itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from heed.attention import watch
+from heed.errors import ConfigError
+
+__all__ = ["check_compiler", "compiled"]
+
+_COMPILERS = ("g++", "clang++", "c++")
+
+
+def check_compiler(device: torch.device) -> None:
+    """Whether there is what torch compiles with.
+
+    Raises:
+        ConfigError: There is not; the message says what is missing.
+    """
+    if device.type == "cuda":
+        if importlib.util.find_spec("triton") is None:
+            raise ConfigError("training.compile is true, but the package triton is missing; set it to false")
+    elif not any(shutil.which(name) for name in (os.environ.get("CXX", ""), *_COMPILERS) if name):
+        raise ConfigError(
+            f"training.compile is true, but there is no C++ compiler ({', '.join(_COMPILERS)}, or what CXX names); "
+            "install one, or set it to false"
+        )
+
+
+@contextmanager
+def compiled(model: nn.Module) -> Iterator[None]:
+    """Within this, the model is compiled where it is in training mode; its weights keep their names.
+
+    Lengths differ from batch to batch: shapes are left open, so that new ones do not compile it again.
+    """
+    plain = model.forward
+    model.forward = partial(_choose, model, plain, torch.compile(plain, dynamic=True))
+    try:
+        yield
+    finally:
+        del model.forward  # the instance's, not the class's
+
+
+def _choose(model: nn.Module, plain: Callable[..., Any], fast: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    forward = fast if model.training and watch.slot is None else plain
+    return forward(*given, **named)

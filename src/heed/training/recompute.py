@@ -1,0 +1,71 @@
+"""Activation checkpointing: of each block only the input is kept, and its inside computed again on the way back.
+
+    memory = inputs of all blocks + the inside of one, in place of the inside of all
+
+Random state is put back for the second computation, so that dropout's masks, and with them all gradients, are the same.
+
+Source: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from heed.attention import watch
+from heed.errors import ConfigError
+from heed.layers.transformer import DecoderBlock, EncoderBlock
+
+__all__ = ["kept_inside", "recompute_blocks", "recomputed_blocks"]
+
+_WITHIN = "_keeps_its_inside"
+
+
+def recompute_blocks(model: nn.Module, name: str) -> None:
+    """Let every block of a model be computed again where a gradient is wanted.
+
+    Args:
+        model: Its weights keep their names.
+        name: What messages call it.
+
+    Raises:
+        ConfigError: It has no blocks.
+    """
+    blocks = [module for module in model.modules() if isinstance(module, EncoderBlock | DecoderBlock)]
+    if not blocks:
+        raise ConfigError(
+            f"training.activation_checkpointing is true, but model '{name}' has no blocks to compute again "
+            "(transformer and encoder have); set it to false"
+        )
+    for block in blocks:
+        block.forward = partial(_twice, block, block.forward)  # type: ignore[method-assign]
+
+
+def recomputed_blocks(model: nn.Module) -> list[nn.Module]:
+    """The blocks that are computed again."""
+    return [module for module in model.modules() if isinstance(vars(module).get("forward"), partial)]
+
+
+@contextmanager
+def kept_inside(blocks: list[nn.Module]) -> Iterator[None]:
+    """Within this, what is inside these blocks is kept as of any other model."""
+    for block in blocks:
+        vars(block)[_WITHIN] = True
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del vars(block)[_WITHIN]
+
+
+def _twice(block: nn.Module, forward: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    # Whoever watches sees each call once.
+    if _WITHIN in vars(block) or watch.slot is not None or not torch.is_grad_enabled():
+        return forward(*given, **named)
+    return checkpoint(forward, *given, use_reentrant=False, **named)

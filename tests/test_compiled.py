@@ -1,0 +1,102 @@
+"""`training.compile`: used in training only, gone afterwards, refused without a compiler."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+import heed
+from heed.config_tasks import check_config
+from heed.errors import ConfigError
+from heed.run import train_config
+from heed.training.compiled import check_compiler, compiled
+from heed.training.progress import Quiet
+
+
+def config(**training):
+    return check_config(
+        {
+            "data": {"name": "copy", "length": [2, 6], "train": 40, "valid": 8, "test": 8},
+            "model": {"name": "transformer", "size": "tiny", "num_layers": 1},
+            "training": {"steps": 2, "batch_tokens": 300, "threads": 1, "device": "cpu", **training},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Stands for the compiler: remembers in which mode the model was when its result was called."""
+    modes = []
+
+    def compile_(function, dynamic):
+        assert dynamic
+
+        def fast(*given, **named):
+            modes.append(function.__self__.training)
+            return function(*given, **named)
+
+        return fast
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    return modes
+
+
+def test_it_is_used_in_updates_only_and_nothing_of_it_stays(tmp_path, asked):
+    plain, _ = train_config(config(), tmp_path / "plain", Quiet())
+    assert not asked
+    run, _ = train_config(config(compile=True), tmp_path / "compiled", Quiet())
+    assert asked == [True, True]
+    assert "forward" not in vars(run.model)
+    own, other = (load_file(one.folder / "model.safetensors") for one in (run, plain))
+    assert own.keys() == other.keys()
+    for name, tensor in own.items():
+        assert torch.equal(tensor, other[name])
+    checkpoint = load_file(run.folder / "checkpoints" / "step-2" / "model.safetensors")
+    assert checkpoint.keys() == own.keys()
+
+
+def test_whoever_watches_sees_the_model_itself(asked):
+    model = torch.nn.Linear(2, 2)
+    with compiled(model):
+        model(torch.ones(1, 2))
+        with heed.trace(model):
+            model(torch.ones(1, 2))
+        model.eval()(torch.ones(1, 2))
+    assert asked == [True]
+
+
+def test_an_error_leaves_the_model_as_it_was(asked):
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="of the loop"), compiled(model):
+        raise ValueError("of the loop")
+    assert "forward" not in vars(model)
+
+
+def test_without_a_compiler_it_is_refused_before_there_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ConfigError, match=r"no C\+\+ compiler \(g\+\+, clang\+\+, c\+\+, or what CXX names\)"):
+        train_config(config(compile=True), tmp_path / "run", Quiet())
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="triton is missing"):
+        check_compiler(torch.device("cuda"))
+
+
+@pytest.mark.slow
+def test_compiled_gradients_are_the_plain_ones(tmp_path):
+    model = heed.train("translation", data="copy", steps=1, out=tmp_path / "run", quiet=True).model.train()
+    for module in model.modules():
+        module.p = 0.0
+    given = model.example(model.config, 0)
+
+    def gradients():
+        model.zero_grad()
+        model(**given).square().sum().backward()
+        return [p.grad for p in model.parameters() if p.grad is not None]
+
+    plain = gradients()
+    with compiled(model):
+        for fast, slow in zip(gradients(), plain, strict=True):
+            assert_close(fast, slow, atol=1e-5, rtol=1e-4)

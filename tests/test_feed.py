@@ -1,0 +1,171 @@
+"""Batches made ahead: the same ones in the same order, errors as they are, no thread left."""
+
+import itertools
+import json
+import signal
+import threading
+import time
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from heed.config_tasks import check_config
+from heed.data.batching import TokenPair, collate_pairs
+from heed.moving import moved, pinned
+from heed.run import train_config
+from heed.training.feed import Feed
+from heed.training.progress import Quiet
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "heed-batches"]
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    yield
+    assert not threads()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_items_come_in_order_and_then_their_end(ahead):
+    feed = Feed(iter(range(50)), ahead)
+    assert list(itertools.islice(feed, 50)) == list(range(50))
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(feed)
+    feed.close()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_error_comes_as_it_is_where_its_item_would(ahead):
+    def items():
+        yield from range(3)
+        raise OSError("train.de cannot be read")
+
+    feed = Feed(items(), ahead)
+    assert [next(feed) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(OSError, match=r"train\.de cannot be read"):
+        next(feed)
+    feed.close()
+
+
+def test_a_thread_begins_only_where_items_are_waited_for():
+    def slow():
+        for item in itertools.count():
+            time.sleep(0.002)
+            yield item
+
+    for source, wanted in ((slow(), True), (itertools.count(), False)):
+        feed = Feed(source)
+        for number in range(25):
+            assert next(feed) == number
+            time.sleep(0.004)
+        assert feed.is_ahead == wanted
+        feed.close()
+
+
+def test_no_more_than_two_items_are_ahead():
+    made = []
+    feed = Feed((made.append(n) or n for n in itertools.count()), ahead=True)
+    assert next(feed) == 0
+    time.sleep(0.05)
+    assert len(made) <= 1 + 2 + 1  # taken, ahead, and one that the taking made room for
+    feed.close()
+
+
+def config(**training):
+    return check_config(
+        {
+            "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 16, "test": 16},
+            "tokenizer": {"kind": "bpe", "vocab_size": 60, "sampling": 0.2},
+            "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
+            "training": {"steps": 12, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2, **training},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+@pytest.fixture
+def always_ahead(monkeypatch):
+    monkeypatch.setattr("heed.training.loop.Feed", lambda source, ahead: Feed(source, True))
+
+
+class Stopper(Quiet):
+    """Asks for a stop after an update, as Ctrl-C does."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def update(self, message):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_is_the_same_whoever_makes_its_batches_and_wherever_it_was_stopped(tmp_path, request):
+    train_config(config(accumulate=2), tmp_path / "plain", Quiet())
+    request.getfixturevalue("always_ahead")
+    train_config(config(accumulate=2), tmp_path / "ahead", Quiet())
+    assert train_config(config(accumulate=2), tmp_path / "stopped", Stopper(5))[0] is None
+    train_config(config(accumulate=2), tmp_path / "stopped", Quiet(), resume=True)
+    plain, *others = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("plain", "ahead", "stopped")]
+    assert others == [plain, plain]
+
+
+def test_an_error_of_the_data_ends_the_run_with_its_message(tmp_path, always_ahead, monkeypatch):
+    def broken(self, indices, samplers):
+        raise OSError("texts.bin cannot be read")
+
+    made = config()
+    monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: None)
+    monkeypatch.setattr("heed.tasks.training_set.TrainingSet.collate", broken)
+    with pytest.raises(OSError, match=r"texts\.bin cannot be read"):
+        train_config(made, tmp_path / "run", Quiet())
+
+
+def test_the_time_that_updates_waited_is_in_report_and_metrics(tmp_path):
+    run, _ = train_config(config(), tmp_path / "run", Quiet())
+    lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    updates = [line for line in lines if line["event"] == "update"]
+    share = sum(line["waited"] for line in updates) / sum(line["seconds"] for line in updates)
+    assert 0 < share < 1
+    assert run.report["training"]["waiting_share"] == pytest.approx(share, abs=1e-4)
+
+
+def test_every_tensor_of_a_batch_is_pinned_and_moved(monkeypatch):
+    batch = collate_pairs([TokenPair([5, 6], [7]), TokenPair([5], [7, 8])], [0, 1])
+    assert moved(batch, torch.device("cpu")) is batch
+    away = moved(batch, torch.device("meta"))
+    tensors = [name for name, value in vars(batch).items() if isinstance(value, torch.Tensor)]
+    assert len(tensors) == 5 and all(getattr(away, name).device.type == "meta" for name in tensors)
+    assert away.indices == [0, 1] and away.num_targets == 5 and away.alignment is None
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.clone())
+    copy = pinned(batch)
+    for name in tensors:
+        assert getattr(copy, name) is not getattr(batch, name)
+        assert torch.equal(getattr(copy, name), getattr(batch, name))
+
+
+def test_a_copy_waits_for_nothing_from_pinned_memory_only():
+    asked = []
+
+    class Memory(torch.Tensor):
+        def is_pinned(self, *_):
+            return self.pinned
+
+        def to(self, device, non_blocking):
+            asked.append((self.pinned, non_blocking))
+            return self
+
+    @dataclass(frozen=True)
+    class Two:
+        first: torch.Tensor
+        second: torch.Tensor
+
+    parts = [torch.zeros(1).as_subclass(Memory) for _ in range(2)]
+    parts[0].pinned, parts[1].pinned = True, False
+    moved(Two(*parts), torch.device("cuda"))
+    assert asked == [(True, True), (False, False)]

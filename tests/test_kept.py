@@ -1,0 +1,99 @@
+"""A second start learns no tokenizer and encodes nothing again, and is the same in all else."""
+
+import pytest
+
+from heed.config_tasks import check_config
+from heed.data import kept
+from heed.data.tokenizer import TextTokenizer
+from heed.run import RUNS
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept, "_MANY", 100)
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """Counts texts encoded in bulk and tokenizers trained."""
+    counts = {"encoded": 0, "trained": 0}
+    encode, train, read = TextTokenizer.encode_all, TextTokenizer.train.__func__, TextTokenizer.train_to_read.__func__
+
+    def encode_all(self, texts):
+        counts["encoded"] += len(texts)
+        return encode(self, texts)
+
+    def counting(function):
+        def learn(cls, *given):
+            counts["trained"] += 1
+            return function(cls, *given)
+
+        return classmethod(learn)
+
+    monkeypatch.setattr(TextTokenizer, "encode_all", encode_all)
+    monkeypatch.setattr(TextTokenizer, "train", counting(train))
+    monkeypatch.setattr(TextTokenizer, "train_to_read", counting(read))
+    return counts
+
+
+def translation(tmp_path, last="the last line", **tokenizer):
+    lines = [f"sentence number {n} of the file" for n in range(60)]
+    (tmp_path / "a.en").write_text("\n".join([*lines, last]) + "\n")
+    (tmp_path / "a.de").write_text("\n".join(f"Satz Nummer {n} aus der Datei" for n in range(61)) + "\n")
+    data = {"train": [str(tmp_path / "a.en"), str(tmp_path / "a.de")], "valid": 5}
+    return {"data": data, "tokenizer": {"kind": "bpe", "vocab_size": 80, **tokenizer}}
+
+
+def classification(tmp_path, last="the last film", **tokenizer):
+    texts = [f"{'fine' if n % 2 else 'poor'} film number {n}" for n in range(60)]
+    rows = [f"{'good' if n % 2 else 'bad'}\t{text}" for n, text in enumerate([*texts, last])]
+    (tmp_path / "a.tsv").write_text("\n".join(rows) + "\n")
+    data = {"train": str(tmp_path / "a.tsv"), "valid": 8, "columns": {"text": 1, "label": 0}}
+    return {"task": "classification", "data": data, "tokenizer": {"kind": "bpe", "vocab_size": 80, **tokenizer}}
+
+
+def start(values):
+    config = check_config(values, "the test")
+    task = RUNS[config.task].task_class.prepare(config)
+    return [task.encoded(split) for split in ("train", "valid")]
+
+
+@pytest.mark.parametrize("values", [translation, classification])
+def test_a_second_start_neither_learns_nor_encodes(tmp_path, done, values):
+    first = start(values(tmp_path))
+    assert done["encoded"] >= 60 and done["trained"] > 0
+    for count in done:
+        done[count] = 0
+    assert start(values(tmp_path)) == first
+    assert done["trained"] == 0 and done["encoded"] < 20  # the few of the validation set
+
+
+@pytest.mark.parametrize("values", [translation, classification])
+@pytest.mark.parametrize("change", [{"last": "another line"}, {"lowercase": True}, {"vocab_size": 81}])
+def test_other_files_and_settings_are_learned_anew(tmp_path, done, values, change):
+    start(values(tmp_path))
+    before = dict(done)
+    start(values(tmp_path, **change))
+    assert all(done[name] > before[name] for name in done)
+
+
+def test_texts_whose_cuts_differ_are_not_taken_for_each_other():
+    tokenizer = TextTokenizer.train_characters(["abc"])
+    long = "abc" * 50
+    assert kept.encode_kept(tokenizer, [long, "a"]) == tokenizer.encode_all([long, "a"])
+    assert kept.encode_kept(tokenizer, [long + "a", ""]) == tokenizer.encode_all([long + "a", ""])
+
+
+@pytest.mark.parametrize("values", [translation, classification])
+def test_without_a_cache_all_is_done_anew(tmp_path, monkeypatch, values):
+    wanted = start(values(tmp_path))
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "file"))
+    assert start(values(tmp_path)) == wanted
+
+
+def test_of_few_texts_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "_MANY", 1 << 19)
+    start(translation(tmp_path))
+    assert not (tmp_path / "cache").exists()
