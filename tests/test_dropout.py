@@ -50,3 +50,15 @@ def test_otherwise_the_input_itself_comes_back(module):
 def test_shapes_of_any_size_and_layout():
     for x in (torch.ones(0, 3), torch.ones(1), torch.ones(4, 6).T, torch.ones(2, 3, 5)[:, 1:]):
         assert Dropout(0.5)(x).shape == x.shape
+
+
+def test_behind_a_relu_it_is_the_same_elements_and_gradients():
+    x = torch.randn(6, 50, requires_grad=True)
+    results = []
+    for both in (Dropout(0.3).after_relu, lambda y: Dropout(0.3)(torch.relu(y))):
+        torch.manual_seed(1)
+        y = both(x)
+        results.append((y, *torch.autograd.grad((y * torch.arange(50)).sum(), x)))
+    assert_close(*results)
+    assert 0.4 < (results[0][0] == 0).float().mean() < 0.9
+    assert_close(Dropout(0.3).eval().after_relu(x), torch.relu(x))

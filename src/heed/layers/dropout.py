@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, relu
 
 from heed.shapes import Float
 
@@ -37,7 +37,17 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return dropout(x, self.p)
-        return _ByteDropout.apply(x, max(1, min(255, round(self.p * 256))))  # type: ignore[no-any-return]
+        return _ByteDropout.apply(x, self._threshold)  # type: ignore[no-any-return]
+
+    def after_relu(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """`self(relu(x))`; in training on a CPU nothing but the result is kept for the backward pass."""
+        if not self.training or self.p == 0 or x.device.type != "cpu":
+            return self(relu(x))  # type: ignore[no-any-return]
+        return _ReluDropout.apply(x, self._threshold)  # type: ignore[no-any-return]
+
+    @property
+    def _threshold(self) -> int:
+        return max(1, min(255, round(self.p * 256)))
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""
@@ -47,9 +57,8 @@ class Dropout(nn.Module):
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
-        keep = (draws.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
-        ctx.scale = 256 / (256 - threshold)
+        keep = _draw(x, threshold)
+        ctx.scale = _scale(threshold)
         ctx.save_for_backward(keep)
         return _kept(x, keep, ctx.scale)
 
@@ -57,6 +66,32 @@ class _ByteDropout(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (keep,) = ctx.saved_tensors
         return _kept(grad_outputs[0], keep, ctx.scale), None
+
+
+class _ReluDropout(torch.autograd.Function):
+    """The result is positive where an element was positive and kept, so that it is its own mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
+        ctx.scale = _scale(threshold)
+        result = _kept(x, _draw(x, threshold), ctx.scale).relu_()
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (result,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grad_outputs[0], result, 0).mul_(ctx.scale), None
+
+
+def _draw(x: Tensor, threshold: int) -> Tensor:
+    """One random byte for each element, at least the threshold or not, `(*shape)`."""
+    draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
+    return (draws.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
+
+
+def _scale(threshold: int) -> float:
+    return 256 / (256 - threshold)
 
 
 def _kept(x: Tensor, keep: Tensor, scale: float) -> Tensor:

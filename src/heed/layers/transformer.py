@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor, nn
-from torch.nn.functional import relu
 
 from heed.attention import Keys, MultiHeadAttention, Rows
 from heed.kernels import Linear
@@ -73,7 +72,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         """Each position by itself."""
-        return self.outer(self.dropout(relu(self.inner(x))))  # type: ignore[no-any-return]
+        return self.outer(self.dropout.after_relu(self.inner(x)))  # type: ignore[no-any-return]
 
 
 class EncoderBlock(nn.Module):
