@@ -111,7 +111,7 @@ def operations(competitor: str, batch: PairBatch) -> float:
 
 def main() -> None:
     given = arguments("Training speed of a GRU with additive attention")
-    data = batches(given.batch_tokens, 4)
+    data = batches(given.batch_tokens, 12)
     steps = installed(COMPETITORS, given.only)
     work = {name: sum(operations(name, batch) for batch in data) for name in steps}
     race("GRU, additive attention, 256", steps, data, work, given)
