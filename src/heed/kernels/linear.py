@@ -40,7 +40,7 @@ def _onednn() -> Any:
     # of ever other shapes would fill gigabytes. An update uses about twenty, and making one anew takes a tenth of a
     # millisecond. Read at the first use only; whoever wants another number sets it before.
     for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(capacity, "32")
+        os.environ.setdefault(capacity, "16")
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
