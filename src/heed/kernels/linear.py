@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from heed.shapes import Float
 
-__all__ = ["Linear", "linear"]
+__all__ = ["Linear", "linear", "outer"]
 
 _ENOUGH = 1_500_000
 """Multiplications from which on the other library's longer call pays; four times as many with a gradient."""
@@ -49,7 +49,7 @@ def linear(
 ) -> Float[Tensor, "*shape d_out"]:
     """`x weight' + bias`, as `torch.nn.functional.linear`; large products and their gradients by the faster library."""
     size = x.numel() * len(weight)
-    if is_faster(size, x, weight):
+    if _is_faster(size, x, weight):
         if not torch.is_grad_enabled():
             rows = x.numel() // x.shape[-1]
             if rows < _MANY and (missing := -rows % _GROUP):
@@ -62,11 +62,12 @@ def linear(
     return nn.functional.linear(x, weight, bias)
 
 
-def is_faster(size: int, *tensors: Tensor) -> bool:
-    """Whether there is a faster library, and a product of `size` multiplications of these tensors pays there."""
+def _is_faster(size: int, x: Tensor, weight: Tensor) -> bool:
+    """Whether there is a faster library, and a product of `size` multiplications pays there."""
     return (
         size >= _ENOUGH
-        and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
+        and x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
         and _onednn() is not None
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
@@ -92,18 +93,17 @@ class _Product(torch.autograd.Function):
         (d_out,), (x, weight) = grad_outputs, ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         d_x = linear(d_out, weight.t()) if of_x else None
-        rows, d_weight = d_out.flatten(0, -2), None
-        if of_weight:
-            d_weight = outer(rows, x.flatten(0, -2))
-        return d_x, d_weight, rows.sum(0) if of_bias else None
+        d_weight = outer(d_out, x) if of_weight else None
+        return d_x, d_weight, d_out.flatten(0, -2).sum(0) if of_bias else None
 
 
-def outer(rows: Float[Tensor, "n d_out"], columns: Float[Tensor, "n d_in"]) -> Float[Tensor, "d_out d_in"]:
-    """`rows' columns`, the gradient of a linear layer's weight, by the faster library as `linear`.
+def outer(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) -> Float[Tensor, "d_out d_in"]:
+    """`rows' columns`, summed over all that comes before the last axis: the gradient of a linear layer's weight.
 
-    Of the two ways round the one with the smaller left side is up to 1.7 times the faster one; the result may be a view
-    of its transpose.
+    By the faster library as `linear`. Of the two ways round the one with the smaller left side is up to 1.7 times the
+    faster one; the result may be a view of its transpose.
     """
+    rows, columns = rows.flatten(0, -2), columns.flatten(0, -2)
     if rows.shape[1] > columns.shape[1]:
         return linear(columns.t(), rows.t()).t()
     return linear(rows.t(), columns.t())

@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout as drop
 
-from heed.kernels import linear
-from heed.layers.gru import GatesOverTime, product
+from heed.kernels import linear, outer
+from heed.layers.gru import GatesOverTime
 from heed.shapes import Bool, Float
 
 __all__ = ["aligned_gru"]
@@ -148,11 +148,11 @@ class _AlignedGRU(torch.autograd.Function):
             torch.mul(torch.bmm(d_scores, pairs).squeeze(1), slope, out=of_all[t, :, d_gates:])
             d_key.addcmul_(pairs, d_scores.transpose(1, 2))
             g = linear(of_all[t], of_state.T).addcmul_(g, update[t])
-        d_state = product(of_all, run.hidden[:-1])
+        d_state = outer(of_all, run.hidden[:-1])
         used = weights if kept is None else weights * kept  # (T, B, 1, K)
         d_value = torch.bmm(used.squeeze(2).permute(1, 2, 0), d_seen.transpose(0, 1))
         d_x = linear(d_input, of_input.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
-        d_w_ih = torch.cat([product(d_input, x), product(d_input, seen[:, :, 0, :d_context])], dim=1)
+        d_w_ih = torch.cat([outer(d_input, x), outer(d_input, seen[:, :, 0, :d_context])], dim=1)
         d_b_ih, d_b_hh = d_input.sum((0, 1)), of_all[..., :d_gates].sum((0, 1))
         d_query, d_key = d_state[d_gates:], d_key.mul_(slope)
         return d_x, g, d_key, d_value, None, d_query, 2 * d_v, d_w_ih, d_state[:d_gates], d_b_ih, d_b_hh, None

@@ -16,8 +16,8 @@ __all__ = ["Dropout"]
 class Dropout(nn.Module):
     """Zero each element with a probability in training and scale the others up, so that the mean stays.
 
-    On a CPU one random byte per element decides, eight of them from one draw: 2.5 times as fast, forward and
-    backward, as torch's Bernoulli draws, which took a ninth of a Transformer's training step (docs/benchmarks.md), and
+    On a CPU one random byte per element decides, eight of them from one draw: six times as fast, forward and
+    backward, as torch's Bernoulli draws, which took a ninth of a Transformer's training step (docs/performance.md), and
     the mask kept for the backward pass has one byte per element. The probability is rounded to a multiple of 1/256.
     Elsewhere torch's own dropout.
 

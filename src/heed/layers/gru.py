@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from heed.kernels import linear, outer
 from heed.shapes import Float
 
-__all__ = ["GatesOverTime", "gru_sequence", "product", "worth_it"]
+__all__ = ["GatesOverTime", "gru_sequence", "worth_it"]
 
 
 def worth_it(x: Tensor) -> bool:
@@ -35,11 +35,6 @@ def worth_it(x: Tensor) -> bool:
         and x.numel() > 0
         and not torch.is_autocast_enabled("cpu")
     )
-
-
-def product(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) -> Float[Tensor, "d_out d_in"]:
-    """`rows' columns`, summed over all that comes before the last axis: the gradient of a weight."""
-    return outer(rows.flatten(0, -2), columns.flatten(0, -2))
 
 
 class GatesOverTime(NamedTuple):
@@ -139,7 +134,7 @@ class _GRU(torch.autograd.Function):
             torch.mul(of_candidate[t], g, out=d_candidate[t])
             of_step = d_gates[t].unflatten(-1, (3, d)).mul_(g.unsqueeze(1))
             g = linear(of_step.flatten(1), w_hh.T).addcmul_(g, update[t])
-        d_w_hh, d_b_hh = product(d_gates, run.hidden[:-1]), d_gates.sum((0, 1))
+        d_w_hh, d_b_hh = outer(d_gates, run.hidden[:-1]), d_gates.sum((0, 1))
         d_gates[..., 2 * d :] = d_candidate
         d_x = linear(d_gates, w_ih.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
-        return d_x, g, product(d_gates, x), d_w_hh, d_gates.sum((0, 1)), d_b_hh
+        return d_x, g, outer(d_gates, x), d_w_hh, d_gates.sum((0, 1)), d_b_hh
