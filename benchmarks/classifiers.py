@@ -2,30 +2,31 @@
 
     python benchmarks/classifiers.py [--texts 1200] [--seconds 1]
 
-Texts with the lengths of a treebank's sentences (1 to 60 words, about 20), for `han` documents of about eleven of them.
-heed: batches of texts of like length, as its training makes them. The plain form: as many batches in any order, each
-padded to its longest text. The networks are the same but for two: the plain `han` pads every sentence to the longest
-of the batch too, and the plain `lstmn` is written as its equations, with the whole tape compared anew at every step.
-Forward and backward without dropout; that both networks give the same numbers is checked first. Processor time of all
-threads together.
+Texts with the lengths of a treebank's sentences (1 to 60 words, about 20); `han` over documents is in
+`benchmarks/text.py`. heed: batches of texts of like length, as its training makes them. The plain form: as many batches
+in any order, each padded to its longest text. The networks are the same but for one: the plain `lstmn` is written as
+its equations, with the whole tape compared anew at every step. Forward and backward without dropout; that both networks
+give the same numbers is checked first. Processor time of all threads together.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import time
+from collections.abc import Callable
 
 import torch
-from text import BATCH_TOKENS, VOCAB_SIZE, PaddedHAN, documents, drawn, seconds
 from torch import Tensor, nn
 
 from heed.attention import attend
 from heed.data.batching import plan_batches
 from heed.data.text_batching import TokenText, collate_texts
 from heed.models.encoder import Encoder, EncoderConfig
-from heed.models.han import HAN, HANConfig
 from heed.models.lstmn import LSTMN, LSTMNConfig
 from heed.models.rnn import RNN, RNNConfig
+
+VOCAB_SIZE, BATCH_TOKENS = 8_000, 8_000
 
 
 class PlainLSTMN(LSTMN):
@@ -49,10 +50,9 @@ class PlainLSTMN(LSTMN):
         return torch.stack(hidden, dim=1)
 
 
-MODELS: dict[str, tuple[type[nn.Module], type[nn.Module], RNNConfig | LSTMNConfig | HANConfig | EncoderConfig]] = {
+MODELS: dict[str, tuple[type[nn.Module], type[nn.Module], RNNConfig | LSTMNConfig | EncoderConfig]] = {
     "rnn": (RNN, RNN, RNNConfig(vocab_size=VOCAB_SIZE, **{**RNNConfig.sizes["small"], "dropout": 0.0})),
     "lstmn": (LSTMN, PlainLSTMN, LSTMNConfig(vocab_size=VOCAB_SIZE, **{**LSTMNConfig.sizes["small"], "dropout": 0.0})),
-    "han": (HAN, PaddedHAN, HANConfig(vocab_size=VOCAB_SIZE, **{**HANConfig.sizes["small"], "dropout": 0.0})),
     "encoder": (
         Encoder,
         Encoder,
@@ -63,33 +63,43 @@ MODELS: dict[str, tuple[type[nn.Module], type[nn.Module], RNNConfig | LSTMNConfi
 
 def sentences(count: int) -> list[TokenText]:
     rng = random.Random(2)
-    lengths = [drawn(rng, 2.9, 60) for _ in range(count)]
+    lengths = [min(60, max(1, round(rng.lognormvariate(2.9, 0.6)))) for _ in range(count)]
     return [TokenText([[rng.randrange(4, VOCAB_SIZE) for _ in range(n)]], [0]) for n in lengths]
+
+
+def seconds(run: Callable[[], object], least: float) -> float:
+    """Median processor time of one call, over at least `least` seconds and three calls."""
+    run()
+    times: list[float] = []
+    while sum(times) < least or len(times) < 3:
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return sorted(times)[len(times) // 2]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--texts", type=int, default=1_200, help="sentences; a sixth as many documents")
+    parser.add_argument("--texts", type=int, default=1_200, help="how many sentences")
     parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS)
     parser.add_argument("--seconds", type=float, default=1.0, help="at least, for each")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     print(f"torch {torch.__version__}, {given.threads} threads, batches of {given.batch_tokens} tokens")
+    texts = sentences(given.texts)
+
+    def batches(chosen: list[list[int]]) -> list[tuple]:
+        made = [collate_texts(texts, indices, hierarchical=False, num_labels=None) for indices in chosen]
+        return [(batch.tokens, batch.mask) for batch in made]
+
+    plan = plan_batches([(text.length, 0) for text in texts], given.batch_tokens, 1, 0)
+    order = random.Random(1).sample(range(len(texts)), len(texts))
+    sorted_by_length, in_any_order = batches(plan), batches([order[i :: len(plan)] for i in range(len(plan))])
     for name, (own_class, plain_class, config) in MODELS.items():
-        hierarchical = own_class is HAN
-        texts = documents(None)[: given.texts // 6] if hierarchical else sentences(given.texts)
         torch.manual_seed(1)
         own, plain = own_class(config), plain_class(config)
         plain.load_state_dict(own.state_dict())
-
-        def batches(chosen: list[list[int]], texts: list[TokenText] = texts, hier: bool = hierarchical) -> list[tuple]:
-            made = [collate_texts(texts, indices, hierarchical=hier, num_labels=None) for indices in chosen]
-            return [(batch.tokens, batch.mask) for batch in made]
-
-        plan = plan_batches([(text.length, 0) for text in texts], given.batch_tokens, 1, 0)
-        order = random.Random(1).sample(range(len(texts)), len(texts))
-        sorted_by_length, in_any_order = batches(plan), batches([order[i :: len(plan)] for i in range(len(plan))])
         tokens, mask = in_any_order[0]
         with torch.no_grad():
             both = own.eval()(tokens, mask), plain.eval()(tokens, mask)
