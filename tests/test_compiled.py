@@ -85,6 +85,7 @@ def test_without_a_compiler_it_is_refused_before_there_is_a_folder(tmp_path, mon
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own, inside
 def test_compiled_gradients_are_the_plain_ones(tmp_path):
     model = heed.train("translation", data="copy", steps=1, out=tmp_path / "run", quiet=True).model.train()
     for module in model.modules():

@@ -10,8 +10,8 @@ import heed
 from heed.config_tasks import check_config
 from heed.errors import ConfigError
 from heed.run import RUNS, model_to_train, train_config
-from heed.training.cost import _kept
 from heed.training.loop import Trainer
+from heed.training.parts import kept_bytes
 from heed.training.progress import Quiet
 from heed.training.recompute import kept_inside, recompute_blocks, recomputed_blocks
 
@@ -58,7 +58,7 @@ def gradients(task, model, batch):
 
 
 @pytest.mark.parametrize("kind", ["transformer", "encoder"])
-def test_gradients_are_the_same_with_dropout_and_less_is_kept(tmp_path, kind):
+def test_gradients_are_the_same_with_dropout_and_less_iskept_bytes(tmp_path, kind):
     task, model = prepared(config() if kind == "transformer" else tagging(tmp_path))
     twice = copy.deepcopy(model)
     recompute_blocks(twice, kind)
@@ -72,10 +72,10 @@ def test_gradients_are_the_same_with_dropout_and_less_is_kept(tmp_path, kind):
         assert_close(other[name], gradient, atol=1e-6, rtol=1e-6, msg=name)
     assert gradients(task, model.eval(), batch)[0] != loss  # there was dropout
     model.train()
-    counted = [_kept(one, lambda one=one: gradients(task, one, batch)) for one in (model, twice)]
+    counted = [kept_bytes(one, lambda one=one: gradients(task, one, batch)) for one in (model, twice)]
     assert counted[1] < 0.6 * counted[0]
     with kept_inside(recomputed_blocks(twice)):
-        assert _kept(twice, lambda: gradients(task, twice, batch)) == counted[0]
+        assert kept_bytes(twice, lambda: gradients(task, twice, batch)) == counted[0]
 
 
 def test_whoever_watches_sees_every_call_once():

@@ -9,7 +9,10 @@ import torch
 
 from heed.config import RunConfig, config_text
 from heed.run import RUNS, model_to_train
+from heed.training.cost import predict_cost
 from heed.training.device import autocast, choose_device, choose_precision, peak_memory, probe_threads
+from heed.training.parts import divided
+from heed.training.processes import Processes
 from heed.training.progress import duration
 
 __all__ = ["forecast"]
@@ -32,11 +35,13 @@ def forecast(config: RunConfig) -> str:
     model = model_to_train(task).to(device).train()
     plan = task.train_batches(0)
 
+    parts = predict_cost(model, task, training, device, precision, Processes(), task.work).parts
+
     def run(indices: list[int]) -> None:
-        batch = task.collate(indices).to(device)
-        with autocast(precision, device):
-            loss = task.loss(model, batch, training.label_smoothing)
-        loss.backward()
+        for part in divided(indices, parts):
+            with autocast(precision, device):
+                loss = task.loss(model, task.collate(part).to(device), training.label_smoothing)
+            loss.backward()
         model.zero_grad(set_to_none=True)
 
     threads = training.threads

@@ -253,6 +253,7 @@ def train_config(
             "processes": result.progress.processes,
             "precision": trainer.precision,
             "threads": result.progress.threads,
+            "parts": result.progress.parts,
             "seed": config.training.seed,
         },
         "versions": {

@@ -39,7 +39,6 @@ def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
         if mask is None:
             mask = torch.ones(key.shape[2], dtype=torch.bool, device=key.device)
         mask = pad(mask.expand(*mask.shape[:-1], key.shape[2]), (0, missing))
-        key, value = pad(key, (0, 0, 0, missing)), pad(value, (0, 0, 0, missing))
     context: Tensor = _ShortAttention.apply(query, key, value, mask, scale)
     return context
 
@@ -47,8 +46,8 @@ def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
 class _ShortAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-        shape = (*query.shape[:3], key.shape[2])
-        q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
+        shape = (*query.shape[:3], max(key.shape[2], _VECTOR))
+        q, k, v = query.flatten(0, 1), _filled(key), _filled(value)
         if mask is None:
             scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
             weights = torch.softmax(scores, dim=-1, out=scores)
@@ -59,14 +58,18 @@ class _ShortAttention(torch.autograd.Function):
             weights = torch.softmax(scores, dim=-1, out=scores)
             if not mask.any(-1).all():  # a row without any key is uniform now, and should be nothing
                 weights.view(shape).masked_fill_(~mask, 0.0)
-        ctx.save_for_backward(q, k, v, weights)
-        ctx.scale, ctx.heads = scale, shape[:2]
+        short = shape[3] > key.shape[2]  # what they were filled up with is not worth keeping
+        ctx.save_for_backward(q, key if short else k, value if short else v, weights)
+        ctx.scale, ctx.heads, ctx.short = scale, shape[:2], short
         context: Tensor = torch.bmm(weights, v).unflatten(0, ctx.heads)
         return context
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         q, k, v, weights = ctx.saved_tensors
+        num_keys = k.shape[-2]
+        if ctx.short:
+            k, v = _filled(k), _filled(v)
         d_context = grad_outputs[0].flatten(0, 1)
         d_value = torch.bmm(weights.transpose(1, 2), d_context)
         d_weights = torch.bmm(d_context, v.transpose(1, 2))
@@ -74,4 +77,11 @@ class _ShortAttention(torch.autograd.Function):
         weighed = d_weights.mul_(weights)
         d_scores = weighed.addcmul(weights, weighed.sum(-1, keepdim=True), value=-1.0).mul_(ctx.scale)
         d_query, d_key = torch.bmm(d_scores, k), torch.bmm(d_scores.transpose(1, 2), q)
+        d_key, d_value = d_key[:, :num_keys], d_value[:, :num_keys]
         return (*(d.unflatten(0, ctx.heads) for d in (d_query, d_key, d_value)), None, None)
+
+
+def _filled(x: Tensor) -> Tensor:
+    """`(batch * heads, key, d)` from `(batch, heads, key, d)`, with zeros behind fewer keys than fill a vector."""
+    missing = _VECTOR - x.shape[2]
+    return (pad(x, (0, 0, 0, missing)) if missing > 0 else x).flatten(0, 1)

@@ -37,10 +37,10 @@ def _onednn() -> Any:
     if "GenuineIntel" in told:
         return None
     # The code made for a shape is kept, by oneDNN and by torch, a megabyte for each of the last 1,024 shapes: batches
-    # of ever other shapes would fill gigabytes. An update uses about twenty, and making one anew takes a tenth of a
-    # millisecond. Read at the first use only; whoever wants another number sets it before.
+    # of ever other shapes would fill gigabytes. A pass through a model uses fewer than eight in turn, and making one
+    # anew takes a tenth of a millisecond. Read at the first use only; whoever wants another number sets it before.
     for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(capacity, "16")
+        os.environ.setdefault(capacity, "8")
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 

@@ -4,6 +4,7 @@ from heed.layers.characters import CharacterFeatures
 from heed.layers.crf import LinearChainCRF
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput
+from heed.layers.norm import LayerNorm
 from heed.layers.pooling import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, replay_gates
 from heed.layers.states import Bridge, pack_states, select_states, unpack_states
@@ -12,6 +13,7 @@ __all__ = [
     "Bridge",
     "CharacterFeatures",
     "Dropout",
+    "LayerNorm",
     "LearnedPositions",
     "LinearChainCRF",
     "Recurrent",

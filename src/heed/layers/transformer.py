@@ -21,6 +21,7 @@ from heed.attention import Keys, MultiHeadAttention, Rows
 from heed.kernels import Linear
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
+from heed.layers.norm import LayerNorm
 from heed.shapes import Bool, Float, Int
 
 __all__ = [
@@ -48,7 +49,7 @@ class Residual(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, norm: NormKind) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = LayerNorm(d_model)
         self.dropout = Dropout(dropout)
         self.first = norm == "pre"
 

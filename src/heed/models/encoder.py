@@ -26,7 +26,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.kernels import Linear
-from heed.layers import Dropout, TokenInput
+from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
 from heed.models.base import ModelConfig, TokenEncoder
 
@@ -100,7 +100,7 @@ class Encoder(TokenEncoder):
             )
             for i in range(c.num_layers)
         )
-        self.norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+        self.norm = LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
         self.dropout = Dropout(c.dropout)
         self.embedding_scale = math.sqrt(c.d_model)
         self.d_output = c.d_model

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, padding_mask, watch
 from heed.errors import ConfigError
-from heed.layers import Dropout, LearnedPositions, TokenEmbedding
+from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenEmbedding
 from heed.layers.stepping import SteppingBlock, SteppingState
 from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
 from heed.models.base import Memory, ModelConfig, PairDecoder
@@ -176,7 +176,7 @@ class Transformer(PairDecoder):
         widths = c.d_model, c.num_heads, c.d_ff
         self.encoder = nn.ModuleList(EncoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
         self.decoder = nn.ModuleList(DecoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
-        last = nn.LayerNorm if c.norm == "pre" else nn.Identity
+        last = LayerNorm if c.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last(c.d_model), last(c.d_model)
         self.output = nn.Linear(c.d_model, c.target_vocab_size)
         self.dropout = Dropout(c.dropout)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from heed.config import TrainingConfig
 from heed.training.contracts import Batch, Trainable
+from heed.training.parts import divided
 from heed.training.processes import Processes
 
 __all__ = ["Draw", "Place", "draws"]
@@ -36,7 +37,7 @@ class Draw:
     not theirs and give it no weight, as all must go backward together.
 
     Attributes:
-        batches: The process's share of each batch, and whether it counts.
+        batches: The process's share of each batch, in parts, and whether it counts.
         place: Where the next update goes on.
         targets: Target tokens of the batches that count.
         padding: Mean share of padding.
@@ -55,6 +56,7 @@ def draws(
     place: Place,
     say: Callable[[str], None],
     finish: Callable[[Batch], Batch] = lambda batch: batch,
+    parts: int = 1,
 ) -> Iterator[Draw]:
     """What each update is made of, without end; nothing of it depends on when it is asked for.
 
@@ -65,6 +67,7 @@ def draws(
         place: Where to begin.
         say: Told where the place means nothing any more.
         finish: The last thing done to a batch here.
+        parts: Into how many a batch is divided.
     """
     epoch, start = place.epoch, place.batch
     while True:
@@ -77,9 +80,17 @@ def draws(
         while start < len(plan):
             chosen = plan[start : start + config.accumulate]
             start += len(chosen)
-            shares = [(processes.share(indices), indices) for indices in chosen]
-            batches = [(finish(task.collate(own or indices[:1])), bool(own)) for own, indices in shares]
+            shares = [part for indices in chosen for part in _shares(indices, processes, parts)]
+            batches = [(finish(task.collate(indices)), counts) for indices, counts in shares]
             targets = sum(batch.num_targets for batch, counts in batches if counts)
             padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
             yield Draw(batches, Place(epoch, start, mark), targets, padding)
         epoch, start = epoch + 1, 0
+
+
+def _shares(indices: list[int], processes: Processes, parts: int) -> list[tuple[list[int], bool]]:
+    """This process's parts of a batch, as many as every other's, and whether they count."""
+    own = processes.share(indices)
+    if not own:
+        return [(indices[:1], False)]
+    return [(part, True) for part in divided(own, max(1, min(parts, len(indices) // processes.count)))]

@@ -62,6 +62,7 @@ class Progress:
         validate_every: Updates between validations; None until decided.
         threads: Processor threads, so that a resumed run repeats the same sums.
         processes: How many processes trained together.
+        parts: Into how many a batch is divided, so that a resumed run draws the same dropout.
         seconds: Time spent so far.
         training_seconds: Of that, time spent on updates.
         waiting_seconds: Of that, time spent waiting for their batches.
@@ -82,6 +83,7 @@ class Progress:
     validate_every: int | None = None
     threads: int = 1
     processes: int = 1
+    parts: int = 1
     seconds: float = 0.0
     training_seconds: float = 0.0
     waiting_seconds: float = 0.0
@@ -253,8 +255,8 @@ def restore(
             number, _, key = name.partition(".")
             states.setdefault(int(number), {})[key] = tensor
         for index, state in states.items():
-            parameter = parameters[index]
-            optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
+            for key, value in state.items():
+                optimizer.state[parameters[index]][key].copy_(value)
     if f"{rank}.cpu" in checkpoint.random:
         torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
     else:  # there were fewer processes when it was written

@@ -1,13 +1,13 @@
 """What an update costs in memory, time and network traffic: predicted before training, to be held against what it was.
 
 memory = what is there + gradients (4 bytes a parameter) + the optimiser's state (Adam: 8 bytes a parameter)
-         + activations a position * positions of the largest batch
+         + activations a position * positions of the largest batch / parts it goes through the model in
 time   = one batch forward and backward * batches an update + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
-Activations are what autograd keeps for the backward pass of a real batch, counted once for each storage. Where blocks
-are computed again on the way back (`training.activation_checkpointing`), these are what it keeps outside of them, their
-inputs, and the inside of one.
+Activations are what autograd keeps for the backward pass of a real batch. Where blocks are computed again on the way
+back (`training.activation_checkpointing`), these are what it keeps outside of them, their inputs, and the inside of
+one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from heed.config import TrainingConfig
-from heed.training.contracts import Batch, Trainable
+from heed.training.contracts import Trainable
 from heed.training.device import autocast, peak_memory
+from heed.training.parts import divided, kept_bytes, parts_for
 from heed.training.processes import Processes
 from heed.training.recompute import kept_inside, recomputed_blocks
 
 __all__ = ["Cost", "predict_cost"]
 
-_ENOUGH = 1.0
-"""Seconds that measuring may take: of a model whose batches take long, one batch says what they take."""
+_ENOUGH = 0.25
+"""Seconds after which no further batch is measured: of a model whose batches take long, one says what they take."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,14 @@ class Cost:
         activations: Bytes that autograd keeps for each position of a batch, padding included.
         seconds: Of an update.
         network: Bytes that each process sends for an update.
+        parts: Into how many a batch is divided.
     """
 
     memory: int
     activations: float
     seconds: float
     network: int
+    parts: int
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
@@ -84,36 +87,35 @@ def predict_cost(
     states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
     model.train()
 
-    def run(batch: Batch) -> None:
-        with autocast(precision, device):
-            loss = task.loss(model, batch.to(device), config.label_smoothing)
-        loss.backward()
+    def run(indices: list[int], parts: int) -> None:
+        for some in divided(indices, parts):
+            with autocast(precision, device):
+                loss = task.loss(model, task.collate(some).to(device), config.label_smoothing)
+            loss.backward()
         model.zero_grad(set_to_none=True)
 
-    def part(indices: list[int]) -> list[int]:
+    def share(indices: list[int]) -> list[int]:
         return processes.share(indices) or indices[:1]
 
-    middle = part(plan[len(plan) // 2])
+    middle = share(plan[len(plan) // 2])
+    few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
     before = _memory_now(device)
-    timed: list[tuple[float, int]] = []  # seconds and positions of each batch
-    start = time.perf_counter()
-    activations = _kept(model, lambda: run(task.collate(middle))) / max(1, work(middle))
-    timed.append((time.perf_counter() - start, work(middle)))
+    activations = kept_bytes(model, lambda: run(few, 1)) / max(1, work(few))
     if blocks := recomputed_blocks(model):
-        few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
         with kept_inside(blocks):
-            whole = _kept(model, lambda: run(task.collate(few))) / max(1, work(few))
+            whole = kept_bytes(model, lambda: run(few, 1)) / max(1, work(few))
         activations += max(0.0, whole - activations) / len(blocks)
-    if timed[0][0] < _ENOUGH / 4:  # else it is long enough to be the measure, whatever a first pass pays for
-        timed.clear()
-        for indices in [part(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]:
+    positions = [work(share(indices)) for indices in plan]
+    widest = max(positions)
+    parts = config.parts or parts_for(model, device, activations * widest)
+    timed: list[tuple[float, int]] = []  # seconds and positions of each batch
+    for indices in [share(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]:
+        if sum(seconds for seconds, _ in timed) < _ENOUGH:
             start = time.perf_counter()
-            run(task.collate(indices))
+            run(indices, parts)
             timed.append((time.perf_counter() - start, work(indices)))
-    positions = [work(part(indices)) for indices in plan]
     rate = sum(seconds for seconds, _ in timed) / max(1, sum(count for _, count in timed))
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan))
-    widest = max(positions)
     optimizer = 0 if config.optimizer == "sgd" else 8
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     if processes.count > 1:
@@ -121,29 +123,8 @@ def predict_cost(
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
-    memory = before + (4 + optimizer) * parameters + round(activations * widest)
-    return Cost(max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network)
-
-
-def _kept(model: nn.Module, run: Callable[[], None]) -> int:
-    """Bytes that autograd keeps, parameters left out, and those of the inputs of blocks that are computed again."""
-    kept: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    def enter(block: nn.Module, given: tuple[Tensor, ...]) -> None:
-        keep(given[0])
-
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    handles = [block.register_forward_pre_hook(enter) for block in recomputed_blocks(model)]
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        run()
-    for handle in handles:
-        handle.remove()
-    return sum(size for place, size in kept.items() if place not in own)
+    memory = before + (4 + optimizer) * parameters + round(activations * widest / parts)
+    return Cost(max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network, parts)
 
 
 def _memory_now(device: torch.device) -> int:

@@ -37,6 +37,7 @@ from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
 from heed.training.optimizer import make_optimizer
+from heed.training.parts import divided
 from heed.training.processes import Processes, current
 from heed.training.progress import Reporter, duration
 from heed.training.schedule import rate_factor
@@ -106,6 +107,7 @@ class Trainer:
         self._saved_at = self._started
         self._measured = 0.0  # seconds of updates in this process
         self._padding_now = 0.0
+        self._parts = config.parts or 1
 
     # The run --------------------------------------------------------------------------------------------------
 
@@ -128,9 +130,10 @@ class Trainer:
             self._go_on(path, changed)
         self._metrics.keep_until(self.progress.step)
         many = f", {self.processes.count} processes" if self.processes.count > 1 else ""
+        divided_in = f", batches in {self.progress.parts} parts" if self.progress.parts > 1 else ""
         self._say(
             f"device {self.device}, {self.precision}, {self.progress.threads} "
-            f"thread{'s' if self.progress.threads > 1 else ''}{many}"
+            f"thread{'s' if self.progress.threads > 1 else ''}{many}{divided_in}"
         )
         self._losses = self.processes.together(_Losses(self.model, self.task, self.config.label_smoothing))
         self._started -= self.progress.seconds
@@ -148,7 +151,7 @@ class Trainer:
         return self._result(True, reason, self._choose_weights())
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
-        """What an update will take; to be asked before `run`.
+        """What an update will take, and into how many parts a batch is divided; to be asked before `run`.
 
         Args:
             work: Padded positions of a batch.
@@ -156,10 +159,13 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.task, self.config, self.device, self.precision, self.processes)
-        return predict_cost(*given, work)
+        cost = predict_cost(*given, work)
+        self._parts = self.processes.told(cost.parts)
+        return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
+        p.parts = self._parts
         p.threads = self._choose_threads()
         p.processes = self.processes.count
         p.total_steps = c.steps
@@ -176,6 +182,8 @@ class Trainer:
         if c.threads is not None and "training.threads" in changed:
             p.threads = c.threads
         torch.set_num_threads(p.threads)
+        if c.parts is not None and "training.parts" in changed:
+            p.parts = c.parts
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
         elif {"training.steps", "training.minutes"} & {*changed}:
@@ -230,7 +238,7 @@ class Trainer:
         p, on_gpu = self.progress, self.device.type == "cuda"
         place = Place(p.epoch, p.batch, p.plan)
         given = self.task, self.config, self.processes, place, self._say
-        return Feed(draws(*given, pinned) if on_gpu else draws(*given), ahead=on_gpu)
+        return Feed(draws(*given, pinned, p.parts) if on_gpu else draws(*given, parts=p.parts), ahead=on_gpu)
 
     def _update(self, draw: Draw, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data."""
@@ -282,9 +290,9 @@ class Trainer:
             if not _is_out_of_memory(error):
                 raise
             raise TrainingError(
-                f"out of memory at update {self.progress.step + 1}, in a batch of {len(batches[0][0].indices)} "
-                f"examples; lower training.batch_tokens (now {self.config.batch_tokens}) and raise training.accumulate "
-                f"(now {self.config.accumulate}) by the same factor, or choose a smaller model"
+                f"out of memory at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a "
+                f"time; raise training.parts (now {self.progress.parts}), which leaves the gradient as it is, or "
+                "choose a smaller model"
             ) from None
         return self.processes.total(total)[0]
 
@@ -416,7 +424,8 @@ class Trainer:
             torch.set_num_threads(self.config.threads)
         elif self.device.type == "cpu" and self.processes.count == 1:  # a launcher shares the cores out itself
             plan = self.task.train_batches(0)
-            batch = self.task.collate(plan[len(plan) // 2])
+            part = divided(plan[len(plan) // 2], self._parts)[0]
+            batch = self.task.collate(part)
             state = torch.get_rng_state()
 
             def run() -> None:

@@ -14,6 +14,9 @@ __all__ = ["vocabulary_loss"]
 PIECE_BYTES = 2**23
 """Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (docs/benchmarks.md)."""
 
+_GROUP = 16
+"""Positions of a piece are a multiple of this: products over other numbers of rows copy the logits."""
+
 
 def vocabulary_loss(
     hidden: Tensor,
@@ -58,25 +61,34 @@ class _PiecewiseLoss(torch.autograd.Function):
         wanted = any(ctx.needs_input_grad)
         d_hidden = torch.empty_like(hidden) if wanted else None
         layer = (_Matrix if _is_plain_matrix(output, hidden) else _AnyLayer)(output, label_smoothing, wanted)
-        start, piece = 0, 1  # the first position tells the size of the vocabulary
+        # Of any other module the first position tells the size of the vocabulary.
+        start, piece = 0, _positions(output.out_features, piece_bytes) if isinstance(output, nn.Linear) else 1
         while start < len(hidden):
             end = min(len(hidden), start + piece)
             logits = layer.forward(hidden[start:end].detach())
-            piece = max(1, piece_bytes // (4 * logits.shape[-1]))
+            piece = _positions(logits.shape[-1], piece_bytes)
             total += layer.loss(logits, targets[start:end])
             if d_hidden is not None:
                 d_hidden[start:end] = layer.backward(logits)
             del logits  # before the next piece, which takes its place
             start = end
         if wanted:
-            ctx.save_for_backward(d_hidden, *layer.gradients())
+            ctx.save_for_backward(d_hidden)
+            ctx.d_parameters = layer.gradients()  # not counted with what grows with the batch, and let go early
         return total
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        d_hidden, *d_parameters = ctx.saved_tensors
-        scale = grad_outputs[0]
+        (d_hidden,) = ctx.saved_tensors
+        scale, d_parameters = grad_outputs[0], ctx.d_parameters
+        ctx.d_parameters = None  # d_hidden is what tells who goes backward twice
         return d_hidden * scale, None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
+
+
+def _positions(vocabulary: int, piece_bytes: int) -> int:
+    """How many positions a piece has."""
+    count = max(1, piece_bytes // (4 * vocabulary))
+    return count - count % _GROUP if count > _GROUP else count
 
 
 def _scaled(d: Tensor, scale: Tensor) -> Tensor:

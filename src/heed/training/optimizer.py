@@ -10,6 +10,7 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from heed.config import TrainingConfig
+from heed.kernels import large_empty
 
 __all__ = ["Optimizer", "make_optimizer"]
 
@@ -27,6 +28,21 @@ class Optimizer:
         self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
         self._kind = kind
         self._betas = betas
+        for group in self.param_groups if kind != "sgd" else []:
+            self._prepare(group["params"])
+
+    def _prepare(self, parameters: list[nn.Parameter]) -> None:
+        """Moments of zero, side by side and before the first batch: later they would lie between what batches leave.
+
+        In pages of 2 MiB where the system has them, and where memory is too small for them, it shows at once.
+        """
+        if not parameters:
+            return
+        like, sizes = parameters[0].detach(), [p.numel() for p in parameters]
+        moments = [large_empty((sum(sizes),), like).zero_().split(sizes) for _ in range(2)]
+        for p, average, square in zip(parameters, *moments, strict=True):
+            step = torch.zeros((), device=p.device if _is_fused(p) else None)
+            self.state[p] = {"step": step, "exp_avg": average.view_as(p), "exp_avg_sq": square.view_as(p)}
 
     def zero_grad(self) -> None:
         """Free all gradients."""
@@ -50,11 +66,6 @@ class Optimizer:
         sgd(parameters, gradients, [None] * len(parameters), **still, **group)  # type: ignore[arg-type]
 
     def _adam(self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any]) -> None:
-        fused = parameters[0].device.type in ("cpu", "cuda")
-        for p in parameters:
-            if p not in self.state:
-                step = torch.zeros((), device=p.device if fused else None)
-                self.state[p] = {"step": step, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
         adam(
             parameters,  # type: ignore[arg-type]
             gradients,
@@ -62,7 +73,7 @@ class Optimizer:
             [self.state[p]["exp_avg_sq"] for p in parameters],
             [],
             [self.state[p]["step"] for p in parameters],
-            fused=fused,
+            fused=_is_fused(parameters[0]),
             decoupled_weight_decay=self._kind == "adamw",
             amsgrad=False,
             beta1=self._betas[0],
@@ -71,6 +82,11 @@ class Optimizer:
             maximize=False,
             **group,
         )
+
+
+def _is_fused(parameter: nn.Parameter) -> bool:
+    """Whether torch has Adam as one kernel there."""
+    return parameter.device.type in ("cpu", "cuda")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:

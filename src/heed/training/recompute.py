@@ -48,8 +48,12 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
 
 
 def recomputed_blocks(model: nn.Module) -> list[nn.Module]:
-    """The blocks that are computed again."""
-    return [module for module in model.modules() if isinstance(vars(module).get("forward"), partial)]
+    """The blocks that are computed again, but for those of `kept_inside`."""
+    return [
+        module
+        for module in model.modules()
+        if isinstance(vars(module).get("forward"), partial) and _WITHIN not in vars(module)
+    ]
 
 
 @contextmanager

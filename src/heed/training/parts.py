@@ -1,0 +1,62 @@
+"""A batch in parts, one after the other: the same gradient, and only one part's activations in memory.
+
+memory of activations = what autograd keeps of the batch / parts
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from heed.layers.transformer import DecoderBlock, EncoderBlock
+from heed.training.recompute import recomputed_blocks
+
+__all__ = ["divided", "kept_bytes", "parts_for"]
+
+_KEPT = 100 * 2**20
+"""Bytes kept for the way back from which on a batch is divided (docs/performance.md has what that costs)."""
+
+
+def divided(indices: list[int], parts: int) -> list[list[int]]:
+    """The examples of a batch in so many parts of about the same number, or in one for each where they are fewer."""
+    parts = min(parts, len(indices))
+    return [indices[i * len(indices) // parts : (i + 1) * len(indices) // parts] for i in range(parts)]
+
+
+def parts_for(model: nn.Module, device: torch.device, kept: float) -> int:
+    """Into how many parts a batch is divided by default.
+
+    Args:
+        model: One that goes step by step would take as many steps for each part, of fewer rows: it gets 1.
+        device: On a GPU, too, fewer rows are slower.
+        kept: Bytes that the whole batch leaves for the way back.
+    """
+    in_blocks = any(isinstance(module, EncoderBlock | DecoderBlock) for module in model.modules())
+    return max(1, math.ceil(kept / _KEPT)) if in_blocks and device.type == "cpu" else 1
+
+
+def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:
+    """Bytes that autograd keeps of a forward pass, each storage counted once.
+
+    Parameters are left out, and the inputs of blocks that are computed again are counted.
+    """
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def enter(block: nn.Module, given: tuple[Tensor, ...]) -> None:
+        keep(given[0])
+
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    handles = [block.register_forward_pre_hook(enter) for block in recomputed_blocks(model)]
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        run()
+    for handle in handles:
+        handle.remove()
+    return sum(size for place, size in kept.items() if place not in own)
