@@ -8,7 +8,7 @@ import heed
 from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
-from heed.generation.following import Following, best_of
+from heed.generation.following import _SMALL, Following, best_of
 from heed.generation.options import without
 from heed.kernels import large_empty
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
@@ -182,16 +182,20 @@ def test_searches_write_the_same_watched_or_not(beam_size):
 
 
 @pytest.mark.parametrize("vocab_size", [2048, 2100, 5000])
-@pytest.mark.parametrize(("beams", "k"), [(1, 1), (3, 6)])
-def test_the_best_of_pieces_are_the_best_of_all(vocab_size, beams, k):
+@pytest.mark.parametrize(("beams", "k", "whole"), [(1, 1, True), (1, 1, False), (3, 6, False)])
+def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
+    if not whole:
+        monkeypatch.setattr("heed.generation.following._WHOLE", 0)
     torch.manual_seed(0)
     model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
     model.output.weight.data *= 5
     options = SearchOptions(END, 9, min_length=2, forbidden=(0, 1, vocab_size - 1))
     following = Following(model, options)
-    for num_sources in (8, 7):  # memory is used again for fewer
+    assert 23 * vocab_size > _SMALL
+    for num_sources in (24, 23):  # memory is used again for fewer
         hidden, totals = torch.randn(num_sources * beams, 2, 8), torch.randn(num_sources, beams)
         totals[0, 0] = -torch.inf if beams > 1 else 0.0
+        hidden[1:3, -1] = 4.0 * model.output.weight.data[-3:-1]  # their best are among the last tokens
         for written in (0, 5):
             with torch.no_grad():
                 found = following.best(hidden, None, written, totals, k)

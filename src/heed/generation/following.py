@@ -26,6 +26,8 @@ _PIECE = 16 * _RUN
 """Tokens whose logits are computed together."""
 _SMALL = 40_000
 """Logits among which one softmax and one sort are as fast."""
+_WHOLE = 1_500_000
+"""Logits up to which, for the one best token of each row, all together are faster than pieces."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,10 @@ class Following:
         """
         output = self._model.output
         if type(output) is nn.Linear and self._may_go_piecewise(hidden, output, k):
-            return self._best_of_pieces(_last(hidden, lengths), output, written, totals, k)
+            last, size = _last(hidden, lengths), len(hidden) * output.out_features
+            if k == totals.shape[1] == 1 and size <= _WHOLE:
+                return self._most_probable(last, output, written, totals)
+            return self._best_of_pieces(last, output, written, totals, k)
         return best_of(self.log_probs(hidden, lengths, written), totals, k)
 
     def _may_go_piecewise(self, hidden: Tensor, output: nn.Linear, k: int) -> bool:
@@ -94,6 +99,21 @@ class Following:
         plain = watch.slot is None and not torch.is_grad_enabled() and not torch.is_autocast_enabled(hidden.device.type)
         fits = hidden.device.type == "cpu" and hidden.dtype == output.weight.dtype == torch.float32
         return plain and fits and len(hidden) * output.out_features > _SMALL and k * _RUN <= output.out_features
+
+    def _most_probable(self, last: Tensor, output: nn.Linear, written: int, totals: Tensor) -> Best:
+        """The best token of each row, in the run whose largest value is best: torch's argmax goes token by token."""
+        logits = linear(last, output.weight, output.bias)
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits)
+        for token in self._options.banned(written):
+            log_probs[:, token] = -torch.inf
+        end = output.out_features - output.out_features % _RUN
+        runs = log_probs[:, :end].unflatten(1, (-1, _RUN)).amax(-1)
+        if end < output.out_features:
+            runs = torch.cat([runs, log_probs[:, end:].amax(-1, keepdim=True)], dim=1)
+        first = runs.argmax(-1, keepdim=True) * _RUN
+        tokens = (first + torch.arange(_RUN, device=last.device)).clamp_(max=output.out_features - 1)
+        best, place = log_probs.gather(1, tokens).max(-1, keepdim=True)
+        return Best(totals + best, torch.zeros_like(place), tokens.gather(1, place), best)
 
     def _best_of_pieces(self, last: Tensor, output: nn.Linear, written: int, totals: Tensor, k: int) -> Best:
         (num_sources, beams), device = totals.shape, last.device

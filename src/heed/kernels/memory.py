@@ -32,4 +32,6 @@ def large_empty(shape: Sequence[int], like: Tensor) -> Tensor:
     memory = mmap.mmap(-1, -(-size // _PAGE) * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a system without such pages
         memory.madvise(mmap.MADV_HUGEPAGE)
+    for start in range(0, len(memory), _PAGE):  # by one thread: where two come first to a page, both take long
+        memory[start] = 0
     return torch.frombuffer(memory, dtype=like.dtype, count=math.prod(shape)).view(tuple(shape))

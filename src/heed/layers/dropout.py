@@ -40,9 +40,12 @@ class Dropout(nn.Module):
         return _ByteDropout.apply(x, self._threshold)  # type: ignore[no-any-return]
 
     def after_relu(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """`self(relu(x))`; in training on a CPU nothing but the result is kept for the backward pass."""
+        """`self(relu(x))`; in training on a CPU nothing but the result is kept for the backward pass.
+
+        Where no gradient is wanted, x is overwritten: fresh memory for as much takes longer than the relu.
+        """
         if not self.training or self.p == 0 or x.device.type != "cpu":
-            return self(relu(x))  # type: ignore[no-any-return]
+            return self(relu(x) if torch.is_grad_enabled() else relu(x, inplace=True))  # type: ignore[no-any-return]
         return _ReluDropout.apply(x, self._threshold)  # type: ignore[no-any-return]
 
     @property
