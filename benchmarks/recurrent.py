@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
-from training import SMOOTHING, VOCABULARY, Step, arguments, batches, installed, optimised, race
+from training import SMOOTHING, VOCABULARY, Step, arguments, as_heed_trains, batches, installed, optimised, race
 
 from heed.data.batching import PairBatch
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
@@ -45,7 +45,7 @@ def heed_step() -> Step:
         real = batch.target_mask
         return vocabulary_loss(hidden[real], model.output, batch.labels[real], SMOOTHING)
 
-    return optimised(model, loss)
+    return as_heed_trains(model, loss)
 
 
 class _Vocabulary(dict[str, int]):
