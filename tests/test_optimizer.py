@@ -42,6 +42,15 @@ def test_steps_are_those_of_torchs_class(kind):
         assert kept.keys() == wanted.keys() and all(torch.equal(kept[name], wanted[name]) for name in kept)
 
 
+def test_moments_are_there_before_the_first_step_side_by_side():
+    model = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
+    optimizer = make_optimizer(model, TrainingConfig(steps=1))
+    first, second = (optimizer.state[layer.weight]["exp_avg"] for layer in model)
+    assert second.data_ptr() - first.data_ptr() == first.numel() * first.element_size()
+    assert not any(kept["exp_avg"].any() or kept["exp_avg_sq"].any() for kept in optimizer.state.values())
+    assert not make_optimizer(model, TrainingConfig(steps=1, optimizer="sgd")).state
+
+
 def test_training_does_not_import_the_compiler(tmp_path):
     program = f"""
 import sys, heed
