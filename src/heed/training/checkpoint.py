@@ -345,7 +345,7 @@ def average_weights(paths: list[Path]) -> dict[str, Tensor]:
 def _optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
-        f"{index}.{key}": value.detach().contiguous().clone()
+        f"{index}.{key}": value.detach().contiguous()
         for index, parameter in enumerate(parameters)
         for key, value in optimizer.state.get(parameter, {}).items()
         if isinstance(value, Tensor)

@@ -1,6 +1,7 @@
 """What an update costs in memory, time and network traffic: predicted before training, to be held against what it was.
 
-memory = what is there + gradients (4 bytes a parameter) + the optimiser's state (Adam: 8 bytes a parameter)
+memory = what is there, weights and Adam's moments among it + gradients (4 bytes a parameter)
+         + on a CPU, where a checkpoint is written, the moments as bytes (8 bytes a parameter)
          + activations a position * positions of the largest batch / parts it goes through the model in
 time   = one batch forward and backward * batches an update + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
@@ -116,14 +117,14 @@ def predict_cost(
             timed.append((time.perf_counter() - start, work(indices)))
     rate = sum(seconds for seconds, _ in timed) / max(1, sum(count for _, count in timed))
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan))
-    optimizer = 0 if config.optimizer == "sgd" else 8
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
-    memory = before + (4 + optimizer) * parameters + round(activations * widest / parts)
+    written = 8 if config.optimizer != "sgd" and device.type == "cpu" else 0
+    memory = before + (4 + written) * parameters + round(activations * widest / parts)
     return Cost(max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network, parts)
 
 
