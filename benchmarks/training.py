@@ -31,8 +31,8 @@ from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks.translation import Translation
 from heed.training.loss import vocabulary_loss
+from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import make_optimizer
-from heed.training.parts import divided, kept_bytes, parts_for
 
 VOCABULARY = 10_000
 SHAPES = {
@@ -80,19 +80,20 @@ def optimised(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
 
 
 def as_heed_trains(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
-    """A step as heed's own loop takes it: its optimiser, and batches in as many parts as it would choose."""
+    """A step as heed's own loop takes it: its optimiser, and batches in as many micro-batches as it would choose."""
     optimizer = make_optimizer(model, TrainingConfig(steps=1, optimizer="adam", learning_rate=1e-4, betas=(0.9, 0.98)))
-    parts = 0
+    micro_batches = 0
 
     def step(batch: PairBatch) -> float:
-        nonlocal parts
-        if parts == 0:
+        nonlocal micro_batches
+        if micro_batches == 0:
             few = part_of(batch, divided([*range(len(batch.source))], 4)[0])
             share = (few.source.numel() + few.target.numel()) / (batch.source.numel() + batch.target.numel())
-            parts = parts_for(model, torch.device("cpu"), kept_bytes(model, lambda: loss(few).backward()) / share)
+            kept = kept_bytes(model, lambda: loss(few).backward()) / share
+            micro_batches = micro_batches_for(model, torch.device("cpu"), kept)
             optimizer.zero_grad()
         total = 0.0
-        for rows in divided([*range(len(batch.source))], parts):
+        for rows in divided([*range(len(batch.source))], micro_batches):
             value = loss(part_of(batch, rows))
             (value / batch.num_targets).backward()
             total += value.item()

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from heed.layers import LayerNorm
 from heed.layers.transformer import EncoderBlock
-from heed.training.parts import kept_bytes
+from heed.training.micro_batches import kept_bytes
 
 
 def pair(d, seed=0):

@@ -133,7 +133,7 @@ def test_labelled_tasks_share_batches_and_validation_out(tmp_path, task):
         "task": task,
         "data": {"train": str(tmp_path / "train.txt"), "valid": 9, **columns},
         "model": {"name": "rnn", "size": "tiny", "dropout": 0.0},
-        "training": {**CONFIG["training"], "steps": 4, "validate_every": 2, "parts": 3},
+        "training": {**CONFIG["training"], "steps": 4, "validate_every": 2, "micro_batches": 3},
         "evaluation": {"bootstrap": 10},
     }
     done = launch(tmp_path, torchrun(2), ["--out", "two"], config)
@@ -255,11 +255,11 @@ def test_predicting_changes_neither_model_nor_random_state(tmp_path):
 
 def test_batches_are_divided_where_much_would_be_kept_for_the_way_back(tmp_path, monkeypatch):
     whole = predicted_with(tmp_path, name="transformer", size="tiny")
-    assert whole.parts == 1
-    monkeypatch.setattr("heed.training.parts._KEPT", 2**18)
+    assert whole.micro_batches == 1
+    monkeypatch.setattr("heed.training.micro_batches._KEPT", 2**18)
     divided = predicted_with(tmp_path, name="transformer", size="tiny")
-    assert divided.parts > 2
-    assert predicted_with(tmp_path, **CONFIG["model"]).parts == 1  # its steps would have fewer rows
+    assert divided.micro_batches > 2
+    assert predicted_with(tmp_path, **CONFIG["model"]).micro_batches == 1  # its steps would have fewer rows
 
 
 def predicted_with(tmp_path, **model):

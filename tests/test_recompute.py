@@ -11,7 +11,7 @@ from heed.config_tasks import check_config
 from heed.errors import ConfigError
 from heed.run import RUNS, model_to_train, train_config
 from heed.training.loop import Trainer
-from heed.training.parts import kept_bytes
+from heed.training.micro_batches import kept_bytes
 from heed.training.progress import Quiet
 from heed.training.recompute import kept_inside, recompute_blocks, recomputed_blocks
 

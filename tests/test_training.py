@@ -125,30 +125,30 @@ def test_accumulated_batches_are_one_batch(tmp_path):
     assert pieces_line["tokens"] == one_line["tokens"]
 
 
-def test_a_batch_in_parts_is_the_batch(tmp_path):
-    def after_one_update(parts):
+def test_a_batch_in_micro_batches_is_the_batch(tmp_path):
+    def after_one_update(count):
         training = {"steps": 1, "schedule": "constant", "warmup": 0, "optimizer": "sgd", "learning_rate": 0.5}
-        trainer = make_trainer(tmp_path / str(parts), make_config(**training, clip=None, parts=parts))
+        trainer = make_trainer(tmp_path / str(count), make_config(**training, clip=None, micro_batches=count))
         sizes = []
         collate = trainer.task.collate
         trainer.task.collate = lambda indices: sizes.append(len(indices)) or collate(indices)
         trainer.run()
-        return trainer.model.state_dict(), metrics(tmp_path / str(parts), "update")[0], sizes
+        return trainer.model.state_dict(), metrics(tmp_path / str(count), "update")[0], sizes
 
     weights, line, (whole,) = after_one_update(1)
-    for parts in (2, 3, 1_000):
-        other_weights, other_line, sizes = after_one_update(parts)
-        assert sum(sizes) == whole and len(sizes) == min(parts, whole) and max(sizes) - min(sizes) <= 1
+    for count in (2, 3, 1_000):
+        other_weights, other_line, sizes = after_one_update(count)
+        assert sum(sizes) == whole and len(sizes) == min(count, whole) and max(sizes) - min(sizes) <= 1
         for name, tensor in weights.items():
             assert_close(other_weights[name], tensor, rtol=0, atol=1e-6)
         assert other_line["loss"] == pytest.approx(line["loss"], rel=1e-5) and other_line["tokens"] == line["tokens"]
 
 
-def test_a_resumed_run_keeps_its_parts_unless_told_otherwise(tmp_path):
-    first, _ = train(tmp_path / "run", make_config(steps=2, validate_every=1, parts=2))
-    assert first.report["training"]["parts"] == 2
-    again, _ = train(tmp_path / "run", make_config(steps=3, validate_every=1, parts=3), resume=True)
-    assert again.report["training"]["parts"] == 3
+def test_a_resumed_run_keeps_its_micro_batches_unless_told_otherwise(tmp_path):
+    first, _ = train(tmp_path / "run", make_config(steps=2, validate_every=1, micro_batches=2))
+    assert first.report["training"]["micro_batches"] == 2
+    again, _ = train(tmp_path / "run", make_config(steps=3, validate_every=1, micro_batches=3), resume=True)
+    assert again.report["training"]["micro_batches"] == 3
 
 
 def test_the_gradient_is_that_of_the_mean_loss_per_target_token(tmp_path):
@@ -497,7 +497,7 @@ def test_out_of_memory_says_what_to_lower(tmp_path, problem):
 
     with pytest.raises(TrainingError) as error:
         make_trainer(tmp_path, make_config(accumulate=2), loss=loss).run()
-    for part in ("out of memory at update 1", "examples at a time", "raise training.parts (now 1)"):
+    for part in ("out of memory at update 1", "examples at a time", "raise training.micro_batches (now 1)"):
         assert part in str(error.value)
 
 

@@ -320,10 +320,11 @@ class TrainingConfig(Section):
     """Source and target tokens of one batch, padding included."""
     accumulate: int = Field(1, gt=0)
     """Batches per update; the gradient is that of one batch of all of them."""
-    parts: int | None = Field(None, gt=0)
-    """A batch goes through the model in so many parts, one after the other: the gradient is that of the whole batch,
-    and memory holds what one part leaves for the way back. By default as many as keep that under 100 MiB, where the
-    model is made of blocks and trained on a CPU, and 1 elsewhere (steps of fewer rows slow recurrent nets down)."""
+    micro_batches: int | None = Field(None, gt=0)
+    """Into how many a batch is divided, which go through the model one after the other: the gradient is that of the
+    batch, and memory holds what one of them leaves for the way back. By default as many as keep that under 100 MiB,
+    where the model is made of blocks and trained on a CPU, and 1 elsewhere (steps of fewer rows slow recurrent nets
+    down)."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimiser."""
     learning_rate: float = Field(0.003, gt=0)

@@ -11,7 +11,7 @@ from heed.config import RunConfig, config_text
 from heed.run import RUNS, model_to_train
 from heed.training.cost import predict_cost
 from heed.training.device import autocast, choose_device, choose_precision, peak_memory, probe_threads
-from heed.training.parts import divided
+from heed.training.micro_batches import divided
 from heed.training.processes import Processes
 from heed.training.progress import duration
 
@@ -35,10 +35,10 @@ def forecast(config: RunConfig) -> str:
     model = model_to_train(task).to(device).train()
     plan = task.train_batches(0)
 
-    parts = predict_cost(model, task, training, device, precision, Processes(), task.work).parts
+    micro_batches = predict_cost(model, task, training, device, precision, Processes(), task.work).micro_batches
 
     def run(indices: list[int]) -> None:
-        for part in divided(indices, parts):
+        for part in divided(indices, micro_batches):
             with autocast(precision, device):
                 loss = task.loss(model, task.collate(part).to(device), training.label_smoothing)
             loss.backward()

@@ -253,7 +253,7 @@ def train_config(
             "processes": result.progress.processes,
             "precision": trainer.precision,
             "threads": result.progress.threads,
-            "parts": result.progress.parts,
+            "micro_batches": result.progress.micro_batches,
             "seed": config.training.seed,
         },
         "versions": {

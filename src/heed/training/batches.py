@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from heed.config import TrainingConfig
 from heed.training.contracts import Batch, Trainable
-from heed.training.parts import divided
+from heed.training.micro_batches import divided
 from heed.training.processes import Processes
 
 __all__ = ["Draw", "Place", "draws"]
@@ -37,7 +37,7 @@ class Draw:
     not theirs and give it no weight, as all must go backward together.
 
     Attributes:
-        batches: The process's share of each batch, in parts, and whether it counts.
+        batches: The process's share of each batch, in micro-batches, and whether it counts.
         place: Where the next update goes on.
         targets: Target tokens of the batches that count.
         padding: Mean share of padding.
@@ -56,7 +56,7 @@ def draws(
     place: Place,
     say: Callable[[str], None],
     finish: Callable[[Batch], Batch] = lambda batch: batch,
-    parts: int = 1,
+    micro_batches: int = 1,
 ) -> Iterator[Draw]:
     """What each update is made of, without end; nothing of it depends on when it is asked for.
 
@@ -67,7 +67,7 @@ def draws(
         place: Where to begin.
         say: Told where the place means nothing any more.
         finish: The last thing done to a batch here.
-        parts: Into how many a batch is divided.
+        micro_batches: Into how many a batch is divided.
     """
     epoch, start = place.epoch, place.batch
     while True:
@@ -80,7 +80,7 @@ def draws(
         while start < len(plan):
             chosen = plan[start : start + config.accumulate]
             start += len(chosen)
-            shares = [part for indices in chosen for part in _shares(indices, processes, parts)]
+            shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
             batches = [(finish(task.collate(indices)), counts) for indices, counts in shares]
             targets = sum(batch.num_targets for batch, counts in batches if counts)
             padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
@@ -88,9 +88,9 @@ def draws(
         epoch, start = epoch + 1, 0
 
 
-def _shares(indices: list[int], processes: Processes, parts: int) -> list[tuple[list[int], bool]]:
-    """This process's parts of a batch, as many as every other's, and whether they count."""
+def _shares(indices: list[int], processes: Processes, micro_batches: int) -> list[tuple[list[int], bool]]:
+    """This process's micro-batches of a batch, as many as every other's, and whether they count."""
     own = processes.share(indices)
     if not own:
         return [(indices[:1], False)]
-    return [(part, True) for part in divided(own, max(1, min(parts, len(indices) // processes.count)))]
+    return [(part, True) for part in divided(own, max(1, min(micro_batches, len(indices) // processes.count)))]

@@ -62,7 +62,7 @@ class Progress:
         validate_every: Updates between validations; None until decided.
         threads: Processor threads, so that a resumed run repeats the same sums.
         processes: How many processes trained together.
-        parts: Into how many a batch is divided, so that a resumed run draws the same dropout.
+        micro_batches: Into how many a batch is divided, so that a resumed run draws the same dropout.
         seconds: Time spent so far.
         training_seconds: Of that, time spent on updates.
         waiting_seconds: Of that, time spent waiting for their batches.
@@ -83,7 +83,7 @@ class Progress:
     validate_every: int | None = None
     threads: int = 1
     processes: int = 1
-    parts: int = 1
+    micro_batches: int = 1
     seconds: float = 0.0
     training_seconds: float = 0.0
     waiting_seconds: float = 0.0

@@ -2,7 +2,7 @@
 
 memory = what is there, weights and Adam's moments among it + gradients (4 bytes a parameter)
          + on a CPU, where a checkpoint is written, the moments as bytes (8 bytes a parameter)
-         + activations a position * positions of the largest batch / parts it goes through the model in
+         + activations a position * positions of the largest batch / its micro-batches
 time   = one batch forward and backward * batches an update + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
@@ -25,7 +25,7 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.training.contracts import Trainable
 from heed.training.device import autocast, peak_memory
-from heed.training.parts import divided, kept_bytes, parts_for
+from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.processes import Processes
 from heed.training.recompute import kept_inside, recomputed_blocks
 
@@ -44,14 +44,14 @@ class Cost:
         activations: Bytes that autograd keeps for each position of a batch, padding included.
         seconds: Of an update.
         network: Bytes that each process sends for an update.
-        parts: Into how many a batch is divided.
+        micro_batches: Into how many a batch is divided.
     """
 
     memory: int
     activations: float
     seconds: float
     network: int
-    parts: int
+    micro_batches: int
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
@@ -88,8 +88,8 @@ def predict_cost(
     states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
     model.train()
 
-    def run(indices: list[int], parts: int) -> None:
-        for some in divided(indices, parts):
+    def run(indices: list[int], count: int) -> None:
+        for some in divided(indices, count):
             with autocast(precision, device):
                 loss = task.loss(model, task.collate(some).to(device), config.label_smoothing)
             loss.backward()
@@ -108,12 +108,12 @@ def predict_cost(
         activations += max(0.0, whole - activations) / len(blocks)
     positions = [work(share(indices)) for indices in plan]
     widest = max(positions)
-    parts = config.parts or parts_for(model, device, activations * widest)
+    micro_batches = config.micro_batches or micro_batches_for(model, device, activations * widest)
     timed: list[tuple[float, int]] = []  # seconds and positions of each batch
     for indices in [share(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]:
         if sum(seconds for seconds, _ in timed) < _ENOUGH:
             start = time.perf_counter()
-            run(indices, parts)
+            run(indices, micro_batches)
             timed.append((time.perf_counter() - start, work(indices)))
     rate = sum(seconds for seconds, _ in timed) / max(1, sum(count for _, count in timed))
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan))
@@ -124,8 +124,10 @@ def predict_cost(
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
     written = 8 if config.optimizer != "sgd" and device.type == "cpu" else 0
-    memory = before + (4 + written) * parameters + round(activations * widest / parts)
-    return Cost(max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network, parts)
+    memory = before + (4 + written) * parameters + round(activations * widest / micro_batches)
+    return Cost(
+        max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network, micro_batches
+    )
 
 
 def _memory_now(device: torch.device) -> int:

@@ -36,8 +36,8 @@ from heed.training.device import autocast, choose_precision, device_of, probe_th
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
+from heed.training.micro_batches import divided
 from heed.training.optimizer import make_optimizer
-from heed.training.parts import divided
 from heed.training.processes import Processes, current
 from heed.training.progress import Reporter, duration
 from heed.training.schedule import rate_factor
@@ -107,7 +107,7 @@ class Trainer:
         self._saved_at = self._started
         self._measured = 0.0  # seconds of updates in this process
         self._padding_now = 0.0
-        self._parts = config.parts or 1
+        self._micro_batches = config.micro_batches or 1
 
     # The run --------------------------------------------------------------------------------------------------
 
@@ -130,7 +130,8 @@ class Trainer:
             self._go_on(path, changed)
         self._metrics.keep_until(self.progress.step)
         many = f", {self.processes.count} processes" if self.processes.count > 1 else ""
-        divided_in = f", batches in {self.progress.parts} parts" if self.progress.parts > 1 else ""
+        count = self.progress.micro_batches
+        divided_in = f", {count} micro-batches a batch" if count > 1 else ""
         self._say(
             f"device {self.device}, {self.precision}, {self.progress.threads} "
             f"thread{'s' if self.progress.threads > 1 else ''}{many}{divided_in}"
@@ -151,7 +152,7 @@ class Trainer:
         return self._result(True, reason, self._choose_weights())
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
-        """What an update will take, and into how many parts a batch is divided; to be asked before `run`.
+        """What an update will take, and into how many micro-batches a batch is divided; to be asked before `run`.
 
         Args:
             work: Padded positions of a batch.
@@ -160,12 +161,12 @@ class Trainer:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.task, self.config, self.device, self.precision, self.processes)
         cost = predict_cost(*given, work)
-        self._parts = self.processes.told(cost.parts)
+        self._micro_batches = self.processes.told(cost.micro_batches)
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
-        p.parts = self._parts
+        p.micro_batches = self._micro_batches
         p.threads = self._choose_threads()
         p.processes = self.processes.count
         p.total_steps = c.steps
@@ -182,8 +183,8 @@ class Trainer:
         if c.threads is not None and "training.threads" in changed:
             p.threads = c.threads
         torch.set_num_threads(p.threads)
-        if c.parts is not None and "training.parts" in changed:
-            p.parts = c.parts
+        if c.micro_batches is not None and "training.micro_batches" in changed:
+            p.micro_batches = c.micro_batches
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
         elif {"training.steps", "training.minutes"} & {*changed}:
@@ -238,7 +239,8 @@ class Trainer:
         p, on_gpu = self.progress, self.device.type == "cuda"
         place = Place(p.epoch, p.batch, p.plan)
         given = self.task, self.config, self.processes, place, self._say
-        return Feed(draws(*given, pinned, p.parts) if on_gpu else draws(*given, parts=p.parts), ahead=on_gpu)
+        count = p.micro_batches
+        return Feed(draws(*given, pinned, count) if on_gpu else draws(*given, micro_batches=count), ahead=on_gpu)
 
     def _update(self, draw: Draw, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data."""
@@ -291,8 +293,8 @@ class Trainer:
                 raise
             raise TrainingError(
                 f"out of memory at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a "
-                f"time; raise training.parts (now {self.progress.parts}), which leaves the gradient as it is, or "
-                "choose a smaller model"
+                f"time; raise training.micro_batches (now {self.progress.micro_batches}), which leaves the gradient as "
+                "it is, or choose a smaller model"
             ) from None
         return self.processes.total(total)[0]
 
@@ -424,7 +426,7 @@ class Trainer:
             torch.set_num_threads(self.config.threads)
         elif self.device.type == "cpu" and self.processes.count == 1:  # a launcher shares the cores out itself
             plan = self.task.train_batches(0)
-            part = divided(plan[len(plan) // 2], self._parts)[0]
+            part = divided(plan[len(plan) // 2], self._micro_batches)[0]
             batch = self.task.collate(part)
             state = torch.get_rng_state()
 

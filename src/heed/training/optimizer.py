@@ -34,7 +34,7 @@ class Optimizer:
     def _prepare(self, parameters: list[nn.Parameter]) -> None:
         """Moments of zero, side by side and before the first batch: later they would lie between what batches leave.
 
-        In pages of 2 MiB where the system has them, and where memory is too small for them, it shows at once.
+        In pages of 2 MiB where the system has them.
         """
         if not parameters:
             return

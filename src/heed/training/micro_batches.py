@@ -1,6 +1,6 @@
-"""A batch in parts, one after the other: the same gradient, and only one part's activations in memory.
+"""A batch in micro-batches, one after the other: the same gradient, and the activations of one of them in memory.
 
-memory of activations = what autograd keeps of the batch / parts
+memory of activations = what autograd keeps of the batch / micro-batches
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from torch import Tensor, nn
 from heed.layers.transformer import DecoderBlock, EncoderBlock
 from heed.training.recompute import recomputed_blocks
 
-__all__ = ["divided", "kept_bytes", "parts_for"]
+__all__ = ["divided", "kept_bytes", "micro_batches_for"]
 
 _KEPT = 100 * 2**20
 """Bytes kept for the way back from which on a batch is divided (docs/performance.md has what that costs)."""
 
 
-def divided(indices: list[int], parts: int) -> list[list[int]]:
-    """The examples of a batch in so many parts of about the same number, or in one for each where they are fewer."""
-    parts = min(parts, len(indices))
-    return [indices[i * len(indices) // parts : (i + 1) * len(indices) // parts] for i in range(parts)]
+def divided(indices: list[int], count: int) -> list[list[int]]:
+    """The examples of a batch in `count` lists of about the same length, or in one for each where they are fewer."""
+    count = min(count, len(indices))
+    return [indices[i * len(indices) // count : (i + 1) * len(indices) // count] for i in range(count)]
 
 
-def parts_for(model: nn.Module, device: torch.device, kept: float) -> int:
-    """Into how many parts a batch is divided by default.
+def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> int:
+    """Into how many micro-batches a batch is divided by default.
 
     Args:
-        model: One that goes step by step would take as many steps for each part, of fewer rows: it gets 1.
+        model: One that goes step by step would take as many steps for each, of fewer rows: it gets 1.
         device: On a GPU, too, fewer rows are slower.
         kept: Bytes that the whole batch leaves for the way back.
     """
