@@ -5,7 +5,8 @@
 
 Trains 30 updates of each case on one thread with seed 1, on embedded data or tiny files drawn from a seed, and takes
 loss, gradient norm and target tokens of each update and the validation scores from `metrics.jsonl` and the final scores
-from `report.json` (without intervals), as they hold them: the shortest decimals that give the same number again.
+from `report.json` (without intervals), as they hold them: the shortest decimals that give the same number again. Names
+and shapes of the parameters are noted in their order, by which checkpoints of format 2 number the optimiser's moments.
 `compare` trains again, prints the first number of each case that is another in its last digit, and ends with status 1
 if there is one. Bits differ between processors, versions of torch and numbers of threads, so a record is compared on
 the machine that wrote it.
@@ -156,7 +157,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def record(case: str, folder: Path) -> Events:
-    """Updates, validations and final scores of one case.
+    """Parameters, updates, validations and final scores of one case.
 
     Args:
         case: Its name.
@@ -168,11 +169,17 @@ def record(case: str, folder: Path) -> Events:
         if isinstance(settings[field], list):
             settings[field] = [str(folder / name) for name in settings[field]]
     out = folder / f"run-{len(list(folder.glob('run-*')))}"
-    heed.train(task, out=out, settings=settings, quiet=True)
+    run = heed.train(task, out=out, settings=settings, quiet=True)
+    shapes = enumerate(f"{name} {tuple(parameter.shape)}" for name, parameter in run.model.named_parameters())
+    parameters = {"event": "parameters", "step": 0, **{str(number): text for number, text in shapes}}
     events = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     noted = [{key: value for key, value in event.items() if key not in ("seconds", "waited")} for event in events]
     scores = json.loads((out / "report.json").read_text())["scores"]
-    return [*noted, *({"event": "scores", "step": split, **_flat(report)} for split, report in scores.items())]
+    return [
+        parameters,
+        *noted,
+        *({"event": "scores", "step": split, **_flat(report)} for split, report in scores.items()),
+    ]
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
