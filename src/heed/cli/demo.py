@@ -14,8 +14,8 @@ from heed.evaluation.metrics import Interval, bootstrap
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.runs.train import train_config
-from heed.tasks.base.run import Run
 from heed.tasks.base.outputs import TextOutputs
+from heed.tasks.base.run import Run
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter

@@ -16,7 +16,7 @@ from heed.tasks.base.spec import Flag
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, by its name, the options of all tasks; it gets those that were typed as `flags`, by key."""
+    """Give a command, by its name, the options of all tasks; it gets those that were typed as `flags`, by name."""
     owners: dict[str, tuple[Flag, list[str]]] = {}
     for task in task_names():
         for flag in spec_of(task).flags:
@@ -25,9 +25,12 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        given = {key: values.pop(key) for key in owners}
-        flags = {key: value.value if isinstance(value, Enum) else value for key, value in given.items()}
-        function(**values, flags={key: value for key, value in flags.items() if value not in (None, False)})
+        flags = {}
+        for key, (flag, _) in owners.items():
+            value = values.pop(key)
+            if value is not None and value is not False:
+                flags[flag.name] = value.value if isinstance(value, Enum) else value
+        function(**values, flags=flags)
 
     hints = get_type_hints(function, include_extras=True)
     own = [
@@ -56,7 +59,7 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
 
 
 def _choice(name: str, words: dict[str, str]) -> Any:
-    return Enum(name, words, type=str)  # type: ignore[misc]  # made from the specification
+    return Enum(name, words, type=str)
 
 
 def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]
         ConfigError: An option was given that the task does not have.
     """
     own = [flag for flag in spec_of(task).flags if flag.command == command]
-    for key in given:
-        if key not in {flag.key for flag in own}:
-            raise ConfigError(f"--{key.replace('_', '-')} does not apply to a run of {task}")
-    return {flag.key: given.get(flag.key, flag.default) for flag in own}
+    for name in given:
+        if name not in {flag.name for flag in own}:
+            raise ConfigError(f"--{name} does not apply to a run of {task}")
+    return {flag.key: given.get(flag.name, flag.default) for flag in own}

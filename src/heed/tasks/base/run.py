@@ -114,4 +114,4 @@ def refuse_blank(text: str) -> None:
         ConfigError: The text is blank.
     """
     if not text.strip():
-        raise ConfigError("the text is blank: there is nothing to look at")
+        raise ConfigError("the text is blank")

@@ -17,6 +17,7 @@ class Flag:
         help: One line.
         default: The value where it is not given.
         least: The smallest number.
+        keyword: Keyword of the Python method, where it is not the name.
     """
 
     command: Literal["predict", "look", "evaluate"]
@@ -25,11 +26,12 @@ class Flag:
     help: str
     default: Any = None
     least: int | None = None
+    keyword: str | None = None
 
     @property
     def key(self) -> str:
         """The name as a keyword."""
-        return self.name.replace("-", "_")
+        return self.keyword or self.name.replace("-", "_")
 
 
 @dataclass(frozen=True)

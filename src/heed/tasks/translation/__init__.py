@@ -28,6 +28,6 @@ SPEC = TaskSpec(
             default="torch",
         ),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
-        Flag("look", "beam", int, "Beam size; the run's by default.", least=1),
+        Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size"),
     ),
 )
