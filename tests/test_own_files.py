@@ -10,6 +10,7 @@ import unicodedata
 
 import pytest
 import yaml
+from heed.runs.card import scores_text
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 import heed
@@ -17,7 +18,6 @@ from heed.cli import main
 from heed.data.examples import Pair
 from heed.observe.edits import Uniform
 from heed.observe.words import MERGED
-from heed.runs.card import scores_text
 
 WORDS = {
     "the cat": "ologbo náà",
