@@ -2,8 +2,8 @@
 
 Logits over a vocabulary are the largest tensors of a search. On a CPU fresh memory for them costs more than what is
 done with it, and reading them again costs as much as a product. So the best continuations are found from pieces of the
-vocabulary, each small enough for a cache, in memory that is used again: a piece gives its part of the softmax's sum
-and the largest value of every 64 neighbours; the best `k` tokens are in the `k` runs whose largest values are best.
+vocabulary, each small enough for a cache, in memory that is used again: a piece gives the logarithm of its sum of
+exponentials and the largest of every 64 neighbours; the best `k` tokens are in the `k` runs whose largest are best.
 """
 
 from __future__ import annotations
@@ -117,48 +117,56 @@ class Following:
 
     def _best_of_pieces(self, last: Tensor, output: nn.Linear, written: int, totals: Tensor, k: int) -> Best:
         (num_sources, beams), device = totals.shape, last.device
-        pieces, norms = self._pieces(last, output)
-        if banned := self._options.banned(written):
-            tokens = torch.tensor(banned, device=device)
-            pieces[tokens // _PIECE, :, tokens % _PIECE] = -torch.inf
-        norm = torch.logsumexp(norms, dim=0)  # (rows,)
+        pieces, runs, norm = self._pieces(last, output)
+        for token in self._options.banned(written):
+            piece, place = divmod(token, _PIECE)
+            pieces[piece, :, place] = -torch.inf
+            run = place // _RUN
+            runs[piece, :, run] = pieces[piece, :, run * _RUN : (run + 1) * _RUN].amax(-1)
 
-        added = norms + (totals.flatten() - norm)  # to what is in the pieces
-        runs = pieces.unflatten(2, (-1, _RUN)).amax(-1) + added.unsqueeze(-1)  # (pieces, rows, runs of a piece)
+        # Relative to the likeliest row of a source: one row alone is ranked by its logits, whatever their size.
+        added = totals - norm.view_as(totals)
+        added = (added - added.amax(1, keepdim=True).clamp_min(torch.finfo(added.dtype).min)).flatten()
         num_runs = runs.shape[0] * runs.shape[2]
-        joint = runs.transpose(0, 1).reshape(num_sources, beams * num_runs)
+        joint = (runs + added.unsqueeze(-1)).transpose(0, 1).reshape(num_sources, beams * num_runs)
         chosen = joint.topk(k, dim=-1).indices  # (sources, k)
         row_of_source, run = chosen // num_runs, chosen % num_runs
         row = row_of_source + torch.arange(num_sources, device=device).unsqueeze(1) * beams
         tokens = (run * _RUN).unsqueeze(-1) + torch.arange(_RUN, device=device)  # (sources, k, run)
-        piece = run * _RUN // _PIECE
-        place = ((piece * pieces.stride(0) + row * pieces.stride(1)).unsqueeze(-1) + tokens % _PIECE).flatten(1)
-        found = self._memory.view(-1)[place]
-        best, place = (found + added[piece, row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1)
+        start = run * _RUN // _PIECE * pieces.stride(0) + row * pieces.stride(1)
+        logits = self._memory.view(-1)[(start.unsqueeze(-1) + tokens % _PIECE).flatten(1)]  # (sources, k * run)
+        place = (logits + added[row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1).indices
         which = place // _RUN
-        row, piece = row.gather(1, which), piece.gather(1, which)
-        log_probs = found.gather(1, place) + (norms[piece, row] - norm[row])
-        return Best(best, row_of_source.gather(1, which), tokens.flatten(1).gather(1, place), log_probs)
+        row_of_source = row_of_source.gather(1, which)
+        log_probs = logits.gather(1, place) - norm[row.gather(1, which)]
+        return Best(
+            totals.gather(1, row_of_source) + log_probs, row_of_source, tokens.flatten(1).gather(1, place), log_probs
+        )
 
-    def _pieces(self, last: Tensor, output: nn.Linear) -> tuple[Tensor, Tensor]:
-        """Log-softmax of each piece of the logits by itself, and what is to be added to make them logits again.
+    def _pieces(self, last: Tensor, output: nn.Linear) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits in pieces, the largest of each run, and the logarithm of each row's sum of exponentials.
 
         Returns:
-            `(pieces, rows, tokens)`, -inf beyond the vocabulary, and `(pieces, rows)`.
+            `(pieces, rows, tokens)`, -inf beyond the vocabulary; `(pieces, rows, runs of a piece)`; `(rows,)`.
         """
         vocab_size, num_rows = output.out_features, len(last)
         starts = range(0, vocab_size, _PIECE)
         if self._memory.shape[1] < num_rows:
             self._memory = large_empty((len(starts), num_rows, _PIECE), last)
             self._memory[-1, :, vocab_size - starts[-1] :] = -torch.inf
-        pieces, norms = self._memory[:, :num_rows], []
-        for start, piece in zip(starts, pieces, strict=True):
+        pieces = self._memory[:, :num_rows]
+        runs, norms = last.new_empty(len(starts), num_rows, _PIECE // _RUN), last.new_empty(len(starts), num_rows)
+        lowest = torch.finfo(last.dtype).min
+        for n, (start, piece) in enumerate(zip(starts, pieces, strict=True)):
             end = min(start + _PIECE, vocab_size)
             bias = None if output.bias is None else output.bias[start:end]
             logits = linear(last, output.weight[start:end], bias)
-            part = torch.log_softmax(logits, dim=-1, out=piece[:, : end - start])
-            norms.append(logits[:, 0] - part[:, 0])
-        return pieces, torch.stack(norms)
+            piece[:, : end - start] = logits
+            torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
+            # Relative to the piece's largest logit, or to a finite number where no token has any probability.
+            largest = runs[n].amax(1, keepdim=True).clamp_min_(lowest)
+            torch.sum(logits.sub_(largest).exp_(), 1, out=norms[n]).log_().add_(largest.squeeze(1))
+        return pieces, runs, torch.logsumexp(norms, dim=0)
 
 
 def _last(hidden: Tensor, lengths: Tensor | None) -> Tensor:
