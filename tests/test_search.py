@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from heed.generation import SamplingOptions, SearchOptions, generate
-from heed.generation import following as next_token
+from heed.kernels import next_token
 from heed.models.base import LanguageModel, ModelConfig
 
 START, END, LIMIT, NUM_SOURCES = 1, 2, 6, 7

@@ -8,11 +8,13 @@ import heed
 from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
-from heed.generation.following import _SMALL, Following, best_of
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import without
-from heed.kernels import large_empty
+from heed.kernels import best_of, large_empty
+from heed.kernels.next_token import _SMALL
+from heed.layers import FastDecoding, StackState
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
-from heed.models.transformer import HurryingState, Transformer, TransformerConfig, TransformerState
+from heed.models.transformer import Transformer, TransformerConfig
 
 START, END = 2, 3
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -47,7 +49,7 @@ class Pair:
             hidden, self.fast = self.model.step(tokens, self.fast)
         with torch.enable_grad():  # what may be differentiated goes block by block
             expected, self.plain = self.model.step(tokens, self.plain)
-        assert isinstance(self.plain, TransformerState)
+        assert isinstance(self.plain, StackState)
         assert_close(hidden, expected.detach(), **CLOSE)
 
     def select(self, rows):
@@ -64,7 +66,7 @@ def test_steps_are_those_of_the_blocks(norm, positions):
     pair = Pair(model := make_model(norm=norm, positions=positions, max_length=64), make_memory(model))
     for n in range(40):  # beyond the first room for keys and positions
         pair.step(draw(4, seed=n))
-    assert isinstance(pair.fast, HurryingState)
+    assert isinstance(pair.fast, FastDecoding)
 
 
 def test_beams_move_split_and_leave():
@@ -81,14 +83,14 @@ def test_beams_move_split_and_leave():
             sources -= 1
         parents = torch.randint(0, 3, (sources, 3), generator=generator).tolist()
         pair.select([3 * source + row for source, rows in zip(stay, parents, strict=True) for row in rows])
-    assert isinstance(pair.fast, HurryingState) and sources == 1
+    assert isinstance(pair.fast, FastDecoding) and sources == 1
 
 
 def test_several_rows_a_source_from_the_start():
     pair = Pair(model := make_model(), make_memory(model), times=2)
     for n in range(5):
         pair.step(draw(8, seed=n))
-    assert isinstance(pair.fast, HurryingState)
+    assert isinstance(pair.fast, FastDecoding)
 
 
 def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
@@ -99,7 +101,7 @@ def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
         pair.select(rows)
         pair.step(draw(len(rows), seed=7))
         pair.step(draw(len(rows), 3, seed=8))  # several tokens at once
-        assert isinstance(pair.fast, TransformerState)
+        assert isinstance(pair.fast, StackState)
         pair.step(draw(len(rows), seed=9))
 
 
@@ -162,7 +164,7 @@ def test_a_source_without_anything_to_look_at_is_written_for():
         memory = model.encode(draw(2, 2).masked_fill(~mask, 0), mask)
     pair = Pair(model, memory)
     pair.step(draw(2))
-    assert isinstance(pair.fast, TransformerState)
+    assert isinstance(pair.fast, StackState)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -178,19 +180,19 @@ def test_searches_write_the_same_watched_or_not(beam_size):
     assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
 
 
-# --- what may follow
+# --- scores of the next token
 
 
 @pytest.mark.parametrize("vocab_size", [2048, 2100, 5000])
 @pytest.mark.parametrize(("beams", "k", "whole"), [(1, 1, True), (1, 1, False), (3, 6, False)])
 def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
     if not whole:
-        monkeypatch.setattr("heed.generation.following._WHOLE", 0)
+        monkeypatch.setattr("heed.kernels.next_token._WHOLE", 0)
     torch.manual_seed(0)
     model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
     model.output.weight.data *= 5
     options = SearchOptions(END, 9, min_length=2, forbidden=(0, 1, vocab_size - 1))
-    following = Following(model, options)
+    scores = NextTokenScores(model, options)
     assert 23 * vocab_size > _SMALL
     for num_sources in (24, 23):  # memory is used again for fewer
         hidden, totals = torch.randn(num_sources * beams, 2, 8), torch.randn(num_sources, beams)
@@ -198,8 +200,8 @@ def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, 
         hidden[1:3, -1] = 4.0 * model.output.weight.data[-3:-1]  # their best are among the last tokens
         for written in (0, 5):
             with torch.no_grad():
-                found = following.best(hidden, None, written, totals, k)
-                expected = best_of(following.log_probs(hidden, None, written), totals, k)
+                found = scores.best(hidden, None, written, totals, k)
+                expected = best_of(scores.log_probs(hidden, None, written), totals, k)
             assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.rows, expected.rows)
             assert_close(found.totals, expected.totals, **CLOSE)
             assert_close(found.log_probs, expected.log_probs, **CLOSE)
