@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 import heed
+from heed import kernels
 from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
@@ -12,7 +13,9 @@ from heed.generation.next_token import NextTokenScores
 from heed.generation.options import without
 from heed.kernels import best_of, large_empty
 from heed.kernels.next_token import _SMALL
-from heed.layers import FastDecoding, StackState
+from heed.layers import DecoderStack, FastDecoding, StackState
+from heed.layers.activations import GELU, RELU, Activation
+from heed.layers.transformer import DecoderBlock, FeedForward
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -178,6 +181,100 @@ def test_searches_write_the_same_watched_or_not(beam_size):
         plain = generate(model, memory, prompt, options).hypotheses
     assert [[h.tokens for h in group] for group in fast] == [[h.tokens for h in group] for group in plain]
     assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
+
+
+# --- without a memory
+
+
+def make_language_model():
+    torch.manual_seed(2)
+    model = AttentionLM(AttentionLMConfig(vocab_size=20, d_model=16, num_heads=4, num_layers=3)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+    return model
+
+
+def test_a_language_model_decodes_fast_what_its_full_pass_says():
+    model = make_language_model()
+    tokens = draw(4, 40)
+    state, outputs = model.start(None, Rows.repeat(4)), []
+    with torch.no_grad():
+        for n in (3, *[1] * 37):  # a prompt, then one by one
+            hidden, state = model.step(tokens[:, sum(h.shape[1] for h in outputs) :][:, :n], state)
+            outputs.append(hidden)
+        assert isinstance(state, FastDecoding)
+        assert_close(torch.cat(outputs, dim=1), model(tokens), **CLOSE)
+
+
+def test_beams_of_a_language_model_move_split_and_leave():
+    model = make_language_model()
+    fast = plain = model.start(None, Rows.repeat(3))
+    generator = torch.Generator().manual_seed(5)
+    rows = torch.arange(3)
+    for n in range(30):
+        tokens = draw(len(rows), seed=n)
+        with torch.no_grad():
+            hidden, fast = model.step(tokens, fast)
+            with kernels.plain():
+                expected, plain = model.step(tokens, plain)
+        assert isinstance(fast, FastDecoding) and isinstance(plain, StackState)
+        assert_close(hidden, expected, **CLOSE)
+        count = len(rows) // 4 or 3
+        sources = list(range(count - 1 if n in (10, 20) else count))
+        rows = torch.tensor(
+            [4 * i + int(torch.randint(0, 4, (1,), generator=generator)) for i in sources for _ in "abcd"]
+        )
+        if n == 0:
+            rows = torch.arange(3).repeat_interleave(4)
+        fast, plain = fast.select(rows), plain.select(rows)
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_language_model_writes_the_same_fast_and_plain(beam_size):
+    model = make_language_model()
+    options = SearchOptions(END, 12, beam_size=beam_size, num_best=beam_size, forbidden=(0, 1, 2))
+    fast = generate(model, None, draw(5, 3), options).hypotheses
+    with kernels.plain():
+        plain = generate(model, None, draw(5, 3), options).hypotheses
+    assert [[h.tokens for h in group] for group in fast] == [[h.tokens for h in group] for group in plain]
+    assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
+
+
+def gated(x):
+    gate, value = x.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * value
+
+
+@pytest.mark.parametrize("activation", [RELU, GELU, Activation("swiglu", gated, width=2)], ids=lambda a: a.name)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_blocks_without_a_memory_and_with_another_activation(norm, activation):
+    torch.manual_seed(0)
+    blocks = [DecoderBlock(16, 4, 24, cross=False, norm=norm, activation=activation, layer=i) for i in range(2)]
+    stack, x = DecoderStack(blocks).eval(), torch.randn(3, 20, 16)
+    whole, _ = stack(x, stack.start((), Rows.repeat(3)))
+    state, outputs = stack.start((), Rows.repeat(3)), []
+    with torch.no_grad():
+        for part in x.split(1, dim=1):
+            output, state = stack(part, state)
+            outputs.append(output)
+    assert isinstance(state, FastDecoding)
+    assert_close(torch.cat(outputs, dim=1), whole.detach(), **CLOSE)
+
+
+def test_a_feed_forward_net_is_its_equation_with_any_activation():
+    torch.manual_seed(0)
+    x = torch.randn(5, 8)
+    for activation, function in (
+        (RELU, torch.relu),
+        (GELU, torch.nn.functional.gelu),
+        (Activation("g", gated, 2), gated),
+    ):
+        net = FeedForward(8, 12, activation=activation)
+        w_1, b_1, w_2, b_2 = net.inner.weight, net.inner.bias, net.outer.weight, net.outer.bias
+        assert w_2.shape == (8, 12)
+        assert_close(net(x), function(x @ w_1.T + b_1) @ w_2.T + b_2)
 
 
 # --- scores of the next token

@@ -40,7 +40,10 @@ MAY_IMPORT = {
     "uses": {"config", "engines", "generation", "data", "evaluation", "models", "observe", "tasks", "errors"},
     "resume": {"config", "config_tasks", "disk", "folder", "tasks", "training", "errors"},
     "damage": {"config", "disk", "folder", "training", "errors"},
-    "run": {"config", "config_tasks", "disk", "engines", "folder", "resume", "tasks", "training", "uses", "errors"},
+    "run": {
+        *("config", "config_tasks", "disk", "engines", "folder", "kernels", "resume", "tasks", "training", "uses"),
+        "errors",
+    },
     "ensembles": {"data", "generation", "run", "tasks", "uses", "errors"},
     "forecast": {"config", "run", "training", "errors"},
     "lessons": {

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from heed import kernels
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.kernels import next_token
 from heed.models.base import LanguageModel, ModelConfig
@@ -90,7 +91,8 @@ both_ways = pytest.mark.parametrize("way", ["pieces", "whole", "plain"])
 
 def prepare(monkeypatch, way, vocab_size, blocked, large):
     """The model and prompts; the search takes the way it is told to wherever that is possible."""
-    monkeypatch.setattr(next_token, "_SMALL", math.inf if way == "plain" else 0)
+    monkeypatch.setattr(kernels.switch, "_enabled", way != "plain")
+    monkeypatch.setattr(next_token, "_SMALL", 0)
     monkeypatch.setattr(next_token, "_WHOLE", math.inf if way == "whole" else 0)
     prompts = 3 + torch.arange(NUM_SOURCES).unsqueeze(1)
     return Chain(vocab_size, blocked, large).eval(), prompts

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from heed import folder as folders
+from heed import kernels
 from heed.config import RunConfig, read_config, with_paths_from, write_config
 from heed.config_tasks import check_config
 from heed.disk import write_whole
@@ -254,6 +255,7 @@ def train_config(
             "precision": trainer.precision,
             "threads": result.progress.threads,
             "micro_batches": result.progress.micro_batches,
+            "kernels": kernels.choice(),
             "seed": config.training.seed,
         },
         "versions": {

@@ -205,4 +205,4 @@ def _renormalised(model: Transformer, source: list[int], written: list[int], opt
     """The score that CTranslate2 searches by: tokens that are never written are left out before the softmax."""
     log_probs = _log_probs(model, source, written, options.forbidden)
     total = log_probs.gather(1, torch.tensor(written).unsqueeze(1)).sum()
-    return float(total) / len(written) ** options.length_penalty
+    return total.item() / float(len(written) ** options.length_penalty)

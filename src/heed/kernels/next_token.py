@@ -103,8 +103,8 @@ class LargeVocabulary:
         for token in banned:
             piece, place = divmod(token, _PIECE)
             pieces[piece, :, place] = -torch.inf
-            run = place // _RUN
-            runs[piece, :, run] = pieces[piece, :, run * _RUN : (run + 1) * _RUN].amax(-1)
+            first = place - place % _RUN
+            runs[piece, :, first // _RUN] = pieces[piece, :, first : first + _RUN].amax(-1)
 
         # Relative to the likeliest row of a source: one row alone is ranked by its logits, whatever their size.
         added = totals - norm.view_as(totals)
@@ -117,13 +117,11 @@ class LargeVocabulary:
         tokens = (run * _RUN).unsqueeze(-1) + torch.arange(_RUN, device=device)  # (sources, k, run)
         start = run * _RUN // _PIECE * pieces.stride(0) + row * pieces.stride(1)
         logits = self._memory.view(-1)[(start.unsqueeze(-1) + tokens % _PIECE).flatten(1)]  # (sources, k * run)
-        place = (logits + added[row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1).indices
-        which = place // _RUN
-        row_of_source = row_of_source.gather(1, which)
-        log_probs = logits.gather(1, place) - norm[row.gather(1, which)]
-        return Best(
-            totals.gather(1, row_of_source) + log_probs, row_of_source, tokens.flatten(1).gather(1, place), log_probs
-        )
+        found = (logits + added[row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1).indices
+        which = found // _RUN
+        log_probs = logits.gather(1, found) - norm[row.gather(1, which)]
+        row_of_source, tokens = row_of_source.gather(1, which), tokens.flatten(1).gather(1, found)
+        return Best(totals.gather(1, row_of_source) + log_probs, row_of_source, tokens, log_probs)
 
     def _pieces(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The logits in pieces, the largest of each run, and the logarithm of each row's sum of exponentials.

@@ -44,8 +44,8 @@ class _Linear(NamedTuple):
         """One layer, or several over one input as one."""
         if len(layers) == 1:
             return cls(layers[0].weight, layers[0].bias)
-        biases = [layer.bias for layer in layers if layer.bias is not None]
-        return cls(torch.cat([layer.weight for layer in layers]), torch.cat(biases) if biases else None)
+        biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+        return cls(torch.cat(tuple(layer.weight for layer in layers)), torch.cat(biases) if biases else None)
 
 
 class _Around(NamedTuple):
@@ -108,7 +108,8 @@ class _Block(NamedTuple):
     def of(cls, block: nn.Module) -> _Block | None:
         """Those of a decoder block, or of causal self-attention alone; None of anything else."""
         if isinstance(block, CausalSelfAttention):
-            own, around, cross, feed_forward = block, _Around(), None, None
+            own: MultiHeadAttention = block
+            around, cross, feed_forward = _Around(), None, None
         elif isinstance(block, DecoderBlock):
             own, around, cross = block.attention, _Around.of(block.around_attention), None
             if block.cross is not None:
