@@ -16,12 +16,12 @@ import yaml
 import heed
 from heed.cli import main
 from heed.config import TokenizerConfig
-from heed.data.batching import TokenPair, collate_pairs
-from heed.data.tokenizer import END, START, TextTokenizer
-from heed.engines import export as exporting
-from heed.engines.ctranslate2_model import write_model
-from heed.engines.ctranslate2_writer import CTranslate2Writer
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, RunError
+from heed.exchange import export as exporting
+from heed.exchange.ctranslate2_model import write_model
+from heed.exchange.ctranslate2_writer import CTranslate2Writer
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -280,8 +280,8 @@ def test_the_check_searches_with_the_model_as_predict_does(trained, tmp_path, mo
 
         return record
 
-    monkeypatch.setattr("heed.engines.selfcheck.generate", recorded("check"))
-    monkeypatch.setattr("heed.tasks.translation.generate", recorded("predict"))
+    monkeypatch.setattr("heed.exchange.selfcheck.generate", recorded("check"))
+    monkeypatch.setattr("heed.tasks.translation.task.generate", recorded("predict"))
     run.export()
     for beam_size in (1, 5):
         run.predict("12", beam_size=beam_size)
@@ -340,7 +340,7 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
     def gone(config):
         raise ConfigError("no file")
 
-    monkeypatch.setattr("heed.tasks.translation.open_pairs", gone)
+    monkeypatch.setattr("heed.tasks.translation.task.open_pairs", gone)
     assert "sentences of random tokens (the run's data cannot be read)" in str(heed.export(run))
 
 
