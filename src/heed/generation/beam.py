@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.generation.following import Following
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
@@ -55,12 +55,12 @@ def beam_search(
     active = list(range(num_sources))  # sources still being written for; each has `beams` rows, side by side
     totals = torch.zeros(num_sources, 1, device=prompt.device)
     state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
-    following = Following(model, options)
+    scores = NextTokenScores(model, options)
     tokens, lengths = prompt, prompt_lengths
     for written in range(max(limits, default=0)):
         hidden, state = model.step(tokens, state, lengths)
         # At most `beams` of the candidates end, so 2 * width hold `width` that go on (or all there are).
-        best = following.best(hidden, lengths, written, totals, 2 * width)
+        best = scores.best(hidden, lengths, written, totals, 2 * width)
         beams, num_candidates = totals.shape[1], best.tokens.shape[1]
         parts = (best.totals.tolist(), best.rows.tolist(), best.tokens.tolist(), best.log_probs.tolist())
         leaving = set()

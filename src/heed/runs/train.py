@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from heed import folder as folders
+from heed import kernels
 from heed.config import RunConfig, read_config, write_config
-from heed.tasks import check_config, run_class, task_class, with_paths
-from heed.storage.disk import write_whole
 from heed.errors import ConfigError, RunError
+from heed.runs.card import write_card
 from heed.runs.resume import Unfinished
+from heed.storage.disk import write_whole
+from heed.tasks import check_config, run_class, task_class, with_paths
+from heed.tasks.base.capabilities import Exports, capability
+from heed.tasks.base.run import Run
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
@@ -26,9 +30,6 @@ from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 from heed.training.recompute import recompute_blocks
-from heed.runs.card import write_card
-from heed.tasks.base.capabilities import Exports, capability
-from heed.tasks.base.run import Run
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
@@ -241,6 +242,7 @@ def train_config(
             "precision": trainer.precision,
             "threads": result.progress.threads,
             "micro_batches": result.progress.micro_batches,
+            "kernels": kernels.choice(),
             "seed": config.training.seed,
         },
         "versions": {
