@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,8 +31,8 @@ from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, 
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.parent import Parent, Started, Taken, with_parents
 from heed.tasks.base.sizes import FEW_PAIRS, auto_size, for_few_pairs
+from heed.tasks.base.transfer import Transfers, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.encoding import Encoding, lengths_of, some_of
 from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
@@ -75,18 +75,19 @@ class Prediction:
     ids: tuple[int, ...]
 
 
-class Translation:
+class Translation(Transfers):
     """The task: where data, model, loss and scores meet."""
 
     interfaces = ("pair_decoder",)
+    size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
+    alternatives: ClassVar = {"source": ("source", "tokens")}
 
-    def __init__(
-        self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
-    ) -> None:
+    config: TranslationConfig
+
+    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None) -> None:
         self.config = config
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._splits = splits
-        self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._costs: dict[str, Lengths] = {}
         self._training: TrainingSet | StreamSet | None = None
@@ -106,7 +107,7 @@ class Translation:
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config)
+        config, parent, spoken = with_parents(config, cls.interfaces)
         splits = open_pairs(config.data)
         train = splits.pairs["train"]
         if not train:
@@ -121,9 +122,10 @@ class Translation:
             config, tokenizers, remark = learn_tokenizers(config, seen, count)
             splits = replace(splits, remarks=(*splits.remarks, *([remark] if remark else [])))
         else:
-            tokenizers = spoken.tokenizers
+            tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
-        task = cls(config, tokenizers, splits, parent)
+        task = cls(config, tokenizers, splits)
+        task.parent = parent
         task._leave_out_long()
         task.config = task._settled()
         return task
@@ -208,16 +210,17 @@ class Translation:
         assert isinstance(model, PairDecoder)
         return model
 
-    def start(self, model: PairDecoder) -> dict[str, Started]:
-        """Fill a new model with what its parent knows."""
-        taken = self.start_from_parent(model)
-        return {} if taken is None else {"parent": taken}
+    def axes(self) -> dict[str, list[str]]:
+        """The tokens of both sides."""
+        return {kind: tokenizer.tokens for kind, tokenizer in self.tokenizers().items()}
 
-    def start_from_parent(self, model: PairDecoder) -> Taken | None:
-        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
-        if self._parent is None:
-            return None
-        return self._parent.give(model, (self.source_tokenizer, self.target_tokenizer))
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """Those of both sides."""
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
+
+    def body(self, model: PairDecoder) -> PairDecoder:
+        """All of it."""
+        return model
 
     # Data -----------------------------------------------------------------------------------------------------
 
