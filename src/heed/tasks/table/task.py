@@ -22,6 +22,7 @@ from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelPrediction, most_probable
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 
 __all__ = ["RowClassifier", "Table"]
@@ -60,12 +61,14 @@ class Table(NumericTask[TableConfig]):
         """Read the rows, standardise their columns by the training rows."""
         need_tag_extra()
         cls.refuse(config)
+        config, parent, _ = with_parents(config, cls.interfaces)
         splits = open_splits(config)
         train = splits["train"]
         labels = label_order(train.labels)
         if len(labels) < 2:
             raise DataError(f"every training example has the label '{labels[0]}', so there is nothing to tell apart")
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
+        task.parent = parent
         task.config = task.settled()
         for rows in splits.values():
             task.numbers_of(rows)
@@ -91,7 +94,11 @@ class Table(NumericTask[TableConfig]):
         config, _ = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, RowEncoder)
-        return RowClassifier(body, len(self.labels))
+        return RowClassifier(body, len(self.axes()["labels"]))
+
+    def axes(self) -> dict[str, list[str]]:
+        """Columns and labels."""
+        return {**super().axes(), "labels": self.labels}
 
     # Data -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from heed.data.store.store import select
 from heed.data.tokens.token_cache import encode_kept
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.base.parent import Parent
+from heed.tasks.base.transfer import Transfers
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.encoding import Encoding, lengths_of
 from heed.tasks.translation.stream_set import StreamSet
@@ -26,7 +26,7 @@ from heed.tasks.translation.tokenizers import Tokenizers
 from heed.tasks.translation.training_set import Corpus, Samplers, TrainingSet
 
 
-class TranslationData:
+class TranslationData(Transfers):
     """What a translation reads: splits, tokens, what is trained on.
 
     Attributes:
@@ -35,13 +35,12 @@ class TranslationData:
         target_tokenizer: Of the targets.
     """
 
-    def __init__(
-        self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
-    ) -> None:
+    config: TranslationConfig
+
+    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None) -> None:
         self.config = config
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._splits = splits
-        self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._costs: dict[str, Lengths] = {}
         self._training: TrainingSet | StreamSet | None = None

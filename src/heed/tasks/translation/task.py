@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,13 +16,13 @@ from heed.config import FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair
 from heed.data.store.sources import open_pairs
-from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
-from heed.tasks.base.parent import Started, Taken, with_parents
 from heed.tasks.base.settling import from_data, with_model
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
@@ -44,6 +44,8 @@ class Translation(TranslationData):
     """The task: where data, model, loss and scores meet."""
 
     interfaces = ("pair_decoder",)
+    size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
+    alternatives: ClassVar = {"source": ("source", "tokens")}
 
     @classmethod
     def prepare(cls, config: TranslationConfig) -> Translation:
@@ -55,7 +57,7 @@ class Translation(TranslationData):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config)
+        config, parent, spoken = with_parents(config, cls.interfaces)
         splits = open_pairs(config.data)
         train = splits.pairs["train"]
         if not train:
@@ -70,9 +72,10 @@ class Translation(TranslationData):
             config, tokenizers, remark = learn_tokenizers(config, seen, count)
             splits = replace(splits, remarks=(*splits.remarks, *([remark] if remark else [])))
         else:
-            tokenizers = spoken.tokenizers
+            tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
-        task = cls(config, tokenizers, splits, parent)
+        task = cls(config, tokenizers, splits)
+        task.parent = parent
         task._leave_out_long()
         task.config = task._settled()
         return task
@@ -116,16 +119,17 @@ class Translation(TranslationData):
         assert isinstance(model, PairDecoder)
         return model
 
-    def start(self, model: PairDecoder) -> dict[str, Started]:
-        """Fill a new model with what its parent knows."""
-        taken = self.start_from_parent(model)
-        return {} if taken is None else {"parent": taken}
+    def axes(self) -> dict[str, list[str]]:
+        """The tokens of both sides."""
+        return {kind: tokenizer.tokens for kind, tokenizer in self.tokenizers().items()}
 
-    def start_from_parent(self, model: PairDecoder) -> Taken | None:
-        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
-        if self._parent is None:
-            return None
-        return self._parent.give(model, (self.source_tokenizer, self.target_tokenizer))
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """Those of both sides."""
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
+
+    def body(self, model: PairDecoder) -> PairDecoder:
+        """All of it."""
+        return model
 
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
