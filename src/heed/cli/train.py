@@ -33,14 +33,14 @@ def run_train(words: list[str], fields: list[str], out: Path | None, resume: boo
     if is_first():
         print(config_text(settings), file=sys.stderr)
     run, result = train_config(settings, out, TerminalReporter(), resume=resume)
-    if run is None and result.finished:
-        return  # another process has it
     if run is None:
         print(
             f"interrupted at update {result.progress.step}; saved. Go on with: heed train {result.folder} --resume",
             file=sys.stderr,
         )
         raise SystemExit(130)
+    if not is_first():
+        return
     print(scores_text(run.report["scores"]))
     numbers = run.config.task in ("table", "series")
     use = f"heed predict {run.folder} --input FILE" if numbers else f"heed look {run.folder} TEXT"

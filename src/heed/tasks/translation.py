@@ -340,7 +340,7 @@ class Translation:
         def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
             return list(zip(*self.forced_scores(model, encoded), strict=True))
 
-        nll, correct, tokens = zip(*processes.spread(forced, self.encoded("valid")), strict=True)
+        nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
         pairs = pairs[:_VALIDATE_AT_MOST]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max(len(pair.target) for pair in self.encoded("valid"))
@@ -348,7 +348,7 @@ class Translation:
         def written(sources: list[str]) -> list[str]:
             return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest + 2)]
 
-        texts = processes.spread(written, [pair.source for pair in pairs])
+        texts = processes.map(written, [pair.source for pair in pairs])
         exact = sum(self.is_exact(text, pair) for text, pair in zip(texts, pairs, strict=True))
         scores = {
             "loss": sum(nll) / sum(tokens),

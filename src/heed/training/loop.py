@@ -136,7 +136,7 @@ class Trainer:
             f"device {self.device}, {self.precision}, {self.progress.threads} "
             f"thread{'s' if self.progress.threads > 1 else ''}{many}{divided_in}"
         )
-        self._losses = self.processes.together(_Losses(self.model, self.task, self.config.label_smoothing))
+        self._losses = self.processes.wrap(_Losses(self.model, self.task, self.config.label_smoothing))
         self._started -= self.progress.seconds
         feed = self._feed()
         try:
@@ -161,7 +161,7 @@ class Trainer:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.task, self.config, self.device, self.precision, self.processes)
         cost = predict_cost(*given, work)
-        self._micro_batches = self.processes.told(cost.micro_batches)
+        self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
 
     def _begin(self) -> None:
@@ -281,7 +281,7 @@ class Trainer:
         try:
             for number, (batch, counts) in enumerate(batches, start=1):
                 last = number == len(batches)
-                with nullcontext() if last else self.processes.apart(self._losses):
+                with nullcontext() if last else self.processes.no_sync(self._losses):
                     with autocast(self.precision, self.device):
                         loss = self._losses(batch)
                     if not counts:
@@ -335,8 +335,8 @@ class Trainer:
         validations = max(1, min(_VALIDATIONS, int(0.2 * left / p.validation_seconds)))
         # 3 % is left for what a short probe does not see.
         updates = int(0.97 * (left - validations * p.validation_seconds) / per_update)
-        p.total_steps = p.step + self.processes.told(max(1, updates))
-        validations = self.processes.told(validations)
+        p.total_steps = p.step + self.processes.broadcast(max(1, updates))
+        validations = self.processes.broadcast(validations)
         p.validate_every = self.config.validate_every or math.ceil(p.total_steps / validations)
         end = time.strftime("%H:%M:%S", time.localtime(time.time() + self._budget() - self.elapsed))
         self._say(
