@@ -19,7 +19,6 @@ from heed.data.tokenizer import UNKNOWN, TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.disk import write_whole
 from heed.errors import ConfigError, DataError, RunError, suggest
-from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.tasks.heads import model_and_head
@@ -72,7 +71,6 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        need_tag_extra()
         for field in ("sampling", "shared"):
             if given := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")

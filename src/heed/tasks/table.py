@@ -19,7 +19,7 @@ from heed.data.labelled import label_order
 from heed.data.numbers import Numbers, Standard, read_numbers
 from heed.disk import write_whole
 from heed.errors import DataError, RunError, suggest
-from heed.evaluation.labels import f1_scores, need_tag_extra
+from heed.evaluation.labels import f1_scores
 from heed.models.base import RowEncoder
 from heed.tasks.classification import LabelPrediction
 from heed.tasks.numeric import NumericTask, ValuesBatch
@@ -58,7 +58,6 @@ class Table(NumericTask[TableConfig]):
     @classmethod
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
-        need_tag_extra()
         cls.refuse(config)
         splits = open_splits(config)
         train = splits["train"]
