@@ -16,7 +16,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from heed.data.lines import good_lines
+from heed.data.read.lines import good_lines
 from heed.evaluation.significance import interval, randomisation_test, resampled
 from heed.evaluation.text import text_measure, text_scores
 

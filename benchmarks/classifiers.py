@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import attend
-from heed.data.batching import plan_batches
-from heed.data.text_batching import TokenText, collate_texts
+from heed.data.batch.pairs import plan_batches
+from heed.data.batch.texts import TokenText, collate_texts
 from heed.models.encoder import Encoder, EncoderConfig
 from heed.models.lstmn import LSTMN, LSTMNConfig
 from heed.models.rnn import RNN, RNNConfig

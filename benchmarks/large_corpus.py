@@ -26,7 +26,7 @@ _BATCHES = 1_000
 
 def write_corpus(folder: Path, count: int) -> list[Path]:
     """Write so many pairs of English and German, the same every time."""
-    from heed.data.grammar.source import GrammarSource
+    from heed.data.embedded.grammar.source import GrammarSource
 
     files = [folder / f"corpus-{count}.en", folder / f"corpus-{count}.de"]
     sentences = GrammarSource("de", seed=1).sample("train", _SENTENCES)
@@ -58,7 +58,7 @@ def started(files: list[Path], cache: Path, *fields: str) -> dict[str, Any]:
 def measure(words: list[str]) -> None:
     """Prepare a run, say when its first batch is made, then how fast the next ones are and how much memory it took."""
     from heed.cli.settings import settings_from
-    from heed.tasks.translation import Translation
+    from heed.tasks.translation.task import Translation
 
     task = Translation.prepare(settings_from(["translation", *words], ["model.size=tiny"]))
     plan = task.train_batches(0)

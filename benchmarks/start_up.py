@@ -38,7 +38,7 @@ def measure(began: float, words: list[str]) -> None:
     assert torch.__version__
     moments |= {"torch": time.time() - began, "torch, processor": time.process_time()}
     from heed.cli.settings import settings_from
-    from heed.run import train_config
+    from heed.runs.train import train_config
     from heed.training.progress import Quiet
 
     class FirstUpdate(Quiet):

@@ -24,15 +24,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heed.config_tasks import ClassificationHead
-from heed.data.batching import plan_batches
-from heed.data.sentences import split_sentences
-from heed.data.text_batching import TokenText, collate_texts
-from heed.data.texts import TextFormat, read_texts
-from heed.data.words import split_words
+from heed.data.batch.pairs import plan_batches
+from heed.data.batch.texts import TokenText, collate_texts
+from heed.data.read.sentences import split_sentences
+from heed.data.read.texts import TextFormat, read_texts
+from heed.data.tokens.words import split_words
 from heed.models.han import HAN, HANConfig
 from heed.models.rnn import RNN, RNNConfig
-from heed.tasks.heads import Classifier, CrfHead, SoftmaxHead, Tagger, TagHead
+from heed.tasks.base.heads import Classifier, CrfHead, SoftmaxHead, Tagger, TagHead
+from heed.tasks.classification.config import ClassificationHead
 
 VOCABULARY, BATCH_TOKENS, MAX_SENTENCE, MAX_LENGTH = 20_000, 8_000, 60, 1_000
 LABELS = ["O", *(f"{letter}-{kind}" for kind in "abcdef" for letter in "BI")]

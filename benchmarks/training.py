@@ -25,11 +25,11 @@ import torch
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
-from heed.config_tasks import check_config
-from heed.data.batching import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
-from heed.tasks.translation import Translation
+from heed.tasks import check_config
+from heed.tasks.translation.task import Translation
 from heed.training.loss import vocabulary_loss
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import make_optimizer

@@ -1,48 +1,59 @@
-"""Writes docs/configuration.md from the classes of heed.config and heed.models: `python docs/generate.py`."""
+"""Writes docs/configuration.md from the classes of the configuration, tasks and models: `python docs/generate.py`."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Tag
 
-from heed import config, config_tasks
+from heed import config
 from heed.registry import list_models
+from heed.tasks import config_class, task_names
 
-SECTIONS: list[tuple[str, type[BaseModel]]] = [
+SHARED: list[tuple[str, type[BaseModel]]] = [
     ("top level", config.RunConfig),
-    ("translation: data, your own files", config.FilesData),
-    ("translation: data, of the Hugging Face Hub", config.HubData),
-    ("translation: data.columns", config.Columns),
-    ("translation: data.extra, each", config.ExtraData),
-    ("translation: data, dates", config.DatesData),
-    ("translation: data, copy and reverse", config.DigitsData),
-    ("translation: data, grammar", config.GrammarData),
-    ("classification: data", config_tasks.TextsData),
-    ("classification: data, planted", config_tasks.PlantedData),
-    ("classification: data.columns", config_tasks.TextColumns),
-    ("tagging: data", config_tasks.ColumnsData),
-    ("tagging: data, teddy", config_tasks.TeddyData),
-    ("tagging: data.columns", config_tasks.TagColumns),
-    ("table: data", config_tasks.TableData),
-    ("table: data.columns", config_tasks.TableColumns),
-    ("series: data", config_tasks.SeriesData),
     ("tokenizer", config.TokenizerConfig),
     ("model", config.ModelSection),
-    ("classification, tagging: model, beside the fields above", config_tasks.TextModelSection),
-    ("classification: model, beside the fields of the model named", config_tasks.ClassificationHead),
-    ("tagging: model, beside the fields of the model named", config_tasks.TaggingHead),
-    ("series: model, beside the fields of the model named", config_tasks.SeriesHead),
     ("training", config.TrainingConfig),
-    ("translation: training, beside the fields above", config.TranslationTraining),
-    ("translation: generation", config.GenerationConfig),
-    ("translation: evaluation", config.TranslationEvaluation),
-    ("classification: evaluation", config_tasks.ClassificationEvaluation),
-    ("tagging: evaluation", config_tasks.TaggingEvaluation),
-    ("table: evaluation", config_tasks.TableEvaluation),
-    ("series: evaluation", config_tasks.SeriesEvaluation),
 ]
+
+
+def sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    """Every section with its heading: the shared ones, then what each task has of its own."""
+    yield from SHARED
+    shown = {kind for _, kind in SHARED}
+    for task in task_names():
+        for name, kind in sections_of(task):
+            if kind not in shown:
+                shown.add(kind)
+                yield f"{task}: {name}", kind
+
+
+def sections_of(task: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The sections of a task's configuration with their names; then its head, whose fields stand in `model`."""
+    owner = config_class(task)
+    for name, field in owner.model_fields.items():
+        for tag, kind in members(field.annotation):
+            yield f"{name}{f', {tag}' if tag else ''}", kind
+            for inner, nested in kind.model_fields.items():
+                for _, part in members(nested.annotation):
+                    yield f"{name}.{inner}", part
+    for kind in vars(sys.modules[owner.__module__]).values():
+        if isinstance(kind, type) and kind.__module__ == owner.__module__ and kind.__name__.endswith("Head"):
+            yield "model, beside the fields of the model named", kind
+
+
+def members(annotation: Any) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The sections that a field may be, with the tags of a union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield "", annotation
+    for member in get_args(annotation):
+        tag = next((mark.tag for mark in get_args(member) if isinstance(mark, Tag)), "")
+        for _, kind in members(get_args(member)[0] if tag else member):
+            yield tag, kind
 
 
 def page() -> str:
@@ -53,7 +64,7 @@ def page() -> str:
         "Written by `docs/generate.py` from the code: every field with its meaning and default. Any field can be set",
         "in a YAML file or on the command line as `section.key=value`. A field that is not listed is refused.",
     ]
-    for name, section in SECTIONS:
+    for name, section in sections():
         parts += ["", f"## {name}", "", *table(section)]
     for name, body in list_models():
         kind = body.interface.replace("_", " ")
@@ -65,10 +76,10 @@ def page() -> str:
 
 
 def table(section: type[BaseModel]) -> list[str]:
-    """One row a field."""
+    """One row a field; of a section that extends a shared one, the fields that differ."""
     rows = ["| field | default | meaning |", "|---|---|---|"]
-    inherited = {config.TranslationTraining: config.TrainingConfig, config_tasks.TextModelSection: config.ModelSection}
-    above = inherited[section].model_fields if section in inherited else {}
+    shared = (config.TrainingConfig, config.ModelSection)
+    above = next((kind.model_fields for kind in shared if issubclass(section, kind) and section is not kind), {})
     for name, field in section.model_fields.items():
         if name in above and field.default == above[name].default:
             continue

@@ -19,8 +19,8 @@ import safetensors.torch
 import torch
 
 from heed.config import read_config
-from heed.config_tasks import check_config
-from heed.run import train_config
+from heed.runs.train import train_config
+from heed.tasks import check_config
 from heed.training import checkpoint, loop
 from heed.training.checkpoint import latest_checkpoint
 from heed.training.progress import Quiet

@@ -10,14 +10,14 @@ import pytest
 import heed
 from heed.cli import main
 from heed.config import FilesData
-from heed.config_tasks import check_config
 from heed.data.examples import Pair
-from heed.data.files import open_files
-from heed.data.findings import Findings
-from heed.data.lines import lines_of
-from heed.data.readers import read_pairs
-from heed.data.sources import open_pairs
+from heed.data.read.findings import Findings
+from heed.data.read.lines import lines_of
+from heed.data.read.pairs import read_pairs
+from heed.data.store.files import open_files
+from heed.data.store.sources import open_pairs
 from heed.errors import ConfigError, DataError
+from heed.tasks import check_config
 
 CLEAN = [(f"the cat number {n}", f"ologbo naa {n} ni") for n in range(60)]
 SKIP = "; data.bad_lines=skip leaves such lines out and counts them"

@@ -6,12 +6,13 @@ import os
 import pytest
 
 from heed.cli import main
-from heed.config_tasks import ColumnsData, TextsData
-from heed.data.conll import read_sentences
-from heed.data.findings import Findings
-from heed.data.labelled import open_labelled
-from heed.data.texts import TextFormat, read_texts
+from heed.data.read.conll import read_sentences
+from heed.data.read.findings import Findings
+from heed.data.read.texts import TextFormat, read_texts
+from heed.data.store.labelled import open_labelled
 from heed.errors import DataError
+from heed.tasks.classification.config import TextsData
+from heed.tasks.tagging.config import ColumnsData
 
 GOOD = [f"{'pos' if n % 2 else 'neg'} text number {n}" for n in range(40)]
 SKIP = "; data.bad_lines=skip leaves such lines out and counts them"

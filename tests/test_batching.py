@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data.batching import TokenPair, collate_pairs, plan_batches
-from heed.data.tokenizer import END, PADDING, START
+from heed.data.batch.pairs import TokenPair, collate_pairs, plan_batches
+from heed.data.tokens.tokenizer import END, PADDING, START
 
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40)), max_size=120)
 budgets = st.integers(1, 400)

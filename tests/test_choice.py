@@ -7,12 +7,13 @@ import torch
 from torch.testing import assert_close
 
 from heed.cli import main
-from heed.config import DigitsData, ModelSection, TokenizerConfig, TranslationConfig, TranslationTraining
+from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
-from heed.observe.look import look_at
 from heed.observe.trace import trace
-from heed.tasks.translation import Translation
+from heed.tasks.translation.config import TranslationConfig, TranslationTraining
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.task import Translation
 
 SOURCE, TARGET = "31415", "314"
 

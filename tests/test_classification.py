@@ -10,13 +10,13 @@ from sklearn.metrics import f1_score
 
 import heed
 from heed.cli import main
-from heed.config_tasks import check_config
-from heed.data.tokenizer import START
+from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_scores, score_labels
 from heed.observe.edits import Uniform
-from heed.observe.look_texts import look_at_text
-from heed.tasks.classification import Classification
+from heed.tasks import check_config
+from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification.task import Classification
 
 FILLER = "the of and film story it was we saw plot".split()
 TRAINING = {"steps": 60, "batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.01}

@@ -174,7 +174,7 @@ def test_an_interrupt_outside_training_is_no_traceback(call, monkeypatch, run):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(heed.run, "load", interrupted)
+    monkeypatch.setattr(heed.runs.train, "load", interrupted)
     code, out, err = call("evaluate", run.folder)
     assert code != 0 and "Traceback" not in err and out == ""
 

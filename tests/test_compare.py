@@ -22,9 +22,9 @@ import heed
 from heed.cli import main
 from heed.comparison.choices import plan_runs, split_models
 from heed.comparison.tables import p_text, tables
-from heed.config_tasks import check_config
 from heed.errors import ConfigError, DataError
 from heed.registry import body_class, model_config
+from heed.tasks import check_config
 
 SETTINGS = {
     "task": "translation",

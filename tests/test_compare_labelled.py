@@ -11,10 +11,10 @@ import heed
 from heed.cli import main
 from heed.comparison.choices import plan_runs
 from heed.comparison.page import _chosen
-from heed.config_tasks import check_config
 from heed.errors import ConfigError, DataError
 from heed.evaluation.entities import score_tags, tag_measures
 from heed.evaluation.labels import label_measures, score_labels
+from heed.tasks import check_config
 
 FILLER = "the of and film story it was we saw plot".split()
 TRAINING = {"batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.02, "warmup": 5, "seed": 1}

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 import heed
-from heed.config_tasks import check_config
 from heed.errors import ConfigError
-from heed.run import train_config
+from heed.runs.train import train_config
+from heed.tasks import check_config
 from heed.training.compiled import check_compiler, compiled
 from heed.training.progress import Quiet
 

@@ -1,27 +1,26 @@
 """Configuration: every mistake is named with field and value, nothing is silently ignored, everything is documented."""
 
 import re
+import sys
 
 import pytest
 from pydantic import BaseModel
 
 from heed import config as configuration
-from heed import config_tasks
 from heed.config import (
     DatesData,
     DigitsData,
     Section,
     TrainingConfig,
-    TranslationConfig,
-    TranslationTraining,
     apply_overrides,
     config_text,
     read_config,
     write_config,
 )
-from heed.config_tasks import check_config
 from heed.errors import ConfigError
 from heed.registry import list_models, model_config
+from heed.tasks import check_config, config_class, task_names
+from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 
 
 def check(values):
@@ -238,7 +237,8 @@ def test_a_configuration_cannot_be_changed_afterwards():
 
 
 def sections():
-    values = [*vars(configuration).values(), *vars(config_tasks).values()]
+    tasks = [vars(sys.modules[config_class(task).__module__]).values() for task in task_names()]
+    values = [*vars(configuration).values(), *(value for one in tasks for value in one)]
     own = [v for v in values if isinstance(v, type) and issubclass(v, BaseModel)]
     models = [body.config_class for _, body in list_models()]
     return [kind for kind in dict.fromkeys([*own, *models]) if kind not in (BaseModel, Section)]

@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from heed.cli import main
-from heed.config import FilesData, TokenizerConfig, TranslationConfig
-from heed.config_tasks import check_config
+from heed.config import FilesData, TokenizerConfig
 from heed.errors import HeedError
-from heed.tasks.sizes import auto_size
+from heed.tasks import check_config
+from heed.tasks.base.sizes import auto_size
+from heed.tasks.translation.config import TranslationConfig
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
 GOOD = [(f"the cat, {n}", f"ologbo n\u00e1\u00e0, {n}") for n in range(40)]
@@ -138,7 +139,7 @@ FOUND = {
 
 @pytest.mark.parametrize("case", FOUND)
 def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder, capsys, monkeypatch):
-    from heed.data.lines import lines_of
+    from heed.data.read.lines import lines_of
 
     words, files = FOUND[case]
     for name, data in files.items():
@@ -151,7 +152,7 @@ def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder,
                     path.unlink()
                 yield line
 
-        monkeypatch.setattr("heed.data.readers.lines_of", vanishing)
+        monkeypatch.setattr("heed.data.read.pairs.lines_of", vanishing)
         (folder / "my.yo").write_bytes(b"text\n" * 20_000)
     table = PAGE[PAGE.index("## Data that fights back") :].split("\n## ")[0]
     (message,) = re.findall(rf"^\| {re.escape(case)} \| `(.*?)` \| ", table, re.MULTILINE)

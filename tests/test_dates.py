@@ -11,12 +11,12 @@ import pytest
 from babel import Locale, localedata
 from babel.dates import format_date
 
-from heed.data.cldr import DateFormat, Field, UnusableError, has_month_names, read_format
-from heed.data.dates import LANGUAGES, SEPARATOR, STYLES, UNSEEN, DateSource
+from heed.data.embedded.cldr import DateFormat, Field, UnusableError, has_month_names, read_format
+from heed.data.embedded.dates import LANGUAGES, SEPARATOR, STYLES, UNSEEN, DateSource
+from heed.data.embedded.generated import SPLITS, split_of
+from heed.data.embedded.locales import isolated, locales
+from heed.data.embedded.readings import Readings
 from heed.data.examples import Pair
-from heed.data.generated import SPLITS, split_of
-from heed.data.locales import isolated, locales
-from heed.data.readings import Readings
 from heed.errors import DataError
 
 ALL_SPLITS = (*SPLITS, "unseen")

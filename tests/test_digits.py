@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from heed.data.digits import DigitSource, Kind
-from heed.data.generated import SPLITS, split_of
+from heed.data.embedded.digits import DigitSource, Kind
+from heed.data.embedded.generated import SPLITS, split_of
 from heed.errors import DataError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from heed.config_tasks import check_config
+from heed.tasks import check_config
 
 ROOT = Path(__file__).parent.parent
 

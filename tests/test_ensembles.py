@@ -11,7 +11,7 @@ import heed
 from heed.attention import Rows
 from heed.cli import main
 from heed.config import TokenizerConfig
-from heed.data.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder

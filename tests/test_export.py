@@ -15,12 +15,12 @@ import yaml
 import heed
 from heed.cli import main
 from heed.config import TokenizerConfig
-from heed.data.batching import TokenPair, collate_pairs
-from heed.data.tokenizer import END, START, TextTokenizer
-from heed.engines import export as exporting
-from heed.engines.ctranslate2_model import write_model
-from heed.engines.ctranslate2_writer import CTranslate2Writer
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, RunError
+from heed.exchange import export as exporting
+from heed.exchange.ctranslate2_model import write_model
+from heed.exchange.ctranslate2_writer import CTranslate2Writer
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -273,7 +273,7 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
     def gone(config):
         raise ConfigError("no file")
 
-    monkeypatch.setattr("heed.tasks.translation.open_pairs", gone)
+    monkeypatch.setattr("heed.tasks.translation.task.open_pairs", gone)
     assert "sentences of random tokens (the run's data cannot be read)" in str(heed.export(run))
 
 

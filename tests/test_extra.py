@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import heed
 from heed.config import TokenizerConfig, config_text
-from heed.config_tasks import check_config
-from heed.data.batching import draw_epoch, plan_batches
-from heed.data.store import Joined
-from heed.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.batch.pairs import draw_epoch, plan_batches
+from heed.data.store.store import Joined
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.tasks.translation import Translation
+from heed.tasks import check_config
+from heed.tasks.translation.task import Translation
 
 KINDS = ["char", "word", "bpe", "unigram"]
 

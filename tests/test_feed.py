@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from heed.config_tasks import check_config
-from heed.data.batching import TokenPair, collate_pairs
+from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.moving import moved, pinned
-from heed.run import train_config
+from heed.runs.train import train_config
+from heed.tasks import check_config
 from heed.training.feed import Feed
 from heed.training.progress import Quiet
 
@@ -121,7 +121,7 @@ def test_an_error_of_the_data_ends_the_run_with_its_message(tmp_path, always_ahe
 
     made = config()
     monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: None)
-    monkeypatch.setattr("heed.tasks.training_set.TrainingSet.collate", broken)
+    monkeypatch.setattr("heed.tasks.translation.training_set.TrainingSet.collate", broken)
     with pytest.raises(OSError, match=r"texts\.bin cannot be read"):
         train_config(made, tmp_path / "run", Quiet())
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import FilesData
-from heed.config_tasks import check_config
 from heed.data.examples import Pair
-from heed.data.files import hold_out, open_files
+from heed.data.store.files import hold_out, open_files
 from heed.errors import DataError
-from heed.tasks.translation import Translation
+from heed.tasks import check_config
+from heed.tasks.translation.task import Translation
 
 relaxed = settings(deadline=None, max_examples=100)
 pairs_of = st.lists(st.builds(Pair, st.sampled_from("abcdefghij"), st.sampled_from("xyz")), max_size=30)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import heed
-from heed.config import TranslationConfig
-from heed.data.generated import SPLITS, split_of
-from heed.data.grammar.scenes import NAMED
-from heed.data.grammar.source import GrammarSource
-from heed.data.sources import open_pairs
+from heed.data.embedded.generated import SPLITS, split_of
+from heed.data.embedded.grammar.scenes import NAMED
+from heed.data.embedded.grammar.source import GrammarSource
+from heed.data.store.sources import open_pairs
 from heed.errors import DataError
-from heed.tasks.translation import Translation
+from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.task import Translation
 
 LANGUAGES = ("es", "de", "hi")
 COUNT = 4000

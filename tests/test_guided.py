@@ -8,14 +8,15 @@ from torch.testing import assert_close
 
 from heed import trace
 from heed.attention import watch
-from heed.config import TokenizerConfig, TranslationConfig
-from heed.data.batching import TokenPair, collate_pairs
-from heed.data.tokenizer import TextTokenizer
+from heed.config import TokenizerConfig
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
-from heed.tasks.guided import alignment_loss, guides, seen_weights
-from heed.tasks.sizes import FEW_PAIRS, for_few_pairs
-from heed.tasks.translation import Translation
+from heed.tasks.base.sizes import FEW_PAIRS, for_few_pairs
+from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
+from heed.tasks.translation.task import Translation
 
 PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]
 

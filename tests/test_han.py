@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from heed.data.text_batching import TokenText, collate_texts
+from heed.data.batch.texts import TokenText, collate_texts
 from heed.models.han import HAN, HANConfig, length_groups
 from heed.observe.trace import trace
 

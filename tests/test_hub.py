@@ -14,9 +14,9 @@ import heed
 from heed.cli import main
 from heed.cli.settings import settings_from
 from heed.config import HubData, config_text
-from heed.config_tasks import check_config
-from heed.data.files import open_files
+from heed.data.store.files import open_files
 from heed.errors import ConfigError, DataError
+from heed.tasks import check_config
 
 COLUMNS = {"source": "translation.en", "target": "translation.yo"}
 FEATURES = Features({"id": Value("int64"), "note": Value("string"), "translation": Translation(["en", "yo"])})

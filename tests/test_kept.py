@@ -2,10 +2,9 @@
 
 import pytest
 
-from heed.config_tasks import check_config
-from heed.data import kept
-from heed.data.tokenizer import TextTokenizer
-from heed.run import RUNS
+from heed.data.tokens import token_cache as kept
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.tasks import check_config, task_class
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +54,7 @@ def classification(tmp_path, last="the last film", **tokenizer):
 
 def start(values):
     config = check_config(values, "the test")
-    task = RUNS[config.task].task_class.prepare(config)
+    task = task_class(config.task).prepare(config)
     return [task.encoded(split) for split in ("train", "valid")]
 
 

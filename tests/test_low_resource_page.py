@@ -10,7 +10,7 @@ import yaml
 
 import heed
 from heed.cli import main
-from heed.config_tasks import check_config
+from heed.tasks import check_config
 
 PAGE = (Path(__file__).parent.parent / "docs" / "low-resource.md").read_text(encoding="utf-8")
 SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]

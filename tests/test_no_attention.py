@@ -11,15 +11,16 @@ from torch.testing import assert_close
 import heed
 from heed.attention import Rows
 from heed.cli import main
-from heed.config import DigitsData, ModelSection, TokenizerConfig, TranslationConfig, TranslationTraining
-from heed.data.tokenizer import UNKNOWN
+from heed.config import DigitsData, ModelSection, TokenizerConfig
+from heed.data.tokens.tokenizer import UNKNOWN
 from heed.evaluation.report import scores_text
 from heed.observe.edits import Uniform
 from heed.observe.labels import FIXED_VECTOR
-from heed.observe.look import look_at
 from heed.observe.shown import ShownLook
-from heed.tasks.translation import Translation
-from heed.uses.translation import TranslationRun
+from heed.tasks.translation.config import TranslationConfig, TranslationTraining
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.task import Translation
 
 SOURCE = "31415"
 SVG = "{http://www.w3.org/2000/svg}"

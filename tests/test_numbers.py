@@ -12,12 +12,12 @@ from torch.testing import assert_close
 
 import heed
 from heed.cli import main
-from heed.config_tasks import check_config
-from heed.data.numbers import Standard, read_numbers
+from heed.data.read.numbers import Standard, read_numbers
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
-from heed.tasks.series import Series
-from heed.tasks.table import Table
+from heed.tasks import check_config
+from heed.tasks.series.task import Series
+from heed.tasks.table.task import Table
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 

@@ -8,11 +8,11 @@ import yaml
 
 import heed
 from heed.cli import main
-from heed.config_tasks import check_config
 from heed.errors import ConfigError
 from heed.registry import list_models
-from heed.tasks.parent import Parent, vocabulary_axes
-from heed.tasks.translation import Translation
+from heed.tasks import check_config
+from heed.tasks.base.parent import Parent, vocabulary_axes
+from heed.tasks.translation.task import Translation
 
 DECODERS = {name: body for name, body in list_models() if body.interface == "pair_decoder"}
 SMALL = {

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from heed.config_tasks import check_config
 from heed.errors import ConfigError
 from heed.registry import list_models
-from heed.run import RUNS, train_config
+from heed.runs.train import train_config
+from heed.tasks import check_config, task_class
 from heed.training import processes
 from heed.training.loop import Trainer
 from heed.training.processes import Processes
@@ -160,9 +160,9 @@ def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path):
 
 def test_a_failure_of_the_first_process_after_training_ends_the_others(tmp_path):
     program = """
-import heed.run
-heed.run.folders.write_card = None
-heed.run.train("config.yaml", out="run", steps=4, quiet=True)
+import heed.runs.train
+heed.runs.train.folders.write_card = None
+heed.train("config.yaml", out="run", steps=4, quiet=True)
 """
     (tmp_path / "program.py").write_text(program)
     done = launch(tmp_path, torchrun(2), [], program=("program.py",))
@@ -218,7 +218,7 @@ def test_every_parameter_of_every_model_has_a_gradient(tmp_path, name):
         if task is None:
             continue
         values = {**extra, "task": task, "model": {"name": name, "size": "tiny"}, "training": {"steps": 1}}
-        prepared = RUNS[task].task_class.prepare(check_config(values, "the test"))
+        prepared = task_class(task).prepare(check_config(values, "the test"))
         model = prepared.build_model()
         plan = prepared.train_batches(0)
         prepared.loss(model, prepared.collate(plan[0]), 0.0).backward()
@@ -249,7 +249,7 @@ def test_each_run_says_what_was_predicted_and_what_it_took(one):
 
 
 def test_predicting_changes_neither_model_nor_random_state(tmp_path):
-    task = RUNS["translation"].task_class.prepare(check_config(CONFIG, "the test"))
+    task = task_class("translation").prepare(check_config(CONFIG, "the test"))
     torch.manual_seed(1)
     model = task.build_model()
     trainer = Trainer(model, task, task.config.training, "loss", tmp_path, Quiet())
@@ -277,5 +277,5 @@ def test_batches_are_divided_where_much_would_be_kept_for_the_way_back(tmp_path,
 def predicted_with(tmp_path, **model):
     model = {**CONFIG["model"], **model} if "name" not in model else model
     config = check_config({**CONFIG, "model": model}, "the test")
-    task = RUNS["translation"].task_class.prepare(config)
+    task = task_class("translation").prepare(config)
     return Trainer(task.build_model(), task, task.config.training, "loss", tmp_path, Quiet()).predict_cost(task.work)

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import FilesData
-from heed.config_tasks import ColumnsData
-from heed.data import lines as lines_module
-from heed.data.conll import read_sentences
-from heed.data.files import open_files
-from heed.data.findings import BadLine, Findings
-from heed.data.lines import lines_of
-from heed.data.readers import read_pairs
-from heed.data.texts import TextFormat, read_texts
+from heed.data.read import lines as lines_module
+from heed.data.read.conll import read_sentences
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.lines import lines_of
+from heed.data.read.pairs import read_pairs
+from heed.data.read.texts import TextFormat, read_texts
+from heed.data.store.files import open_files
 from heed.errors import DataError
+from heed.tasks.tagging.config import ColumnsData
 
 some = settings(deadline=None, max_examples=60)
 PIECES = [

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.examples import Pair
-from heed.data.lines import lines_of
-from heed.data.readers import read_pairs
+from heed.data.read.lines import lines_of
+from heed.data.read.pairs import read_pairs
 from heed.errors import DataError
 
 PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]

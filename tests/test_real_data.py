@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from heed.config import FilesData, TokenizerConfig
-from heed.config_tasks import ColumnsData
-from heed.data.conll import ColumnFile, read_sentences
-from heed.data.files import open_files
-from heed.data.readers import read_pairs
-from heed.data.tags import entities
-from heed.data.texts import TextFormat, read_texts
-from heed.data.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.read.conll import ColumnFile, read_sentences
+from heed.data.read.pairs import read_pairs
+from heed.data.read.tags import entities
+from heed.data.read.texts import TextFormat, read_texts
+from heed.data.store.files import open_files
+from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import DataError
 from heed.evaluation.entities import score_tags
+from heed.tasks.tagging.config import ColumnsData
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="HEED_DATA names no folder with the corpora")

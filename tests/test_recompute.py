@@ -7,9 +7,9 @@ import torch
 from torch.testing import assert_close
 
 import heed
-from heed.config_tasks import check_config
 from heed.errors import ConfigError
-from heed.run import RUNS, model_to_train, train_config
+from heed.runs.train import model_to_train, train_config
+from heed.tasks import check_config, task_class
 from heed.training.loop import Trainer
 from heed.training.micro_batches import kept_bytes
 from heed.training.progress import Quiet
@@ -44,7 +44,7 @@ def tagging(tmp_path, **training):
 
 
 def prepared(settings):
-    task = RUNS[settings.task].task_class.prepare(settings)
+    task = task_class(settings.task).prepare(settings)
     torch.manual_seed(1)
     return task, task.build_model()
 

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import load_file
 
 import heed
-from heed import disk
 from heed.cli import main
 from heed.config import read_config
-from heed.config_tasks import check_config
 from heed.errors import ConfigError, DiskError, RunError
-from heed.run import train_config
-from heed.tasks.translation import Translation
+from heed.runs.train import train_config
+from heed.storage import disk
+from heed.tasks import check_config
+from heed.tasks.translation.task import Translation
 from heed.training import checkpoint
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.progress import Quiet

@@ -6,17 +6,17 @@ import os
 import numpy as np
 import pytest
 
-from heed.config_tasks import check_config
-from heed.data import cache as caching
-from heed.data import store
-from heed.data.cache import cache_folder
-from heed.data.corpus import keep_pairs
 from heed.data.examples import Pair
-from heed.data.lengths import pair_lengths
-from heed.data.store import Joined, StoredPairs, select, take
+from heed.data.store import store
+from heed.data.store.corpus import keep_pairs
+from heed.data.store.lengths import pair_lengths
+from heed.data.store.store import Joined, StoredPairs, select, take
 from heed.errors import DataError
-from heed.tasks import tokenizers
-from heed.tasks.translation import Translation
+from heed.storage import cache as caching
+from heed.storage.cache import cache_folder
+from heed.tasks import check_config
+from heed.tasks.translation import tokenizers
+from heed.tasks.translation.task import Translation
 
 PAIRS = [Pair(f"source {i % 37} \u0939\u093e", f"target {i}", origin=f"a.en:{i + 1}") for i in range(2500)]
 
@@ -142,14 +142,15 @@ def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
     texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
     pairs = [Pair(text, text.upper()) for text in texts * 20]
     for kind in ("bpe", "unigram", "word", "char"):
-        monkeypatch.setattr("heed.data.lengths._ASKED", 50_000)
+        monkeypatch.setattr("heed.data.store.lengths._ASKED", 50_000)
         task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
         both = (task.source_tokenizer, task.target_tokenizer)
         wanted = [list(pair.cost) for pair in task.encode_pairs(pairs)]
         for known in (300_000, 3, 0):
-            monkeypatch.setattr("heed.data.lengths._KNOWN", known)
+            monkeypatch.setattr("heed.data.store.lengths._KNOWN", known)
             assert np.concatenate(list(pair_lengths(pairs, both, 1_000))).tolist() == wanted
-        monkeypatch.setattr("heed.data.lengths._ASKED", 1)  # nearly all words are estimated, but what may be too long
+        # nearly all words are estimated, but what may be too long
+        monkeypatch.setattr("heed.data.store.lengths._ASKED", 1)
         (exact,) = pair_lengths(pairs, both, 0, tag=True)
         assert exact.tolist() == [[target, source + 1] for target, source in wanted]
         (close,) = pair_lengths(pairs, both, 1_000)
@@ -199,9 +200,9 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     made = counting(monkeypatch)
     first = prepare(files, kind="bpe")
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
-    monkeypatch.setattr("heed.data.files.read_pairs", None)
-    monkeypatch.setattr("heed.tasks.tokenizers.train_tokenizers", None)
-    monkeypatch.setattr("heed.tasks.encoding.pair_lengths", None)
+    monkeypatch.setattr("heed.data.store.files.read_pairs", None)
+    monkeypatch.setattr("heed.tasks.translation.tokenizers.train_tokenizers", None)
+    monkeypatch.setattr("heed.tasks.translation.encoding.pair_lengths", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)
@@ -313,7 +314,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
             file.write("more\n")
         return record
 
-    monkeypatch.setattr("heed.data.corpus.write_pairs", write_pairs)
+    monkeypatch.setattr("heed.data.store.corpus.write_pairs", write_pairs)
     with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when nothing writes"):
         prepare(files)
     assert not entries()  # nothing is left behind

@@ -6,12 +6,12 @@ import threading
 import pytest
 from safetensors.torch import load_file
 
-from heed.config_tasks import check_config
-from heed.data.store import StoredPairs
+from heed.data.store.store import StoredPairs
 from heed.errors import ConfigError, DataError
-from heed.run import load, train_config
-from heed.tasks.stream_set import StreamSet
-from heed.tasks.translation import Translation
+from heed.runs.train import load, train_config
+from heed.tasks import check_config
+from heed.tasks.translation.stream_set import StreamSet
+from heed.tasks.translation.task import Translation
 from heed.training.progress import Quiet
 
 COUNT, WINDOW = 1_000, 150

@@ -10,11 +10,11 @@ import torch
 
 import heed
 from heed.cli import main
-from heed.config_tasks import check_config
-from heed.data.tags import may_follow
+from heed.data.read.tags import may_follow
 from heed.errors import ConfigError, DataError
 from heed.layers import CharacterFeatures
-from heed.tasks.tagging import Tagging
+from heed.tasks import check_config
+from heed.tasks.tagging.task import Tagging
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
 TRAINING = {"steps": 60, "batch_tokens": 200, "threads": 1, "device": "cpu", "learning_rate": 0.01}

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
-from heed.config_tasks import ColumnsData
-from heed.data.conll import ColumnFile, read_sentences
-from heed.data.findings import Findings
-from heed.data.tags import entities, find_scheme, write_tags
-from heed.data.tokenizer import TextTokenizer
-from heed.data.words import split_words
+from heed.data.read.conll import ColumnFile, read_sentences
+from heed.data.read.findings import Findings
+from heed.data.read.tags import entities, find_scheme, write_tags
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.words import split_words
 from heed.errors import DataError
 from heed.evaluation.entities import entity_errors, entity_f1, score_tags
+from heed.tasks.tagging.config import ColumnsData
 
 SCHEMES = {
     "bio": "B-A I-A B-A O B-B O B-A",

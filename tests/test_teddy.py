@@ -8,13 +8,13 @@ from torch.testing import assert_close
 
 import heed
 from heed.cli import main
-from heed.config_tasks import check_config
-from heed.data.tags import find_scheme
-from heed.data.teddy import TEDDY, draw_sentences, pair_of
+from heed.data.embedded.teddy import TEDDY, draw_sentences, pair_of
+from heed.data.read.tags import find_scheme
 from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson
 from heed.models.rnn import RNN, RNNConfig
-from heed.tasks.tagging import Tagging
+from heed.tasks import check_config
+from heed.tasks.tagging.task import Tagging
 
 SETTINGS = {
     "data.train": 600,

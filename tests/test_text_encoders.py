@@ -6,7 +6,6 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from heed.config_tasks import ClassificationHead
 from heed.errors import ShapeError
 from heed.models.bag import Bag, BagConfig
 from heed.models.cnn import CNN, CNNConfig
@@ -14,7 +13,8 @@ from heed.models.encoder import Encoder, EncoderConfig
 from heed.models.mlp import MLP, MLPConfig
 from heed.models.rnn import RNN
 from heed.models.self_rnn import SelfRNN
-from heed.tasks.heads import Classifier
+from heed.tasks.base.heads import Classifier
+from heed.tasks.classification.config import ClassificationHead
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 4, 10, 0, 0, 0], [7, 0, 0, 0, 0, 0], [0] * 6])
 LENGTHS = [6, 3, 1, 0]

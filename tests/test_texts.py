@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from heed.config_tasks import TextsData
-from heed.data.labelled import label_order, open_labelled
-from heed.data.sentences import split_sentences
-from heed.data.texts import TextFormat, read_texts
+from heed.data.read.sentences import split_sentences
+from heed.data.read.texts import TextFormat, read_texts
+from heed.data.store.labelled import label_order, open_labelled
 from heed.errors import DataError
+from heed.tasks.classification.config import TextsData
 
 
 def write(path, text):

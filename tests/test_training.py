@@ -13,10 +13,10 @@ from torch.testing import assert_close
 
 import heed
 from heed.config import read_config
-from heed.config_tasks import check_config
 from heed.errors import RunError, TrainingError
-from heed.run import train_config
-from heed.tasks.translation import Translation
+from heed.runs.train import train_config
+from heed.tasks import check_config
+from heed.tasks.translation.task import Translation
 from heed.training.checkpoint import average_weights, checkpoints_in, latest_checkpoint, load_checkpoint
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet

@@ -7,8 +7,8 @@ from collections import defaultdict
 import torch
 from torch.testing import assert_close
 
-from heed.data.batching import TokenPair
-from heed.data.word_alignment import align_tokens
+from heed.data.batch.pairs import TokenPair
+from heed.data.tokens.word_alignment import align_tokens
 
 
 def plain_alignment(pairs, apart=2, together=4, null=0.2, smoothing=0.01):

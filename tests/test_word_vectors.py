@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import heed
-from heed.config_tasks import check_config
-from heed.data.word_vectors import read_word_vectors, vector_width
+from heed.data.read.word_vectors import read_word_vectors, vector_width
 from heed.errors import ConfigError, DataError
 from heed.registry import list_models
-from heed.run import RUNS
-from heed.tasks.word_vectors import embedding_of
+from heed.tasks import check_config, task_class
+from heed.tasks.base.word_vectors import embedding_of
 
 GLOVE = "the 1 2 3\nfilm 4 5 6\nGreat 7 8 9\ngreat -1 -2 -3\n. . 0.5 0.25 0.125\n"
 FILLER = "the of film it was we".split()
@@ -104,7 +103,7 @@ def prepared(folder, task="classification", tokenizer=None, **model):
         "model": {"word_vectors": str(folder / "vectors.txt"), "size": "tiny", **model},
         "tokenizer": tokenizer or {},
     }
-    return RUNS[task].task_class.prepare(check_config(values, "test"))
+    return task_class(task).prepare(check_config(values, "test"))
 
 
 TEXT_MODELS = [name for name, body in list_models() if body.interface == "encoder"]
@@ -175,7 +174,7 @@ def test_a_run_keeps_its_vectors_and_needs_the_file_no_more(folder, tmp_path):
     assert report["exact"] == 4 and report["path"] == str(vectors)
     vectors.unlink()
     (tmp_path / "run" / "model.safetensors").unlink()
-    from heed.run import train_config
+    from heed.runs.train import train_config
     from heed.training.progress import Quiet
 
     config = check_config({**run.config.model_dump(mode="json", by_alias=True)}, "test")

@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heed.config import FilesData, ModelSection, TokenizerConfig, TranslationConfig, TranslationTraining
-from heed.data.tokenizer import UNKNOWN
+from heed.config import FilesData, ModelSection, TokenizerConfig
+from heed.data.tokens.tokenizer import UNKNOWN
 from heed.observe.edits import Force, Uniform
-from heed.observe.look import look_at, word_links
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import edit
 from heed.observe.words import MERGED, merge_words
-from heed.tasks.translation import Translation
-from heed.uses.translation import TranslationRun
+from heed.tasks.translation.config import TranslationConfig, TranslationTraining
+from heed.tasks.translation.look import look_at, word_links
+from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.task import Translation
 
 SOURCE = "the cats sat, (here)"
 TARGET = "los gatos grises"

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heed.attention import attend
     from heed.comparison import compare
-    from heed.damage import check_run
-    from heed.ensembles import ensemble
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
-    from heed.run import Run, export, load, train
+    from heed.runs.check import check_run
+    from heed.runs.ensemble import ensemble
+    from heed.runs.train import Run, export, load, train
 
 __all__ = [
     "HeedError",
@@ -41,17 +41,17 @@ __all__ = [
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
     "HeedError": "heed.errors",
-    "Run": "heed.run",
+    "Run": "heed.runs.train",
     "attend": "heed.attention",
-    "check_run": "heed.damage",
+    "check_run": "heed.runs.check",
     "compare": "heed.comparison",
     "edit": "heed.observe.trace",
-    "ensemble": "heed.ensembles",
-    "export": "heed.run",
-    "load": "heed.run",
+    "ensemble": "heed.runs.ensemble",
+    "export": "heed.runs.train",
+    "load": "heed.runs.train",
     "run_lesson": "heed.lessons",
     "trace": "heed.observe.trace",
-    "train": "heed.run",
+    "train": "heed.runs.train",
 }
 
 

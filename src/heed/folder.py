@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from heed.config import RunConfig
-from heed.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
 from heed.errors import RunError
 from heed.evaluation.report import scores_text
+from heed.storage.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
 
 __all__ = [
     "CONFIG",

@@ -8,9 +8,9 @@ from pathlib import Path
 from heed import folder
 from heed.cli.settings import settings_from
 from heed.config import OwnData, RunConfig
-from heed.damage import check_run
 from heed.errors import DataError, HeedError
-from heed.run import RUNS
+from heed.runs.check import check_run
+from heed.tasks import task_class
 
 __all__ = ["run_check"]
 
@@ -38,14 +38,14 @@ def _check_data(settings: RunConfig) -> None:
         DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
             without them, so that one sees them all and not the first alone.
     """
-    task_class, data = RUNS[settings.task].task_class, settings.data
+    kind, data = task_class(settings.task), settings.data
     try:
-        print(task_class.prepare(settings).overview())
+        print(kind.prepare(settings).overview())
     except DataError:
         if not isinstance(data, OwnData) or data.bad_lines == "skip":
             raise
         skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
         with suppress(HeedError):
-            overview = task_class.prepare(skipping).overview()
+            overview = kind.prepare(skipping).overview()
             print(f"training would stop at the first bad line; with data.bad_lines=skip this is the data:\n{overview}")
         raise

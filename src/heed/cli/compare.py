@@ -16,9 +16,9 @@ from heed.comparison.comparison import compare_entries
 from heed.comparison.entries import Entry, group_by_seed, open_runs
 from heed.comparison.results import Resampling
 from heed.comparison.training import finished_entries, is_comparison, train_missing
-from heed.config_tasks import TASK_CONFIGS
 from heed.errors import ConfigError
-from heed.run import Run
+from heed.runs.train import Run
+from heed.tasks import task_names
 from heed.training.progress import TerminalReporter
 
 __all__ = ["CompareOptions", "run_compare"]
@@ -49,7 +49,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     """Train what is missing, compare, print the tables, write the files."""
     reporter = TerminalReporter()
     out = options.out
-    if options.models is None and words[0] not in TASK_CONFIGS and not words[0].endswith((".yaml", ".yml")):
+    if options.models is None and words[0] not in task_names() and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:
             raise ConfigError("--open shows the page that --out DIR keeps; give both")
         _refuse_training_options(fields, options)

@@ -7,15 +7,16 @@ from typing import Any
 
 from heed.cli.predict import ask
 from heed.cli.terminal import interactive, use_color, width
-from heed.config import DatesData, TranslationConfig, TranslationTraining
-from heed.data.dates import LANGUAGES
+from heed.config import DatesData
+from heed.data.embedded.dates import LANGUAGES
 from heed.data.examples import Pair
 from heed.evaluation.metrics import Interval, bootstrap
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
-from heed.run import Run, train_config
+from heed.runs.train import Run, train_config
+from heed.tasks.translation.config import TranslationConfig, TranslationTraining
+from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
-from heed.uses.translation import TranslationRun
 
 __all__ = ["run_demo"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import heed
 from heed.errors import ConfigError
 from heed.evaluation.report import errors_text, scores_text
-from heed.run import Run
+from heed.runs.train import Run
 
 __all__ = ["run_evaluate"]
 

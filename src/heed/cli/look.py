@@ -11,7 +11,7 @@ from typing import Any
 import heed
 from heed.cli.terminal import use_color, width
 from heed.errors import ConfigError
-from heed.uses.translation import TranslationRun
+from heed.tasks.translation.run import TranslationRun
 
 __all__ = ["run_look"]
 

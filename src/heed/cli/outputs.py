@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from heed.data.tokenizer import TextTokenizer
-from heed.data.words import split_words
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.words import split_words
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
-from heed.run import Run
-from heed.tasks.classification import LabelPrediction
-from heed.tasks.tagging import TagPrediction
-from heed.tasks.translation import Prediction
-from heed.uses.classification import ClassificationRun
-from heed.uses.tagging import TaggingRun
-from heed.uses.translation import TranslationRun
+from heed.runs.train import Run
+from heed.tasks.classification.run import ClassificationRun
+from heed.tasks.classification.task import LabelPrediction
+from heed.tasks.tagging.run import TaggingRun
+from heed.tasks.tagging.task import TagPrediction
+from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.task import Prediction
 
 __all__ = ["Outputs", "PredictOptions", "Written", "outputs_of"]
 

@@ -16,10 +16,10 @@ from heed.cli.app import read_lines
 from heed.cli.outputs import Outputs, PredictOptions, outputs_of
 from heed.cli.terminal import interactive
 from heed.errors import ConfigError
-from heed.run import Run
-from heed.uses.series import SeriesRun
-from heed.uses.table import TableRun
-from heed.uses.tagging import TaggingRun
+from heed.runs.train import Run
+from heed.tasks.series.run import SeriesRun
+from heed.tasks.table.run import TableRun
+from heed.tasks.tagging.run import TaggingRun
 
 __all__ = ["ask", "run_predict"]
 

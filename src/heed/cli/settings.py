@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from heed.config import RunConfig, apply_overrides, read_config, with_paths_from
-from heed.config_tasks import TASK_CONFIGS, check_config
 from heed.errors import ConfigError, suggest
+from heed.tasks import check_config, task_names
 
 __all__ = ["settings_from"]
 
@@ -44,7 +44,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         values, where = read_config(first), first
     elif Path(first).is_dir():
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
-    elif first in TASK_CONFIGS:
+    elif first in task_names():
         values, where = {"task": first}, "command line"
         if files and files[0].startswith("hub:"):
             if len(files) > 1:
@@ -63,7 +63,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         elif not any(word.startswith("data.") for word in overrides):
             raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} {_EXAMPLES[first]}")
     else:
-        hint = suggest(first, TASK_CONFIGS)
+        hint = suggest(first, task_names())
         if Path(first).exists():
             hint = f"; name the task first, as: heed train translation {' '.join(words)}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")

@@ -10,8 +10,8 @@ from heed.cli.settings import settings_from
 from heed.config import config_text
 from heed.errors import ConfigError
 from heed.evaluation.report import scores_text
-from heed.forecast import forecast
-from heed.run import train_config
+from heed.runs.forecast import forecast
+from heed.runs.train import train_config
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 

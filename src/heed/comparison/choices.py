@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heed.config import RunConfig, apply_overrides
-from heed.config_tasks import check_config
 from heed.errors import ConfigError
+from heed.tasks import check_config
 
 __all__ = ["Planned", "plan_runs", "split_models"]
 

@@ -17,7 +17,7 @@ from heed.comparison.examiner import Examiner, Speed, predict_timed
 from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes
-from heed.run import Run
+from heed.runs.train import Run
 from heed.training.device import choose_device
 
 __all__ = ["Comparison", "Conditions", "compare", "compare_entries"]

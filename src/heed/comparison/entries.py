@@ -12,7 +12,7 @@ from typing import Any
 from heed.comparison.examiner import Examiner
 from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
-from heed.run import Run, load
+from heed.runs.train import Run, load
 
 __all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_runs"]
 

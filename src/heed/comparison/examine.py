@@ -10,9 +10,9 @@ import numpy as np
 from heed.comparison.examiner import Examiner
 from heed.config import FilesData
 from heed.data.examples import Pair, Sentence, Text
-from heed.data.labelled import label_order
-from heed.data.sentences import without_breaks
-from heed.data.tags import OUTSIDE, entities, is_entity_tag
+from heed.data.read.sentences import without_breaks
+from heed.data.read.tags import OUTSIDE, entities, is_entity_tag
+from heed.data.store.labelled import label_order
 from heed.errors import ConfigError
 from heed.evaluation.entities import tag_measures
 from heed.evaluation.labels import label_measures
@@ -21,13 +21,13 @@ from heed.evaluation.text import text_measure
 from heed.observe.draw_shading import shading_to_html
 from heed.observe.frames import Look
 from heed.observe.html_map import map_to_html
-from heed.observe.look_tags import look_at_tags
-from heed.tasks.classification import LabelPrediction
-from heed.tasks.translation import Prediction
-from heed.uses.base import Run
-from heed.uses.classification import ClassificationRun
-from heed.uses.tagging import TaggingRun
-from heed.uses.translation import TranslationRun
+from heed.tasks.base.run import Run
+from heed.tasks.classification.run import ClassificationRun
+from heed.tasks.classification.task import LabelPrediction
+from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.run import TaggingRun
+from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.task import Prediction
 
 __all__ = ["examiner_of"]
 

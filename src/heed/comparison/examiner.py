@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from heed.evaluation.measures import Outcomes
-from heed.uses.base import Run
+from heed.tasks.base.run import Run
 
 __all__ = ["Examiner", "Speed", "predict_timed"]
 

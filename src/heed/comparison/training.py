@@ -18,9 +18,9 @@ from typing import Any
 from heed import folder as folders
 from heed.comparison.choices import Planned
 from heed.comparison.entries import Entry
-from heed.config_tasks import check_config
 from heed.errors import ConfigError, HeedError, RunError, TrainingError
-from heed.run import RUNS, load, train_config
+from heed.runs.train import load, train_config
+from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 __all__ = ["finished_entries", "is_comparison", "train_missing"]
@@ -58,7 +58,7 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
         if one.label not in checked:
             checked.add(one.label)
             parameters = sum(
-                p.numel() for p in RUNS[one.config.task].task_class.prepare(one.config).build_model().parameters()
+                p.numel() for p in task_class(one.config.task).prepare(one.config).build_model().parameters()
             )
             reporter.say(f"{one.label}: {parameters:,} parameters")
     _write_plan(folder, plan)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heed.data.tags import Entity, entities
+from heed.data.read.tags import Entity, entities
 from heed.evaluation.measures import Measure, share
 from heed.evaluation.metrics import bootstrap
 

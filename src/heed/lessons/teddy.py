@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from heed.lessons.parts import Stage, Table
-from heed.run import train
+from heed.runs.train import train
 
 __all__ = ["TITLE", "teddy_stages"]
 

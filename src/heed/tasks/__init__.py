@@ -1,1 +1,90 @@
-"""Tasks: the one place where data, model, loss and metric meet."""
+"""Tasks, one folder each, found by name: the one place where data, model, loss and measure meet."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from heed.errors import ConfigError, suggest
+
+if TYPE_CHECKING:
+    from heed.config import RunConfig
+    from heed.tasks.base.run import Run
+    from heed.tasks.base.spec import TaskSpec
+    from heed.tasks.base.task import Task
+
+__all__ = ["DEFAULT", "check_config", "config_class", "run_class", "spec_of", "task_class", "task_names"]
+
+DEFAULT = "translation"
+"""The task of a configuration that names none."""
+
+
+def task_names() -> list[str]:
+    """The tasks that heed has: the folders beside this file, without what they share."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base")
+
+
+def _module(task: str, part: str = "") -> Any:
+    if task not in task_names():
+        raise ConfigError(f"task is {task!r}{suggest(task, task_names())}")
+    return importlib.import_module(f"heed.tasks.{task}{part}")
+
+
+def spec_of(task: str) -> TaskSpec:
+    """What the command line must know of a task; imports neither torch nor pydantic.
+
+    Raises:
+        ConfigError: There is no such task.
+    """
+    return _module(task).SPEC  # type: ignore[no-any-return]
+
+
+@cache
+def _class_of(task: str, part: str, base: type[Any]) -> Any:
+    """The class of a task's module that is of a kind; the module defines one."""
+    module = _module(task, f".{part}")
+    (found,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    )
+    return found
+
+
+def config_class(task: str) -> type[RunConfig]:
+    """The configuration of a task; imports no torch."""
+    from heed.config import RunConfig
+
+    return _class_of(task, "config", RunConfig)  # type: ignore[no-any-return]
+
+
+def run_class(task: str) -> type[Run[Any, Any]]:
+    """The class of a task's runs."""
+    from heed.tasks.base.run import Run
+
+    return _class_of(task, "run", Run)  # type: ignore[no-any-return]
+
+
+def task_class(task: str) -> type[Task]:
+    """The class of a task."""
+    return run_class(task).task_class
+
+
+def check_config(values: dict[str, Any], where: str) -> RunConfig:
+    """Build the configuration of a run, of the class that its task means.
+
+    Args:
+        values: What the user wrote.
+        where: What messages call the place: a file, "the command line".
+
+    Raises:
+        ConfigError: There is no such task, or a field is wrong; all problems, one line each.
+    """
+    from heed.config import check_section
+
+    task = values.get("task", DEFAULT)
+    if task not in task_names():
+        raise ConfigError(f"{where}: task is {task!r}{suggest(str(task), task_names())}")
+    return check_section(config_class(task), values, where)

@@ -18,8 +18,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from heed.disk import CHECKSUMS, describe_damage, listed, remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.errors import RunError
+from heed.storage.disk import (
+    CHECKSUMS,
+    describe_damage,
+    listed,
+    remove_folder,
+    remove_leftovers,
+    write_checksums,
+    write_folder,
+)
 from heed.training.optimizer import Optimizer
 
 __all__ = [

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from heed.disk import write_whole
 from heed.errors import DiskError
+from heed.storage.disk import write_whole
 
 __all__ = ["MetricsLog"]
 

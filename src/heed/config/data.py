@@ -1,0 +1,286 @@
+"""Sections of a configuration that say what data is read: own files, columns, further corpora, embedded data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from heed.config.sections import Section
+
+
+class DatesData(Section):
+    """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.dates`)."""
+
+    name: Literal["dates"] = "dates"
+    """Which embedded data."""
+    languages: list[str] | Literal["all"] | None = None
+    """CLDR codes of the languages to train on; about twenty by default."""
+    unseen: list[str] | None = None
+    """CLDR codes of languages kept for the score on languages never seen; a few by default."""
+    styles: list[Literal["medium", "long", "full"]] = ["medium", "long", "full"]  # noqa: RUF012  # pydantic copies it
+    """CLDR date styles."""
+    joined: int | tuple[int, int] = 1
+    """Dates per example: a number, or [smallest, largest]; at most 6."""
+    years: tuple[int, int] = (1900, 2099)
+    """First and last year."""
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(40_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(400, gt=0)
+    """Number of validation examples (dates that training never sees)."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples, also of languages never seen."""
+
+
+class DigitsData(Section):
+    """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.digits`)."""
+
+    name: Literal["copy", "reverse"]
+    """What to do with the string."""
+    length: tuple[int, int] = (3, 12)
+    """Smallest and largest number of digits."""
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(40_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(400, gt=0)
+    """Number of validation examples."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples."""
+
+
+class GrammarData(Section):
+    """Embedded data: sentences of a small grammar in English and another language (`heed.data.embedded.grammar`)."""
+
+    name: Literal["grammar"] = "grammar"
+    """Which embedded data."""
+    language: Literal["es", "de", "hi"] = "es"
+    """What English is translated into: Spanish, German or Hindi in Latin letters."""
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(40_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(400, gt=0)
+    """Number of validation examples (sentences that training never sees)."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples."""
+
+
+class Columns(Section):
+    """Where both sides stand in a file of columns."""
+
+    source: int | str | None = None
+    """Column of the source: a number from 0 or a name; 0 by default, "source" in JSON lines."""
+    target: int | str | None = None
+    """Column of the target: a number from 0 or a name; 1 by default, "target" in JSON lines."""
+
+
+class ExtraData(Section):
+    """A further training corpus, never held out: back-translations, another domain, crawled pairs."""
+
+    files: list[str] = Field(min_length=1, max_length=2)
+    """Two parallel files, source first, or one with both sides; relative to the configuration."""
+    columns: Columns = Columns()
+    """Where both sides stand in a file of columns."""
+    weight: float = Field(1.0, gt=0, allow_inf_nan=False)
+    """How often a pair is seen in one pass over data.train: 0.5 is half of the corpus, drawn anew each pass, 2 is
+    twice."""
+    tag: str | None = None
+    """Token put before the source of these pairs, as <bt> (Caswell et al. 2019); no text is ever cut into it."""
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("tag")
+    @classmethod
+    def _unlike_text(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"<[^<>\s]+>", value):
+            raise ValueError(f"data.extra tag is {value!r}, expected a name in angle brackets without blanks, as <bt>")
+        if value in ("<pad>", "<unk>", "<s>", "</s>"):
+            raise ValueError(f"data.extra tag {value} has a meaning already; choose another name, as <bt>")
+        return value
+
+
+class OwnData(Section):
+    """Your own data, as far as all tasks share it: which files, and what becomes of lines that cannot be used."""
+
+    train: list[str] = Field(min_length=1)
+    """Training files. Relative to the configuration."""
+    valid: list[str] | int | None = None
+    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000."""
+    test: list[str] | None = None
+    """Test files."""
+    bad_lines: Literal["error", "skip"] = "error"
+    """What becomes of a line that cannot be used (docs/data.md lists why): error stops at the first, skip leaves them
+    out, counts them and says where the first are."""
+    encoding: str = "utf-8"
+    """How a line is read that is not UTF-8: windows-1252, iso-8859-2, gb18030 or another encoding that has ASCII in it;
+    such lines are counted. utf-8 makes them bad lines."""
+    max_line: int = Field(100_000, gt=0)
+    """A line with more characters than this is a bad line."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """Training examples that stand there more than once: keep them all, or drop all but the first of each."""
+    overlap: Literal["keep", "drop"] = "keep"
+    """Training examples whose source or text stands in the validation or test set: keep them, or drop them."""
+
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _has_ascii(cls, value: str) -> str:
+        probe = 'Az09 ,"\\u0041-\t\n'
+        try:
+            same = probe.encode("ascii").decode(value) == probe
+        except (LookupError, UnicodeError):
+            same = False
+        if not same:
+            wide = (
+                "; convert the file (iconv -f UTF-16 -t UTF-8)" if value.lower().startswith(("utf-16", "utf16")) else ""
+            )
+            raise ValueError(
+                f"data.encoding is {value!r}, expected an encoding that Python knows and that has ASCII in it, as "
+                f"windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr{wide}"
+            )
+        return value
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
+        path = Path(self.train[0]).absolute()
+        stem = path.name.split(".")[0]
+        return (path.parent.name if stem in ("", "train") else stem) or "data"
+
+
+class FilesData(OwnData):
+    """Your own pairs, in two parallel files or in one file of columns (`heed.data.read.pairs`)."""
+
+    train: list[str] = Field(min_length=1, max_length=2)
+    """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
+    columns: Columns = Columns()
+    """Where both sides stand in a file of columns."""
+    extra: list[ExtraData] = []  # noqa: RUF012  # pydantic copies it
+    """Further training corpora, weighted and perhaps tagged; their pairs are never held out."""
+    max_length: int = Field(250, gt=0)
+    """Training pairs with more tokens than this on a side are left out, and counted."""
+    in_memory: int = Field(100_000, ge=0)
+    """Splits with more pairs than this are kept in the cache folder (HEED_CACHE), not in memory."""
+    stream: bool = False
+    """Read data.train forward, without end, and never hold it; data.valid is then files, or how many of the first
+    pairs to hold out (1,000 by default)."""
+    window: int = Field(100_000, gt=0)
+    """Pairs of a stream that are shuffled and batched together; one window is one pass."""
+
+    @model_validator(mode="after")
+    def _of_a_stream(self) -> Self:
+        if self.stream and self.extra:
+            raise ValueError(
+                "data.stream is true and data.extra names further corpora; a weight is counted in passes over "
+                "data.train, and a stream has none: join the files, or leave one of the two fields out"
+            )
+        if self.stream and self.duplicates == "drop":
+            raise ValueError(
+                "data.stream is true and data.duplicates drop; what a stream said before is not held, so that repeats "
+                "are not known: leave one of the two fields out"
+            )
+        if not self.stream and self.window != type(self).model_fields["window"].default:
+            raise ValueError(f"data.window is {self.window}, but only a stream has windows; add data.stream=true")
+        return self
+
+
+class HubData(FilesData):
+    """Pairs of a data set of the Hugging Face Hub (`heed.data.read.hub`): all fields of your own files, and these."""
+
+    hub: str
+    """Name of the data set, as user/name; or a folder that the `datasets` library can read."""
+    config: str | None = None
+    """Which of its configurations, where it has several."""
+    revision: str | None = None
+    """Branch, tag or commit of the data set; the newest by default."""
+    train: list[str] = Field(["train"], min_length=1, max_length=1)
+    """Split to train on, also a part of one as train[:1000]."""
+    valid: list[str] | int | None = None
+    """Split to validate on, or how many training pairs to hold out; by default its split validation, if it has one."""
+    test: list[str] | None = None
+    """Split to test on; by default its split test, if it has one."""
+
+    @field_validator("encoding")
+    @classmethod
+    def _no_bytes(cls, value: str) -> str:
+        if value != "utf-8":
+            raise ValueError(f"data.encoding is {value!r}, but a data set of the Hub holds texts, not bytes")
+        return value
+
+    @model_validator(mode="after")
+    def _no_stream(self) -> Self:
+        if self.stream:
+            raise ValueError(f"data.stream is true, but only files are read as a stream, not data.hub '{self.hub}'")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What to call the data."""
+        return Path(self.hub).name or "data"
+
+
+class LabelledData(OwnData):
+    """Your own labelled files, as far as classification and tagging share them."""
+
+    train: list[str] = Field(min_length=1)
+    """Training files (for classification also folders); several are read one after the other. Relative to the
+    configuration."""
+    max_line: int = Field(1_000_000, gt=0)
+    """A line with more characters than this is a bad line; a whole document may be one."""
+
+
+class EmbeddedLabels(Section):
+    """How much is drawn of embedded data with labels."""
+
+    seed: int = 1
+    """Seed of the generated examples."""
+    train: int = Field(2_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(200, gt=0)
+    """Number of validation examples."""
+    test: int = Field(500, gt=0)
+    """Number of test examples."""
+
+
+class TagColumns(Section):
+    """Where word and tag stand in a file with one word a line."""
+
+    word: int = 0
+    """Column of the word, from 0; negative numbers count from the last, -1."""
+    label: int = -1
+    """Column of the tag, from 0; negative numbers count from the last, -1."""
+
+
+class TagOptions(Section):
+    """What data of sentences with tags has besides its files."""
+
+    columns: TagColumns = TagColumns()
+    """Where word and tag stand."""
+    scheme: Literal["auto", "bio", "iob1", "io", "bioes", "plain"] = "auto"
+    """How the tags mark entities; auto finds out for each set, plain tags (as parts of speech) mark none."""
+    max_length: int = Field(500, gt=0)
+    """Training sentences with more tokens than this are left out, and counted."""
+
+
+def by_name(files: str) -> Callable[[Any], str]:
+    """Tells by its name which class a `data` section is: embedded data has one, files do not."""
+
+    def kind(value: Any) -> str:
+        if isinstance(value, EmbeddedLabels):
+            return str(getattr(value, "name", files))
+        return str(value.get("name", files)) if isinstance(value, dict) else files
+
+    return kind

@@ -1,0 +1,78 @@
+"""Errors of a configuration as messages that name the field, the value and what would be right."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+
+from heed.config.data import FilesData
+from heed.errors import ConfigError, suggest
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
+    """Build a section, with errors that name the field, the value and what would be right.
+
+    Args:
+        kind: The section's class.
+        values: What the user wrote.
+        where: What messages call the place: a file, "the command line", "model".
+
+    Raises:
+        ConfigError: All problems, one line each.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        lines = [_explain(problem, kind) for problem in error.errors()]
+        raise ConfigError(f"{where}: " + "; ".join(lines)) from None
+
+
+def _explain(problem: Any, kind: type[BaseModel]) -> str:
+    loc, kinds = problem["loc"], _data_kinds(kind)
+    # pydantic names the chosen member of a union in it, which users never wrote
+    path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in kinds)]
+    name = ".".join(str(part) for part in path)
+    if problem["type"] == "extra_forbidden":
+        valid = _fields_at(kind, loc[:-1])
+        owner = "" if len(path) > 1 else f" for {kind.__name__}"
+        return f"unknown field '{name}'{owner}{suggest(str(path[-1]), valid)}"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    if problem["type"] == "missing":
+        return f"field '{name}' is missing"
+    if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
+        hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
+        return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
+    return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """The classes that a `data` section may be, by the tags of their union."""
+    if "data" not in kind.model_fields:
+        return {}
+    members = [get_args(member) for member in get_args(kind.model_fields["data"].annotation)]
+    return {tag.tag: member for member, *marks in members for tag in marks if isinstance(tag, Tag)}
+
+
+def _embedded_names(kind: type[BaseModel]) -> tuple[str, ...]:
+    """What embedded data of a class may be called; nothing for files."""
+    return get_args(kind.model_fields["name"].annotation) if "name" in kind.model_fields else ()
+
+
+def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
+    """Names of the fields of the section at a path."""
+    kinds = _data_kinds(kind)
+    for part in path:
+        if part in kinds:
+            kind = kinds[part]
+        elif part in kind.model_fields:
+            annotation = kind.model_fields[part].annotation
+            annotation = get_args(annotation)[0] if get_origin(annotation) is list else annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                kind = annotation
+    names = [field.alias or name for name, field in kind.model_fields.items()]
+    return [*names, *(["name"] if kind is FilesData else [])]

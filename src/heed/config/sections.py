@@ -1,0 +1,156 @@
+"""Sections of a configuration that every task has: frozen, every field documented, unknown fields refused."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Section(BaseModel):
+    """A part of the configuration; frozen, and strict about names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class TokenizerConfig(Section):
+    """How text becomes tokens."""
+
+    from_: str | None = Field(None, alias="from")
+    """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
+    kind: Literal["auto", "char", "word", "bpe", "unigram"] = "auto"
+    """A token is a Unicode character, a word or a subword; auto is word for grammar, char for other embedded data, bpe
+    for files."""
+    vocab_size: int | None = Field(None, gt=4)
+    """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
+    min_count: int = Field(2, gt=0)
+    """How often a word must occur in training to be in the vocabulary (word only)."""
+    shared: bool = False
+    """One vocabulary for both sides."""
+    lowercase: bool | Literal["source"] = False
+    """Read and write lower case only; "source" reads lower case and writes both."""
+    normalization: Literal["none", "nfc", "nfkc"] = "nfc"
+    """Unicode normalisation of what is read and written."""
+    sampling: float = Field(0.0, ge=0, lt=1)
+    """Subword sampling in training: share of merges dropped (bpe), or temperature 1 of sampling cuts (unigram)."""
+
+
+class ModelSection(BaseModel):
+    """Which model; all other fields are the model's own (`heed models` lists them)."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    name: str = "bahdanau"
+    """File in `heed/models`."""
+    size: Literal["auto", "scarce", "tiny", "small", "base"] = "auto"
+    """Named size; base is the paper's, scarce is for a few thousand pairs of text (where the model has it), auto is
+    chosen from the amount of data."""
+    from_: str | None = Field(None, alias="from")
+    """Run to start from: its weights where name and shape fit, its embeddings by token; its name, size and fields
+    where others are not given."""
+
+
+class TrainingConfig(Section):
+    """How the model is trained."""
+
+    minutes: float | None = Field(None, gt=0)
+    """Time budget, evaluation included; the number of updates is fitted to it once, from measured speed."""
+    steps: int | None = Field(None, gt=0)
+    """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
+    seed: int = 1
+    """Seed of initial weights, order of the data and dropout."""
+    threads: int | None = Field(None, gt=0)
+    """Processor threads; by default the faster of a few counts in a half-second probe."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    deterministic: bool = False
+    """On a GPU: choose kernels whose sums repeat bit for bit, which may be slower. On a CPU they always do."""
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    """Precision of the forward pass; auto is bf16 on a GPU that has it, float32 elsewhere."""
+    batch_tokens: int = Field(2_000, gt=0)
+    """Source and target tokens of one batch, padding included."""
+    accumulate: int = Field(1, gt=0)
+    """Batches per update; the gradient is that of one batch of all of them."""
+    micro_batches: int | None = Field(None, gt=0)
+    """Into how many a batch is divided, which go through the model one after the other: the gradient is that of the
+    batch, and memory holds what one of them leaves for the way back. By default as many as keep that under 100 MiB,
+    where the model is made of blocks and trained on a CPU, and 1 elsewhere (steps of fewer rows slow recurrent nets
+    down)."""
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    """Optimiser."""
+    learning_rate: float = Field(0.003, gt=0)
+    """Largest learning rate."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Adam's decay rates of the first and second moment."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Decay of matrices towards zero (not of biases and vectors)."""
+    schedule: Literal["constant", "inverse_sqrt", "cosine"] = "cosine"
+    """Course of the learning rate after the warm-up."""
+    warmup: int = Field(100, ge=0)
+    """Updates over which the learning rate rises from zero."""
+    clip: float | None = Field(1.0, gt=0)
+    """Largest norm of the gradient; null for no clipping."""
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Probability spread evenly over the vocabulary in the training target."""
+    validate_every: int | None = Field(None, gt=0)
+    """Updates between validations; by default a twelfth of the run."""
+    activation_checkpointing: bool = False
+    """Keep of each block its input only, and compute its inside again on the way back: less memory, more time, the same
+    gradients. For models that have blocks (transformer, encoder)."""
+    compile: bool = False
+    """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
+    CPU, triton on a GPU. See docs/performance.md for what it gives."""
+    save_minutes: float = Field(5.0, gt=0)
+    """A checkpoint is written after each validation, and when this much time has passed since the last one."""
+    patience: int | None = Field(None, gt=0)
+    """Stop after this many validations without a better score; null for never."""
+    average: int = Field(1, gt=0)
+    """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _budget(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("minutes") is None and values.get("steps") is None:
+            return {**values, "minutes": 2.0}
+        return values
+
+
+class GenerationConfig(Section):
+    """How the model writes."""
+
+    beam_size: int = Field(1, gt=0)
+    """Sequences kept per source; 1 is greedy."""
+    length_penalty: float = Field(1.0, ge=0)
+    """Hypotheses are compared by log-probability / length ** length_penalty."""
+    min_length: int = Field(0, ge=0)
+    """Smallest number of tokens."""
+    max_length: int | None = Field(None, gt=0)
+    """Largest number of tokens; by default what the data needs: 1.5 times the longest training target, and 20."""
+    replace_unknown: bool = True
+    """A word model writes, for a word it does not know, the source word it looked at most (word tokenizers only)."""
+
+
+class EvaluationConfig(Section):
+    """How a model is scored."""
+
+    select_by: str = "auto"
+    """Validation score that chooses the best checkpoint; each task has its own."""
+    bootstrap: int = Field(1_000, gt=0)
+    """Resamples of the test set for the intervals."""
+
+
+class RunConfig(Section):
+    """Everything that decides a run, as far as all tasks share it; each task has a class of its own."""
+
+    task: str
+    """What is learned: translation (where nothing is said), classification, tagging, table or series."""
+    data: Any
+    """Where the examples come from; each task has its own."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """How text becomes tokens."""
+    model: ModelSection = ModelSection()
+    """Which model."""
+    training: TrainingConfig = TrainingConfig(minutes=2.0)
+    """How it is trained."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How it is scored."""

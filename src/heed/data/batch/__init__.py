@@ -1,0 +1,1 @@
+"""Batches: which examples go together, and examples as padded tensors."""

@@ -1,0 +1,1 @@
+"""Embedded data: generated examples that need no download."""

@@ -1,0 +1,93 @@
+"""Digit strings to copy or to reverse: the smallest task in which attention has one right answer.
+
+Copying is solved by a diagonal map, reversing by an anti-diagonal one, at any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from random import Random
+from typing import Literal
+
+from heed.data.embedded.generated import SPLITS, Split, check_range, check_split, distinct, split_of
+from heed.data.examples import Link, Pair
+from heed.errors import DataError, suggest
+
+__all__ = ["DigitSource", "Kind"]
+
+Kind = Literal["copy", "reverse"]
+
+
+class DigitSource:
+    """Endless digit strings with their copy or their reverse, each digit linked to the one it comes from.
+
+    Lengths are uniform. The splits are disjoint by a hash of the source string, the same for both kinds.
+    """
+
+    def __init__(self, kind: Kind = "copy", length: tuple[int, int] = (5, 10), seed: int = 1) -> None:
+        """Describe the strings.
+
+        Args:
+            kind: "copy" or "reverse".
+            length: Fewest and most digits, both included.
+            seed: Decides which strings are drawn; not which split a string belongs to.
+
+        Raises:
+            DataError: An unknown kind, or a length that is not `1 <= min <= max`.
+        """
+        if kind not in ("copy", "reverse"):
+            raise DataError(f"unknown kind '{kind}' of digit strings{suggest(kind, ('copy', 'reverse'))}")
+        check_range("length", length, least=1)
+        self.kind = kind
+        self.length = length
+        self.seed = seed
+
+    def sample(self, split: Split, count: int) -> list[Pair]:
+        """Give the first `count` pairs of a split.
+
+        Args:
+            split: "train", "valid" or "test".
+            count: How many pairs.
+
+        Returns:
+            The same pairs each time; a smaller sample is the beginning of a larger one.
+
+        Raises:
+            DataError: An unknown split, or one into which no string of these lengths falls.
+        """
+        return list(islice(self.stream(split), count))
+
+    def stream(self, split: Split) -> Iterator[Pair]:
+        """Give the pairs of a split one by one, without end; the arguments and errors are `sample`'s."""
+        check_split(split)
+        first, last = self.length
+        lengths = [length for length in range(first, last + 1) if _occurs(length, split)]
+        if not lengths:
+            raise DataError(
+                f"length ({first}, {last}): no string of these lengths falls into split '{split}'; allow longer ones"
+            )
+        rng = Random(f"{self.seed}:{split}")
+        return distinct(lambda: rng.choice(lengths), lambda length: self._draw(rng, split, length))
+
+    def _draw(self, rng: Random, split: Split, length: int) -> Pair:
+        while True:
+            digits = f"{rng.randrange(10**length):0{length}d}"
+            if split_of(digits) == split:
+                return self._pair(digits)
+
+    def _pair(self, digits: str) -> Pair:
+        last = len(digits) - 1
+        come_from = range(len(digits)) if self.kind == "copy" else range(last, -1, -1)
+        links = tuple(Link(target=(i, i + 1), source=(j, j + 1)) for i, j in enumerate(come_from))
+        target = "".join(digits[j] for j in come_from)
+        return Pair(digits, target, links, origin=f"digits:{self.kind}:{len(digits)}")
+
+
+_SPLITS_OF_SHORT = {length: {split_of(f"{number:0{length}d}") for number in range(10**length)} for length in (1, 2)}
+"""Which splits the strings of one digit (there are ten) and of two (a hundred) fall into: not all of them."""
+
+
+def _occurs(length: int, split: Split) -> bool:
+    """Say whether any string of this length falls into a split; from three digits on each split has some."""
+    return split in _SPLITS_OF_SHORT.get(length, SPLITS)

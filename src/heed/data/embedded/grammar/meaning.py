@@ -1,0 +1,125 @@
+"""What a sentence says, before any language: who does what to whom, when, where and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from heed.data.embedded.grammar.lexicon import LEXICON
+
+__all__ = ["Clause", "Degree", "Determiner", "Phrase", "Place", "Sentence", "State", "Tense", "Thought", "marks_object"]
+
+Tense = Literal["past", "perfect", "progressive", "wants", "can"]
+"""She bought, has bought, is buying, wants to buy, can buy."""
+
+Determiner = Literal["the", "a", "my", "two"]
+
+Degree = Literal["", "very", "too"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A noun with its company, or a pronoun.
+
+    Attributes:
+        noun: Entry of the lexicon; for a pronoun what it stands for, or "" where nobody said.
+        determiner: "the", "a", "my" or "two".
+        adjective: Before the noun, or "".
+        plural: More than one.
+        pronoun: "I", "we", "he", "she", "it" or "they" instead of the noun, or "".
+    """
+
+    noun: str = ""
+    determiner: Determiner = "the"
+    adjective: str = ""
+    plural: bool = False
+    pronoun: str = ""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it is the first person."""
+        return self.pronoun in ("I", "we")
+
+    @property
+    def kind(self) -> Literal["person", "animal", "thing"]:
+        """What it stands for."""
+        if not self.noun or self.noun in LEXICON.groups["people"]:
+            return "person"
+        return "animal" if self.noun in LEXICON.groups["animals"] else "thing"
+
+    @property
+    def verb_form(self) -> int:
+        """Place of its form in a verb's list: I, he or she, we, they."""
+        return (0 if self.speaks else 1) + (2 if self.plural else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A preposition of the lexicon and its noun, or "home" alone."""
+
+    preposition: str
+    ground: Phrase | None
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Something is done."""
+
+    subject: Phrase
+    verb: str
+    tense: Tense = "past"
+    object: Phrase | None = None
+    recipient: Phrase | None = None
+    place: Place | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Something is or was so."""
+
+    subject: Phrase
+    adjective: str
+    degree: Degree = ""
+    past: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Somebody knows, thinks or says that the sentence is so."""
+
+    subject: Phrase
+    verb: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence.
+
+    Attributes:
+        main: What is said.
+        time: Stands first, or "".
+        because: The reason, its subject a pronoun.
+        also: A second thing that the subject does to the object, said with a pronoun.
+        thought: Who says so; then the main clause follows "that".
+        question: Has it been done?
+    """
+
+    main: Clause | State
+    time: str = ""
+    because: State | None = None
+    also: Clause | None = None
+    thought: Thought | None = None
+    question: bool = False
+
+
+def marks_object(clause: Clause) -> bool:
+    """Whether Spanish puts `a` and Hindi `ko` after or before the object: a person, or an animal that is meant.
+
+    Goods are not marked (compró un caballo, ghoda khareeda), and what is chased, bitten or helped always is.
+    """
+    if clause.object is None or clause.object.kind == "thing" or clause.recipient is not None:
+        return False
+    if LEXICON.verbs[clause.verb].affects or clause.object.kind == "person":
+        return True
+    return clause.verb not in ("buy", "sell") and clause.object.determiner in ("the", "my")

@@ -1,0 +1,263 @@
+"""Draws what is said: one kind of scene after another, with words that go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import get_args
+
+from heed.data.embedded.grammar.lexicon import LEXICON
+from heed.data.embedded.grammar.meaning import (
+    Clause,
+    Degree,
+    Determiner,
+    Phrase,
+    Place,
+    Sentence,
+    State,
+    Tense,
+    Thought,
+)
+
+__all__ = ["NAMED", "SCENES", "Scene"]
+
+Scene = Callable[[Random], Sentence]
+
+_PRONOUNS = {"I": False, "we": True, "he": False, "she": False, "they": True}
+_ACTED = [name for name, verb in LEXICON.verbs.items() if verb.objects]
+_GIVEN = [name for name, verb in LEXICON.verbs.items() if verb.gifts]
+_PLACED = ("sit", "lie", "stand", "sleep", "be", "hang", "jump", "run", "enter")
+_DONE_SOMEWHERE = ("see", "look for", "eat", "drink", "read", "write", "hide")
+
+
+def _animal_did_not_cross(adjective: str, it: str) -> Sentence:
+    clause = Clause(Phrase("animal"), "cross", object=Phrase("street"), negated=True)
+    return Sentence(clause, because=State(Phrase(it, pronoun="it"), adjective, "too"))
+
+
+NAMED = (
+    Sentence(Clause(Phrase("cat"), "sit", place=Place("on", Phrase("wall")))),
+    Sentence(Clause(Phrase("wall"), "sit", place=Place("on", Phrase("cat")))),
+    Sentence(Clause(Phrase(pronoun="I"), "go", "progressive", place=Place("home", None))),
+    _animal_did_not_cross("tired", "animal"),
+    _animal_did_not_cross("congested", "street"),
+)
+"""The cat sat on the wall. The wall sat on the cat. I am going home. The animal did not cross the street because it was
+too tired. (Too congested.)"""
+
+
+def _place_scene(rng: Random) -> Sentence:
+    """The cat sat on the wall."""
+    verb = rng.choice(_PLACED)
+    nouns: Iterable[str] = ("people", "animals")
+    if verb == "hang":
+        nouns = ("hanging",)
+    elif verb == "be":
+        nouns = ("small", "hanging", "fruit")
+    elif verb in ("sit", "jump") and rng.random() < 0.3:
+        nouns = ("sitters",)
+    subject = _someone(rng, nouns, pronouns=verb not in ("be", "hang"))
+    clause = Clause(subject, verb, place=_place(rng, verb, subject))
+    return Sentence(clause, _time(rng, "past"))
+
+
+def _act_scene(rng: Random) -> Sentence:
+    """The woman has bought a red car."""
+    clause = _act(rng)
+    return Sentence(clause, _time(rng, clause.tense))
+
+
+def _give_scene(rng: Random) -> Sentence:
+    """The woman gave the child an apple."""
+    verb = rng.choice(_GIVEN)
+    subject = _someone(rng, ("people",))
+    if not subject.pronoun and rng.random() < 0.3:
+        recipient = _pronoun(rng)
+    else:
+        recipient = _phrase(rng, _other(rng, ("people",), subject), subject)
+    gift = _phrase(rng, _other(rng, LEXICON.verbs[verb].gifts), subject)
+    clause = Clause(subject, verb, _tense(rng, verb), gift, recipient)
+    return Sentence(clause, _time(rng, clause.tense))
+
+
+def _go_scene(rng: Random) -> Sentence:
+    """I am going home."""
+    subject = _someone(rng, ("people", "animals"))
+    place = Place("home", None) if rng.random() < 0.4 else _place(rng, "go", subject)
+    clause = Clause(subject, "go", _tense(rng, "go"), place=place)
+    return Sentence(clause, _time(rng, clause.tense))
+
+
+def _state_scene(rng: Random) -> Sentence:
+    """The street is very wide."""
+    return Sentence(_state(rng))
+
+
+def _reason_scene(rng: Random) -> Sentence:
+    """The animal did not cross the street because it was too tired."""
+    reason = rng.choice(LEXICON.reasons.object)
+    groups = [name for name in LEXICON.verbs[reason.verb].subjects if name in ("people", "animals")]
+    subject = _phrase(rng, _other(rng, groups))
+    thing = _phrase(rng, rng.choice(reason.objects), subject, plain=True)
+    clause = Clause(subject, reason.verb, object=thing, negated=True)
+    if rng.random() < 0.5 and _pronoun_for(subject) is not None:
+        about, adjective = _pronoun_for(subject), rng.choice(LEXICON.reasons.subject)
+    else:
+        about, adjective = _pronoun_for(thing), rng.choice(reason.adjectives)
+    assert about is not None
+    return Sentence(clause, because=State(about, adjective, "too"))
+
+
+def _pair_scene(rng: Random) -> Sentence:
+    """The man bought the apple and ate it."""
+    pair = rng.choice(LEXICON.pairs)
+    first, second = pair.verbs
+    groups = [name for name in LEXICON.verbs[second].subjects if name in LEXICON.verbs[first].subjects]
+    subject = _someone(rng, groups)
+    while True:
+        thing = _phrase(rng, _other(rng, pair.objects, subject), subject)
+        about = _pronoun_for(thing)
+        if about is not None:
+            break
+    clause = Clause(subject, first, object=thing)
+    return Sentence(clause, _time(rng, "past"), also=Clause(subject, second, object=about))
+
+
+def _thought_scene(rng: Random) -> Sentence:
+    """The woman knows that the boy saw the dog."""
+    if rng.random() < 0.6:
+        thinker = Phrase(pronoun=rng.choice(("I", "he", "she")))
+    else:
+        noun = _other(rng, ("people",))
+        thinker = Phrase(noun, "my" if noun in LEXICON.groups["relatives"] else "the")
+    thought = Thought(thinker, rng.choice(list(LEXICON.thoughts)))
+    kind = rng.random()
+    main: Clause | State
+    if kind < 0.3:
+        main = _state(rng)
+    elif kind < 0.5:
+        inner = _place_scene(rng).main
+        main = inner
+    else:
+        main = _act(rng)
+    return Sentence(main, thought=thought)
+
+
+def _question_scene(rng: Random) -> Sentence:
+    """Has the boy seen the dog?"""
+    return Sentence(_act(rng, "perfect", pronouns=False), question=True)
+
+
+SCENES: tuple[Scene, ...] = (
+    _place_scene,
+    _act_scene,
+    _give_scene,
+    _go_scene,
+    _state_scene,
+    _reason_scene,
+    _pair_scene,
+    _thought_scene,
+    _question_scene,
+)
+"""Kinds of sentences, drawn alike."""
+
+
+def _act(rng: Random, tense: Tense | None = None, pronouns: bool = True) -> Clause:
+    verb = rng.choice(_ACTED)
+    entry = LEXICON.verbs[verb]
+    subject = _someone(rng, entry.subjects, pronouns and "people" in entry.subjects)
+    noun = _other(rng, entry.objects, subject)
+    thing = _phrase(rng, noun, subject, plain=entry.definite)
+    tense = tense or _tense(rng, verb)
+    place = None
+    if verb in _DONE_SOMEWHERE and tense in ("past", "perfect", "progressive") and rng.random() < 0.3:
+        place = _place(rng, "act", subject, thing)
+    return Clause(subject, verb, tense, thing, place=place)
+
+
+def _state(rng: Random) -> State:
+    if rng.random() < 0.25:
+        subject = _pronoun(rng)
+        adjectives = list(LEXICON.states["people"])
+    else:
+        noun = _other(rng, list(LEXICON.states))
+        subject = _phrase(rng, noun, plain=True)
+        adjectives = LEXICON.said_of(LEXICON.states, noun)
+    adjective = rng.choice(adjectives)
+    degree: Degree = "" if LEXICON.adjectives[adjective].absolute else rng.choice(get_args(Degree))
+    return State(subject, adjective, degree, past=rng.random() < 0.5)
+
+
+def _tense(rng: Random, verb: str) -> Tense:
+    tense = rng.choice(LEXICON.verbs[verb].tenses)
+    assert tense in get_args(Tense)
+    return tense  # type: ignore[return-value]
+
+
+def _time(rng: Random, tense: Tense) -> str:
+    times = [name for name, time in LEXICON.times.items() if tense in time.tenses]
+    return rng.choice(times) if times and rng.random() < 0.25 else ""
+
+
+def _place(rng: Random, verb: str, *others: Phrase) -> Place:
+    preposition = rng.choice(list(LEXICON.places[verb]))
+    noun = _other(rng, LEXICON.places[verb][preposition], *others)
+    return Place(preposition, _phrase(rng, noun, others[0], plain=verb == "go", singular=True))
+
+
+def _other(rng: Random, names: Iterable[str], *others: Phrase) -> str:
+    """A noun of these groups that none of the other phrases has; no relative of the speaker's where `I` acts."""
+    used = {other.noun for other in others}
+    if any(other.speaks for other in others):
+        used.update(LEXICON.groups["relatives"])  # Hindi says "own" there, and this grammar has no such word
+    return rng.choice([noun for noun in LEXICON.members(tuple(names)) if noun not in used])
+
+
+def _someone(rng: Random, names: Iterable[str], pronouns: bool = True) -> Phrase:
+    """A subject: a pronoun of a person, or a phrase."""
+    if pronouns and rng.random() < 0.25:
+        return _pronoun(rng)
+    return _phrase(rng, _other(rng, names))
+
+
+def _pronoun(rng: Random) -> Phrase:
+    name = rng.choice(list(_PRONOUNS))
+    return Phrase(pronoun=name, plural=_PRONOUNS[name])
+
+
+def _pronoun_for(phrase: Phrase) -> Phrase | None:
+    """What stands for a phrase when it is named again; None for one child, who has no pronoun here."""
+    if phrase.plural:
+        return Phrase(phrase.noun, pronoun="they", plural=True)
+    pronoun = LEXICON.nouns[phrase.noun].pronoun
+    if not pronoun and phrase.kind == "person":
+        return None
+    return Phrase(phrase.noun, pronoun=pronoun or "it")
+
+
+def _phrase(
+    rng: Random, noun: str, subject: Phrase | None = None, *, plain: bool = False, singular: bool = False
+) -> Phrase:
+    """A noun with an article and perhaps an adjective.
+
+    Args:
+        rng: Draws.
+        noun: Entry of the lexicon.
+        subject: Whose clause it is in; where that is `I` or `we`, "my" is not drawn.
+        plain: "the" or "my", and no adjective.
+        singular: One of them.
+    """
+    groups = LEXICON.groups
+    several = not singular and noun not in (*groups["uncounted"], *groups["unpaired"])
+    determiners: list[Determiner] = ["the"] * 5
+    if not plain and noun not in groups["uncounted"]:
+        determiners += ["a"] * 3
+        if several:
+            determiners.append("two")
+    if noun in groups["owned"] and not (subject is not None and subject.speaks):
+        determiners.append("my")
+    determiner = "my" if noun in groups["relatives"] else rng.choice(determiners)
+    plural = determiner == "two" or (several and determiner != "a" and rng.random() < 0.25)
+    adjectives = [] if plain else LEXICON.said_of(LEXICON.attributes, noun)
+    adjective = rng.choice(adjectives) if adjectives and rng.random() < 0.3 else ""
+    return Phrase(noun, determiner, adjective, plural)

@@ -1,0 +1,89 @@
+"""Pairs of the small grammar: English and its translation, each word linked to those it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random
+from typing import Literal
+
+from heed.data.embedded.generated import Split, check_split, distinct, split_of
+from heed.data.embedded.grammar import english, german, hindi, spanish
+from heed.data.embedded.grammar.meaning import Sentence
+from heed.data.embedded.grammar.scenes import NAMED, SCENES, Scene
+from heed.data.embedded.grammar.words import Word, join, link
+from heed.data.examples import Pair
+from heed.errors import DataError, suggest
+
+__all__ = ["GrammarSource", "Language"]
+
+Language = Literal["es", "de", "hi"]
+
+_WRITERS: dict[str, Callable[[Sentence], list[Word]]] = {"es": spanish.write, "de": german.write, "hi": hindi.write}
+
+
+class GrammarSource:
+    """Endless English sentences with their Spanish, German or romanised Hindi.
+
+    The splits are disjoint by a hash of the English sentence, the same for every language and seed. The sentences of
+    `scenes.NAMED` come first in the split that each belongs to.
+    """
+
+    def __init__(self, language: Language = "es", seed: int = 1) -> None:
+        """Choose the language.
+
+        Args:
+            language: "es", "de" or "hi".
+            seed: Decides which sentences are drawn; not which split a sentence belongs to.
+
+        Raises:
+            DataError: An unknown language.
+        """
+        if language not in _WRITERS:
+            raise DataError(f"the grammar has no language '{language}'{suggest(language, tuple(_WRITERS))}")
+        self.language = language
+        self.seed = seed
+
+    def sample(self, split: Split, count: int) -> list[Pair]:
+        """Give the first `count` pairs of a split.
+
+        Args:
+            split: "train", "valid" or "test".
+            count: How many pairs.
+
+        Returns:
+            The same pairs each time; a smaller sample is the beginning of a larger one.
+
+        Raises:
+            DataError: An unknown split.
+        """
+        return list(islice(self.stream(split), count))
+
+    def stream(self, split: Split) -> Iterator[Pair]:
+        """Give the pairs of a split one by one, without end; the arguments and errors are `sample`'s."""
+        check_split(split)
+        named = [pair for pair in map(self.pair, NAMED) if split_of(pair.source) == split]
+        yield from named
+        known = {pair.source for pair in named}
+        rng = Random(f"{self.seed}:{split}")  # without the language: every one gets the same English sentences
+        for pair in distinct(lambda: rng.choice(SCENES), lambda scene: self._draw(rng, split, scene)):
+            if pair.source not in known:
+                yield pair
+
+    def pair(self, sentence: Sentence) -> Pair:
+        """Say a sentence in both languages."""
+        return self._translate(sentence, english.write(sentence))
+
+    def _translate(self, sentence: Sentence, source: list[Word]) -> Pair:
+        target = _WRITERS[self.language](sentence)
+        source_text, source_spans = join(source)
+        target_text, target_spans = join(target)
+        links = link(source, source_spans, target, target_spans)
+        return Pair(source_text, target_text, links, origin=f"grammar:{self.language}")
+
+    def _draw(self, rng: Random, split: Split, scene: Scene) -> Pair:
+        while True:
+            sentence = scene(rng)
+            source = english.write(sentence)
+            if split_of(join(source)[0]) == split:
+                return self._translate(sentence, source)

@@ -1,0 +1,86 @@
+"""Documents of many sentences of which one decides: a word in it names the label, all others say nothing.
+
+Every fourth document has no such word and the label "other"; else one label could be told by finding nothing. The place
+of the deciding sentence, of the word in it, and all else are drawn evenly. It is known where the label comes from, so
+that what a model looks at can be held against it.
+
+Source: the idea of planted evidence, as in E21 of the lecture notes' claims; the sentences are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count as endless
+from random import Random
+
+from heed.data.embedded.generated import Split, check_range, split_of
+from heed.data.examples import Text
+
+__all__ = ["DECIDING", "OTHER", "Planted", "draw_documents"]
+
+DECIDING = {
+    "sports": ("goal", "referee", "tournament", "striker", "league"),
+    "politics": ("election", "parliament", "minister", "senate", "ballot"),
+    "cooking": ("oven", "recipe", "flour", "saucepan", "garlic"),
+}
+"""The words that decide, by label."""
+
+OTHER = "other"
+"""The label of documents without such a word."""
+
+_FILLER = (
+    *"the this that they we people some day time way place thing word part year week house street morning".split(),
+    *"was is had came went saw found told made took left began seemed stood heard".split(),
+    *"often never again there here then still quite very almost early late long small large new old other".split(),
+    *"and but with for of in on at by from about after before".split(),
+)
+_LENGTHS = (4, 14)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A document, and where its label comes from.
+
+    Attributes:
+        text: The document with its label.
+        sentence: The deciding sentence, from 0; None where none decides.
+        word: The deciding word; "" where there is none.
+    """
+
+    text: Text
+    sentence: int | None
+    word: str
+
+
+def draw_documents(split: Split, count: int, sentences: tuple[int, int], seed: int) -> list[Planted]:
+    """The first `count` documents of a split.
+
+    Args:
+        split: "train", "valid" or "test".
+        count: How many.
+        sentences: Fewest and most sentences of a document.
+        seed: Decides which are drawn.
+
+    Raises:
+        DataError: `sentences` is no range.
+    """
+    check_range("sentences", sentences, least=1)
+    rng = Random(f"{seed}:{split}")
+    drawn = (_draw(rng, sentences) for _ in endless())
+    found: list[Planted] = []
+    while len(found) < count:
+        document = next(drawn)
+        if split_of(document.text.text) == split:
+            found.append(document)
+    return found
+
+
+def _draw(rng: Random, sentences: tuple[int, int]) -> Planted:
+    label = rng.choice([*DECIDING, OTHER])
+    lines = [rng.choices(_FILLER, k=rng.randint(*_LENGTHS)) for _ in range(rng.randint(*sentences))]
+    place, word = None, ""
+    if label != OTHER:
+        place, word = rng.randrange(len(lines)), rng.choice(DECIDING[label])
+        lines[place].insert(rng.randrange(len(lines[place]) + 1), word)
+    text = " ".join(" ".join(line).capitalize() + "." for line in lines)
+    return Planted(Text(text, (label,), origin=f"planted:{label}"), place, word)

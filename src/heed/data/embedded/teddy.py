@@ -1,0 +1,77 @@
+"""Sentences in which one word is a person or not, and only the next word tells: "He said Teddy ..." bear or Roosevelt.
+
+Sentences come in pairs that are alike up to and including the word Teddy. A network that reads from left to right and
+must say there and then who is meant is right in exactly half of them, however large it is.
+
+Source: the example of the lecture notes (SYSTEMS A6); the grammar is ours.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from heed.data.embedded.generated import Split, split_of
+from heed.data.examples import Sentence
+
+__all__ = ["TEDDY", "draw_sentences", "pair_of"]
+
+TEDDY = "Teddy"
+_WHEN = ("", "Yesterday", "Once", "Last week", "In the evening", "At school", "On the radio", "After dinner")
+_WHO = (
+    *("He", "She", "They", "The teacher", "My sister", "His aunt", "Our neighbour", "The reporter", "A student"),
+    *("The old man", "Her friend", "The author"),
+)
+_SAYS = ("said", "thought", "wrote", "knew", "heard", "believed", "told us", "remembered", "read", "claimed")
+_THAT = ("", "that", "the other day that", "in a letter that", "with a smile that")
+_SURNAMES = ("Roosevelt", "Riley", "Atlas", "Sheringham", "Kollek", "Stadler", "Tamgho", "Dunn")
+_PERSON = (
+    *("was a President", "is a singer", "was born in May", "won the race", "lived in this street", "is tall"),
+    *("wrote two books", "was very brave", "came to dinner"),
+)
+_THINGS = ("bear", "bears", "boy", "coats")
+_THING = (
+    *("is soft", "was on the bed", "is brown", "was very cheap", "fell on the floor", "was a present", "is old"),
+    *("lay in this street", "came with a ribbon"),
+)
+
+
+def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) -> list[Sentence]:
+    """The first `count` sentences of a split, in pairs.
+
+    Args:
+        split: "train", "valid" or "test"; which one a sentence belongs to depends on how it begins.
+        count: How many.
+        seed: Decides which are drawn.
+        mirrored: Write each from its end, so that the word before Teddy tells.
+    """
+    rng = Random(f"{seed}:{split}")
+    made: list[Sentence] = []
+    while len(made) < count:
+        beginning = " ".join(part for part in (rng.choice(_WHEN), *_who_says(rng)) if part)
+        if split_of(beginning) == split:
+            made += pair_of(beginning, rng)
+    return [_from_its_end(sentence) for sentence in made[:count]] if mirrored else made[:count]
+
+
+def pair_of(beginning: str, rng: Random) -> tuple[Sentence, Sentence]:
+    """Two sentences that begin alike: one in which Teddy is a person, and one in which it is none."""
+    said = [*beginning.split(), TEDDY]
+    person = [rng.choice(_SURNAMES), *rng.choice(_PERSON).split()]
+    thing = [rng.choice(_THINGS), *rng.choice(_THING).split()]
+    before = ["O"] * (len(said) - 1)
+    return (
+        Sentence((*said, *person), (*before, "B-person", "I-person", *["O"] * (len(person) - 1)), "teddy:person"),
+        Sentence((*said, *thing), (*before, "O", *["O"] * len(thing)), "teddy:thing"),
+    )
+
+
+def _who_says(rng: Random) -> tuple[str, str, str]:
+    return rng.choice(_WHO), rng.choice(_SAYS), rng.choice(_THAT)
+
+
+def _from_its_end(sentence: Sentence) -> Sentence:
+    tags = list(sentence.tags)
+    if "B-person" in tags:
+        first = tags.index("B-person")
+        tags[first : first + 2] = ["I-person", "B-person"]
+    return Sentence(sentence.words[::-1], tuple(tags[::-1]), sentence.origin)

@@ -1,0 +1,198 @@
+"""Readers of sentences with one word a line and its tag in a column (CoNLL and its relatives).
+
+Columns are separated by tabs, or by blanks where a file has no tabs. A blank line ends a sentence; so does a line whose
+first column is -DOCSTART-. Lines before a sentence that begin with # and have another number of columns are comments.
+Each file may end in .gz or .xz as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from heed.config import TagOptions
+from heed.data.examples import Sentence
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.lines import lines_of
+from heed.data.read.tags import OUTSIDE, entities, find_scheme, is_entity_tag, write_tags
+from heed.errors import DataError
+
+__all__ = ["ColumnFile", "read_sentences"]
+
+_NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A file in columns.
+
+    Attributes:
+        path: The file.
+        lines: Its lines.
+        rows: Per line its columns; None where it holds no word (blank lines, comments, -DOCSTART-); what stands for a
+            bad line.
+        tabs: Whether tabs separate the columns.
+    """
+
+    path: Path
+    lines: list[str]
+    rows: list[list[str] | BadLine | None]
+    tabs: bool
+
+    @classmethod
+    def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
+        """Read a file.
+
+        Args:
+            path: The file.
+            findings: What becomes of bad lines; by default they are errors.
+
+        Raises:
+            DataError: It cannot be read, holds no word, or a line is bad (as where it has another number of columns
+                than those before it) and that is an error.
+        """
+        findings = Findings() if findings is None else findings
+        read = list(lines_of(path, findings))
+        lines = [line.text if isinstance(line, BadLine) else line for line in read]
+        known = [line for line in read if isinstance(line, str)]
+        first = next((line for line in known if line.strip() and not line.startswith(("#", "-DOCSTART-"))), None)
+        first = first or next((line for line in known if line.strip() and not line.startswith("-DOCSTART-")), None)
+        if first is None:
+            raise DataError(f"'{path}' holds no word; expected one a line, with its tag in another column")
+        tabs = "\t" in first
+        width = len(_split(first, tabs))
+        rows: list[list[str] | BadLine | None] = []
+        for number, line in enumerate(read, start=1):
+            if isinstance(line, BadLine):
+                rows.append(line)
+                continue
+            row = _split(line, tabs) if line.strip() else []
+            inside = bool(rows) and rows[-1] is not None
+            if not row or row[0] == "-DOCSTART-" or (line.startswith("#") and len(row) != width and not inside):
+                rows.append(None)
+            elif len(row) == width:
+                rows.append(row)
+            else:
+                message = (
+                    f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
+                    f"the lines before it have {width}, separated by {'tabs' if tabs else 'blanks'}"
+                )
+                rows.append(findings.bad("another number of columns", path, number, message))
+        return cls(path, lines, rows, tabs)
+
+    def column(self, number: int, field: str) -> int:
+        """A column counted from 0.
+
+        Raises:
+            DataError: The file has no such column.
+        """
+        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if isinstance(row, list))
+        if not -len(row) <= number < len(row):
+            shown = ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
+            raise DataError(
+                f"'{self.path}' line {line} has {len(row)} columns ({shown}), so data.columns.{field} cannot be "
+                f"{number}"
+            )
+        return number % len(row)
+
+    def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
+        """Each sentence: the line it begins at, from 1, and its rows; or what stands for a bad line in it."""
+        rows: list[list[str] | BadLine] = []
+        for number, row in enumerate([*self.rows, None], start=1):
+            if row is not None:
+                rows.append(row)
+            elif rows:
+                bad = next((row for row in rows if isinstance(row, BadLine)), None)
+                yield number - len(rows), [row for row in rows if isinstance(row, list)] if bad is None else bad
+                rows = []
+
+
+def _split(line: str, tabs: bool) -> list[str]:
+    return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
+
+
+def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None) -> list[Sentence]:
+    """Read sentences from files, one after the other; tags that mark entities come as BIO.
+
+    A bad line takes its whole sentence with it.
+
+    Args:
+        files: The files of one set.
+        data: Where word and tag stand, and how tags are written.
+        findings: What becomes of bad lines, and where what is found, left out and converted is said; by default bad
+            lines are errors.
+
+    Raises:
+        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
+            too long, of other columns, with a word or tag that is none) and that is an error; with file, line, field
+            and value.
+    """
+    findings = Findings() if findings is None else findings
+    sentences: list[Sentence] = []
+    places: list[tuple[Path, int]] = []
+    for path in map(Path, files):
+        file = ColumnFile.read(path, findings)
+        word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
+        for line, rows in file.sentences():
+            bad = rows if isinstance(rows, BadLine) else _without_tag(rows, label, file, line, findings)
+            if isinstance(bad, BadLine):
+                findings.leave_out(bad.rule)
+                continue
+            assert isinstance(rows, list)
+            for number, row in enumerate(rows, start=line):
+                if not row[word]:
+                    findings.note("empty word, read as an unknown one", path, number)
+            words, tags = tuple(row[word] for row in rows), tuple(row[label] for row in rows)
+            sentences.append(Sentence(words, tags, origin=f"{path.name}:{line}"))
+            places.append((path, line))
+    scheme = find_scheme(sentence.tags for sentence in sentences) if data.scheme == "auto" else data.scheme
+    if scheme == "plain":
+        if data.scheme == "auto":
+            findings.remarks.append("no tag marks an entity (as B-person does), so tags are taken as they are")
+        return sentences
+    return _as_bio(sentences, places, scheme, findings)
+
+
+def _without_tag(rows: list[list[str]], label: int, file: ColumnFile, line: int, findings: Findings) -> BadLine | None:
+    for number, row in enumerate(rows, start=line):
+        if not row[label]:
+            message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
+            return findings.bad("empty tag", file.path, number, message)
+    return None
+
+
+def _as_bio(
+    sentences: list[Sentence], places: list[tuple[Path, int]], scheme: str, findings: Findings
+) -> list[Sentence]:
+    result = []
+    for sentence, (path, line) in zip(sentences, places, strict=True):
+        if (bad := _without_entity_tag(sentence, path, line, findings)) is not None:
+            findings.leave_out(bad.rule)
+            continue
+        found = entities(sentence.tags)
+        letters = {tag[0] for tag in sentence.tags}
+        if letters & set("LUM"):  # another name for BIOES, compared after renaming
+            legal = True
+        else:
+            legal = write_tags(found, len(sentence.tags), scheme) == list(sentence.tags)
+        if not legal:
+            what = f"tags that {_NAMES[scheme]} does not allow, read as seqeval reads them (an entity begins where its "
+            findings.note(what + "type does)", path, line, unit="sentence")
+        result.append(Sentence(sentence.words, tuple(write_tags(found, len(sentence.tags))), sentence.origin))
+    if scheme != "bio":
+        findings.remarks.append(f"tags read as {_NAMES[scheme]} and written as BIO")
+    return result
+
+
+def _without_entity_tag(sentence: Sentence, path: Path, line: int, findings: Findings) -> BadLine | None:
+    for number, tag in enumerate(sentence.tags, start=line):
+        if tag != OUTSIDE and not is_entity_tag(tag):
+            return findings.bad(
+                "illegal tag",
+                path,
+                number,
+                f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
+                "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)",
+            )
+    return None

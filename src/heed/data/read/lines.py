@@ -1,0 +1,307 @@
+"""Where bytes become lines: line ends, byte-order marks, encodings, archives; whatever is wrong is named with its line.
+
+A line ends at LF or CRLF. A CR alone inside a line is read as a blank, so that no line is shifted against its
+parallel one; only in a file whose beginning has more of them than of LF are they line ends.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from heed.data.read.findings import BadLine, Findings
+from heed.errors import DataError
+
+__all__ = ["INNER_RETURN", "ending_of", "good_lines", "lines_of"]
+
+INNER_RETURN = "carriage return inside the line, read as a blank"
+"""What is said of a CR that ends no line."""
+
+_CHUNK = 1 << 16
+_MARK = "\ufeff".encode()
+_TYPOGRAPHY = (
+    "\u00a0\u00a1\u00ab\u00b0\u00b7\u00bb\u00bf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\u00a3\u00a7"
+)
+_OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
+    ".gz": lambda path: cast("IO[bytes]", gzip.open(path, "rb")),
+    ".xz": lambda path: cast("IO[bytes]", lzma.open(path, "rb")),
+}
+_UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
+_SIGNATURES = {
+    b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file; save it as CSV UTF-8 or as text",
+    b"\x1f\x8b": "gzip; name it .gz",
+    b"\xfd7zXZ": "xz; name it .xz",
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
+}
+"""How files begin that are often given instead of text, and what to do with them."""
+
+
+class _Reads(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+def ending_of(path: Path) -> str:
+    """The ending that tells the format, under that of a compression if there is one."""
+    return Path(path.stem).suffix if path.suffix in _OPENERS else path.suffix
+
+
+def good_lines(path: Path) -> Iterator[str]:
+    """The lines of a file in which every one must be good.
+
+    Raises:
+        DataError: The file cannot be read, or has a bad line.
+    """
+    for line in lines_of(path):
+        assert isinstance(line, str), "without findings a bad line is an error"
+        yield line
+
+
+def lines_of(path: Path, findings: Findings | None = None, root: Path | None = None) -> Generator[str | BadLine]:
+    """The lines of a text file, compressed or not, without their ends.
+
+    Memory holds a few times 64 KiB and the longest line that is allowed, whatever the file holds.
+
+    Args:
+        path: The file.
+        findings: What becomes of bad lines, and where what is found is counted; by default they are errors.
+        root: A folder that findings are listed under instead of the file.
+
+    Yields:
+        Lines; in place of one that is left out, what stands for it.
+
+    Raises:
+        DataError: The file is missing, empty, cut off, no text, or changes while it is read; or a line is bad and the
+            findings say that this is an error.
+    """
+    reader = _Lines(path, Findings() if findings is None else findings, root)
+    try:
+        with _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path) as file:
+            before = os.fstat(file.fileno())
+            try:
+                yield from reader.read(cast(_Reads, file))
+            except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+                where = f"after line {reader.number}" if reader.number else "at its start"
+                _refuse_change(path, before, reader.number)
+                reader.findings.cut_off(path, reader.number, f"'{path}' is cut off or damaged {where}: {error}")
+            _refuse_change(path, before, reader.number)
+    except FileNotFoundError:
+        raise DataError(f"no file '{path}'") from None
+    except IsADirectoryError:
+        raise DataError(f"'{path}' is a folder; expected a file") from None
+    except OSError as error:
+        where = f" after line {reader.number}" if reader.number else ""
+        raise DataError(f"cannot read '{path}'{where}: {error.strerror or error}") from None
+    reader.note_ends()
+    if reader.number == 0:
+        raise DataError(f"'{path}' is empty; expected one text a line")
+
+
+def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
+    """Refuse a file that is no longer what was opened: nobody could read the same lines again."""
+    if not stat.S_ISREG(before.st_mode):
+        return
+    try:
+        now = path.stat()
+    except OSError:
+        raise DataError(
+            f"'{path}' vanished while it was being read (line {number:,} was the last); put it back and start again"
+        ) from None
+    names = ("st_ino", "st_size", "st_mtime_ns")
+    if any(getattr(before, name) != getattr(now, name) for name in names):
+        raise DataError(
+            f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, line "
+            f"{number:,} was the last); start again when nothing writes to it"
+        )
+
+
+class _Lines:
+    """Reads one file; `number` lines of it so far."""
+
+    def __init__(self, path: Path, findings: Findings, root: Path | None) -> None:
+        self.number = 0
+        self.findings = findings
+        self._path = path
+        self._where = path if root is None else root
+        self._inside = "" if root is None else f"{path.relative_to(root)}:"
+        self._most = findings.max_line
+        self._other = None if codecs.lookup(findings.encoding).name.startswith("utf-8") else findings.encoding
+        self._ends = {"LF": 0, "CRLF": 0}
+        self._returns = False  # whether CR alone ends a line
+        self._first_end = ""
+        self._first_odd = 0  # the first line that ends in another way
+
+    def read(self, file: _Reads) -> Iterator[str | BadLine]:
+        for block in self._blocks(file):
+            if isinstance(block, BadLine):
+                yield block
+            elif (texts := self._unremarkable(block)) is not None:
+                for text in texts:
+                    self.number += 1
+                    yield text
+            else:
+                *whole, last = block.split(b"\n")
+                for raw in whole:
+                    self._count_ends("CRLF" if raw.endswith(b"\r") else "LF")
+                    yield self._line(raw)
+                if last:
+                    yield self._line(last)
+
+    def note_ends(self) -> None:
+        """Say so where lines end in CR alone, or in more than one way."""
+        if self._returns:
+            self._note("lines end in CR, read as any line end", 1, self.number)
+        if all(self._ends.values()):
+            what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
+            odd = sum(self._ends.values()) - self._ends[self._first_end]
+            self._note(f"mixed line ends ({what}), read alike", self._first_odd, odd)
+
+    def _note(self, what: str, number: int, count: int = 1) -> None:
+        self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
+
+    def _blocks(self, file: _Reads) -> Iterator[bytes | BadLine]:
+        """Whole lines with their ends, many at a time, and bad lines in place of those that are too long."""
+        rest = held = b""
+        returns = dropping = False
+        first = True
+        while chunk := file.read1(_CHUNK):
+            if first:
+                first = False
+                self._refuse_what_is_no_text(chunk)
+                alone = chunk.count(b"\r") - chunk.count(b"\r\n")
+                returns = self._returns = alone > chunk.count(b"\n")
+            if returns:
+                chunk, held = held + chunk, b""
+                if chunk.endswith(b"\r"):  # perhaps the first half of CRLF
+                    chunk, held = chunk[:-1], b"\r"
+                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            end = chunk.rfind(b"\n") + 1
+            if dropping:
+                if not end:
+                    continue
+                dropping, start = False, chunk.index(b"\n") + 1
+                if start < end:
+                    yield chunk[start:end]
+                rest = chunk[end:]
+            elif end:
+                yield rest + chunk[:end]
+                rest = chunk[end:]
+            else:
+                rest += chunk
+            if len(rest) > 4 * self._most + 4:  # no character has more than 4 bytes
+                rest, dropping = b"", True
+                self.number += 1
+                yield self._too_long()
+        if not dropping and (rest or held):
+            yield rest + held.replace(b"\r", b"\n")
+
+    def _refuse_what_is_no_text(self, chunk: bytes) -> None:
+        for signature, meaning in _SIGNATURES.items():
+            if chunk.startswith(signature):
+                raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {meaning}")
+        # UTF-16 without a mark: in Latin text every other byte is 0.
+        if len(chunk) >= 8 and max(chunk[::2].count(0), chunk[1::2].count(0)) > 0.3 * len(chunk):
+            raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {_UTF_16}")
+
+    def _unremarkable(self, block: bytes) -> list[str] | None:
+        """The lines of a block in which there is nothing to say of any, else None."""
+        if b"\r" in block or b"\0" in block or _MARK in block:
+            return None
+        try:
+            texts = block.decode("utf-8").split("\n")
+        except UnicodeDecodeError:
+            return None
+        if not texts[-1]:
+            texts.pop()
+        if len(block) > self._most and max(map(len, texts)) > self._most:
+            return None
+        if ended := block.count(b"\n"):
+            self._count_ends("LF", ended)
+        return texts
+
+    def _count_ends(self, end: str, count: int = 1) -> None:
+        """Count ends of the lines that come next."""
+        self._first_end = self._first_end or end
+        if end != self._first_end and not self._first_odd:
+            self._first_odd = self.number + 1
+        self._ends[end] += count
+
+    def _line(self, raw: bytes) -> str | BadLine:
+        """One line without its LF."""
+        self.number += 1
+        line = raw.removesuffix(b"\r")
+        if line.startswith(_MARK):
+            while line.startswith(_MARK):
+                line = line.removeprefix(_MARK)
+            self._note("byte-order mark at the start of the line, left out", self.number)
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            decoded = self._decode_other(line)
+            if decoded is None:
+                return self._not_text(line, error.start)
+            text = decoded
+        if "\0" in text:
+            at = text.index("\0")
+            return self._bad(
+                "NUL byte",
+                f"holds a NUL byte at position {at + 1} (after {text[max(0, at - 10) : at]!r}), which is no text; the "
+                "file is damaged or was never text",
+                text=text,
+            )
+        if len(text) > self._most:
+            return self._too_long(text)
+        if "\r" in text:
+            self._note(INNER_RETURN, self.number)
+            text = text.replace("\r", " ")
+        return text
+
+    def _decode_other(self, line: bytes) -> str | None:
+        if self._other is None:
+            return None
+        try:
+            text = line.decode(self._other)
+        except UnicodeError:
+            return None
+        self._note(f"not UTF-8, read as {self._other}", self.number)
+        return text
+
+    def _not_text(self, line: bytes, start: int) -> BadLine:
+        near = line[max(0, start - 10) : start].decode("utf-8", "replace")
+        message = f"byte 0x{line[start]:02x} at position {start + 1} (after {near!r}) is not UTF-8"
+        fix, name = "data.encoding says in what encoding such lines are", "ENCODING"
+        if self._other is not None:
+            message, fix = f"{message} and the line is not {self._other}", ""
+        elif like := _as_windows(line):
+            message = f"{message}; it looks like Windows-1252 ({like[max(0, start - 10) : start + 10]!r})"
+            fix, name = "data.encoding=windows-1252 reads such lines as that", "WINDOWS-1252"
+        message += f"; convert the file (iconv -f {name} -t UTF-8)"
+        return self._bad("not UTF-8", message, fix=fix, text=line.decode("utf-8", "replace"), colon=True)
+
+    def _too_long(self, text: str = "") -> BadLine:
+        rule = f"more than data.max_line {self._most:,} characters"
+        return self._bad(rule, f"has {rule}", fix="a larger data.max_line allows it", text=text)
+
+    def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
+        message = f"'{self._path}' line {self.number}{':' if colon else ''} {message}"
+        return self.findings.bad(rule, self._where, f"{self._inside}{self.number}", message, fix=fix, text=text)
+
+
+def _as_windows(line: bytes) -> str:
+    """A line read as Windows-1252, if that looks like text in a language written with a few accents; else ""."""
+    try:
+        text = line.decode("windows-1252")
+    except UnicodeDecodeError:
+        return ""
+    letters = [c for c in text if c.isalpha()]
+    odd = [c for c in text if not c.isascii()]
+    plausible = all(c.isalpha() or c in _TYPOGRAPHY for c in odd)
+    return text if plausible and sum(not c.isascii() for c in letters) <= 0.4 * len(letters) else ""

@@ -1,0 +1,171 @@
+"""Tables of numbers from CSV and TSV, with file, line and column of everything that is wrong; standardisation.
+
+The first line names the columns; `.tsv` is separated by tabs, anything else by commas; each file may end in .gz or .xz.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.read.lines import good_lines
+from heed.errors import DataError, RunError, suggest
+
+__all__ = ["Numbers", "Standard", "read_numbers"]
+
+Column = int | str
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Rows of numbers.
+
+    Attributes:
+        columns: Their names.
+        values: `(rows, columns)`.
+        labels: The label of each row, or nothing.
+        origins: Where each row came from, as "data.csv:17".
+    """
+
+    columns: tuple[str, ...]
+    values: NDArray[np.float64]
+    labels: tuple[str, ...]
+    origins: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, places: Sequence[int]) -> Numbers:
+        """Some of the rows."""
+        labels = tuple(self.labels[i] for i in places) if self.labels else ()
+        return Numbers(self.columns, self.values[list(places)], labels, tuple(self.origins[i] for i in places))
+
+
+def read_numbers(
+    path: Path, wanted: Sequence[Column] | None, label: Column | None = None, *, labelled: bool = True
+) -> Numbers:
+    """Read one file.
+
+    Args:
+        path: The file.
+        wanted: Columns of numbers, by name or by number from 0; None for all but that of the label.
+        label: Column of the label; None for none.
+        labelled: Whether the label must be there; if not it may be, and is left alone.
+
+    Raises:
+        DataError: The file cannot be read, a column is missing, a line has another number of columns, a value is
+            missing or no number; with file, line and column.
+    """
+    rows = _rows(path)
+    header = [name.strip() for name in next(rows)[1]]
+    of_label = None
+    if label is not None and (labelled or label in header or isinstance(label, int)):
+        of_label = _place(path, header, label, "data.columns.label")
+    if wanted is None:
+        places = [i for i in range(len(header)) if i != of_label]
+    else:
+        places = [_place(path, header, column, "data.columns") for column in wanted]
+    if not places:
+        raise DataError(f"'{path}' has no column of numbers beside the label '{label}'")
+    values, labels, origins = [], [], []
+    for number, row in rows:
+        if len(row) != len(header):
+            raise DataError(f"'{path}' line {number} has {len(row)} columns, but its first line names {len(header)}")
+        values.append([_number(path, number, header[i], row[i]) for i in places])
+        origins.append(f"{path.name}:{number}")
+        if of_label is not None and labelled:
+            if not row[of_label].strip():
+                raise DataError(f"'{path}' line {number}, column '{header[of_label]}': the label is missing")
+            labels.append(row[of_label].strip())
+    if not values:
+        raise DataError(f"'{path}' has a first line of names ({', '.join(header)[:60]}) and no row after it")
+    return Numbers(tuple(header[i] for i in places), np.array(values), tuple(labels), tuple(origins))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that hold something, with their lines."""
+    name = path.stem if path.suffix in (".gz", ".xz") else path.name
+    reader = csv.reader((line + "\n" for line in good_lines(path)), delimiter="\t" if name.endswith(".tsv") else ",")
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise DataError(f"'{path}' line {reader.line_num} is not CSV: {error}") from None
+
+
+def _place(path: Path, header: Sequence[str], column: Column, field: str) -> int:
+    if isinstance(column, int):
+        if not 0 <= column < len(header):
+            raise DataError(f"'{path}' line 1 names {len(header)} columns, so {field} cannot be {column} (from 0)")
+        return column
+    if column not in header:
+        raise DataError(f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; {field} says which")
+    return header.index(column)
+
+
+def _number(path: Path, line: int, column: str, cell: str) -> float:
+    where = f"'{path}' line {line}, column '{column}'"
+    if not cell.strip():
+        raise DataError(f"{where}: the value is missing; fill it in, or leave the row or the column out (data.columns)")
+    try:
+        value = float(cell)
+    except ValueError:
+        raise DataError(f"{where}: {cell!r} is no number; data.columns says which columns are read") from None
+    if not math.isfinite(value):
+        raise DataError(f"{where}: {cell!r} is no finite number")
+    return value
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Mean and standard deviation of each column of the training rows.
+
+    Attributes:
+        columns: Their names.
+        mean: `(columns,)`.
+        deviation: `(columns,)`; 1 where all rows have the same value.
+    """
+
+    columns: tuple[str, ...]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
+        """That of rows `(rows, columns)`."""
+        deviation = values.std(0)
+        return cls(columns, values.mean(0), np.where(deviation > 0, deviation, 1.0))
+
+    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values as the model reads them, `(value - mean) / deviation`."""
+        return (values - self.mean) / self.deviation
+
+    def undo(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values in their own units again."""
+        return values * self.deviation + self.mean
+
+    def text(self) -> str:
+        """As JSON."""
+        values = {"columns": self.columns, "mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def load(cls, path: Path) -> Standard:
+        """Read from JSON.
+
+        Raises:
+            RunError: The file is missing or damaged.
+        """
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return cls(tuple(values["columns"]), np.array(values["mean"]), np.array(values["deviation"]))
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(f"cannot read {path}: {error}") from None

@@ -1,0 +1,133 @@
+"""Readers of people's own files: pairs of texts, with file and line of everything that is wrong.
+
+| given | read as |
+|---|---|
+| two files | line N of one belongs to line N of the other |
+| .tsv, .txt, or anything else | tab separated, columns by number or by the names of a first line |
+| .csv | comma separated, quoted as usual, columns as above |
+| .jsonl, .json | one object a line, fields by name |
+
+Each may end in .gz or .xz as well; `heed.data.read.lines` says how bytes become lines. A blank line is a pair with two
+blank sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import zip_longest
+from pathlib import Path
+
+from heed.data.examples import Pair
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.lines import INNER_RETURN, ending_of, lines_of
+from heed.data.read.rows import Column, cell, json_rows, quoted_rows, require_names, tabbed_rows, text_of
+from heed.errors import DataError, suggest
+
+__all__ = ["read_pairs"]
+
+
+def read_pairs(
+    files: Sequence[str | Path], source: Column = None, target: Column = None, findings: Findings | None = None
+) -> Iterator[Pair]:
+    """Read pairs from two parallel files or from one file of columns.
+
+    Args:
+        files: Two paths, source first, or one.
+        source: Column of the source in one file: 0 by default, "source" in JSON lines.
+        target: Column of the target: 1 by default, "target" in JSON lines.
+        findings: What becomes of bad lines, and where what is found and left out is counted; by default they are
+            errors.
+
+    Yields:
+        One pair a line, blank sides included; its origin names file and line.
+
+    Raises:
+        DataError: A file is missing, empty, cut off, no text, or changes while it is read; two files have different
+            numbers of lines; a line is bad (not UTF-8, too long, without the column) and that is an error.
+    """
+    paths = [Path(f) for f in files]
+    findings = Findings() if findings is None else findings
+    if len(paths) == 2:
+        yield from _parallel(paths[0], paths[1], findings)
+    elif len(paths) == 1:
+        read = _objects if ending_of(paths[0]) in (".jsonl", ".json") else _columns
+        yield from read(paths[0], source, target, findings)
+    else:
+        raise DataError(
+            f"{len(paths)} files were given ({', '.join(map(str, paths))}); expected two parallel files, or one with "
+            "both sides"
+        )
+
+
+def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
+    # Closed here: an error in one file must not leave the other one open until the error is forgotten.
+    with closing(lines_of(source, findings)) as sources, closing(lines_of(target, findings)) as targets:
+        for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
+            if left is None or right is None:
+                short, long = (source, target) if left is None else (target, source)
+                if not findings.is_cut_off(short):
+                    raise _different_lengths(short, number - 1, long, findings)
+                findings.leave_out(f"'{short.name}' is cut off before that line")
+            elif isinstance(left, BadLine):
+                findings.leave_out(left.rule)
+            elif isinstance(right, BadLine):
+                findings.leave_out(right.rule)
+            else:
+                yield Pair(left, right, origin=f"{source.name}:{number}")
+
+
+def _different_lengths(short: Path, count: int, long: Path, findings: Findings) -> DataError:
+    """An error whatever the policy: which line of one belongs to which of the other would be a guess."""
+    total = sum(1 for _ in lines_of(long, Findings("skip", findings.encoding, findings.max_line)))
+    hint = "".join(
+        f"; '{path}' holds carriage returns, the first inside line {returns.places[0]}, which end no line here"
+        for path in (short, long)
+        if (returns := findings.one(INNER_RETURN, path)) is not None
+    )
+    return DataError(
+        f"'{short}' has {count} lines but '{long}' has {total}; line N of one must belong to line N of the other{hint}"
+    )
+
+
+def _columns(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
+    wanted: tuple[int | str, int | str] = (0 if source is None else source, 1 if target is None else target)
+    quoted = ending_of(path) == ".csv"
+    places: list[int] | None = None if any(isinstance(column, str) for column in wanted) else [int(c) for c in wanted]
+    for number, row in (quoted_rows if quoted else tabbed_rows)(path, findings):
+        if places is None:
+            require_names(path, number)
+            places = [_place(column, row, path) for column in wanted]
+        elif row in ([], [""]):  # a blank line
+            yield Pair("", "", origin=f"{path.name}:{number}")
+        else:
+            by, hint = "commas" if quoted else "tabs", "; or give two parallel files"
+            sides = [cell(row, place, path, number, findings, what="column", by=by, hint=hint) for place in places]
+            yield from _pair(sides, f"{path.name}:{number}", findings)
+
+
+def _place(column: int | str, header: list[str], path: Path) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        raise DataError(f"'{path}' line 1 has no column '{column}'{suggest(column, header)}")
+    return header.index(column)
+
+
+def _objects(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
+    names = ("source" if source is None else str(source), "target" if target is None else str(target))
+    for number, row in json_rows(path, findings, names):
+        origin = f"{path.name}:{number}"
+        if row is None:
+            yield Pair("", "", origin=origin)
+        else:
+            yield from _pair([text_of(row, name, path, number, findings) for name in names], origin, findings)
+
+
+def _pair(sides: Sequence[str | BadLine], origin: str, findings: Findings) -> Iterator[Pair]:
+    """The pair, unless a side is bad."""
+    texts = [side for side in sides if isinstance(side, str)]
+    if len(texts) == 2:
+        yield Pair(texts[0], texts[1], origin=origin)
+    else:
+        findings.leave_out(next(side.rule for side in sides if isinstance(side, BadLine)))

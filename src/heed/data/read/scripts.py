@@ -1,0 +1,112 @@
+"""Which scripts texts are written in, which of them run right to left, and where control characters hide.
+
+A script is named by the first word of its letters' Unicode names, compatibility forms by the letter they stand for.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Collection, Sequence
+from functools import cache
+
+import numpy as np
+
+from heed.data.read.findings import Found
+
+__all__ = ["Scripts", "script_of"]
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@cache
+def script_of(character: str) -> str:
+    """The script of a letter, as "Latin", "Cyrillic", "CJK"; "" for what is no letter."""
+    if unicodedata.category(character) not in ("Lu", "Ll", "Lt", "Lo"):
+        return ""
+    plain = unicodedata.normalize("NFKC", character)[0]
+    name = unicodedata.name(plain, "").partition(" ")[0]
+    return name if name == "CJK" else name.capitalize()
+
+
+class Scripts:
+    """The scripts of one side of a set, gathered text by text.
+
+    Texts are counted for what is worth saying only: scripts that run right to left, and those that are not `known`.
+    Most texts hold nothing of it, which one look at many together tells.
+
+    Attributes:
+        texts: Script -> how many texts hold letters of it, and the first of them; of one that is not worth saying only
+            that it occurs.
+        right_to_left: Those of the scripts that run right to left.
+        known: The scripts of the training set; None for the training set itself.
+        controls: Control character of the bidirectional algorithm -> how many texts hold it, and the first of them.
+    """
+
+    def __init__(self, known: Collection[str] | None = None) -> None:
+        """Start counting.
+
+        Args:
+            known: The scripts of the training set; None for the training set itself.
+        """
+        self.texts: dict[str, Found] = {}
+        self.right_to_left: set[str] = set()
+        self.controls: dict[str, Found] = {}
+        self.known = known
+        self._plain = np.zeros(sys.maxunicode + 1, dtype=bool)  # characters of which there is nothing more to say
+
+    def see(self, texts: Sequence[str], origins: Sequence[str]) -> None:
+        """Add some texts."""
+        codes = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
+        if not self._plain[codes].all():
+            for text, origin in zip(texts, origins, strict=True):
+                self._see(text, origin)
+
+    def _see(self, text: str, origin: str) -> None:
+        scripts: dict[str, list[int]] = {}
+        for c in set(text):
+            if self._plain[ord(c)]:
+                continue
+            if script := script_of(c):
+                scripts.setdefault(script, []).append(ord(c))
+                if script not in self.right_to_left and unicodedata.bidirectional(c) in ("R", "AL"):
+                    self.right_to_left.add(script)
+            elif c in _BIDI:
+                _count(self.controls, c, origin)
+            else:
+                self._plain[ord(c)] = True
+        for script, letters in scripts.items():
+            _count(self.texts, script, origin)
+            if script not in self.right_to_left and (self.known is None or script in self.known):
+                self._plain[letters] = True
+
+    def found(self, side: str) -> list[Found]:
+        """What is worth saying of a side: text from right to left, control characters."""
+        result = [
+            Found(side, f"{script} letters, right to left; tokens stand in the order of reading", "text", *_seen(texts))
+            for script, texts in self.texts.items()
+            if script in self.right_to_left
+        ]
+        for c, texts in sorted(self.controls.items()):
+            name = unicodedata.name(c).lower()
+            result.append(Found(side, f"the control character U+{ord(c):04X} ({name}), kept", "text", *_seen(texts)))
+        return result
+
+    def unseen(self, side: str) -> list[Found]:
+        """The scripts that the training set does not have, as warnings."""
+        known = self.texts if self.known is None else self.known
+        return [
+            Found(side, f"{script} letters, of which the training set has none", "text", *_seen(texts), warning=True)
+            for script, texts in self.texts.items()
+            if script not in known
+        ]
+
+
+def _count(kinds: dict[str, Found], kind: str, origin: str) -> None:
+    if kind not in kinds:
+        kinds[kind] = Found("", kind, "text")
+    kinds[kind].add(origin)
+
+
+def _seen(texts: Found) -> tuple[int, list[str]]:
+    return texts.count, texts.places

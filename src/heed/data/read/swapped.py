@@ -1,0 +1,101 @@
+"""Pairs whose sides are exchanged: their source is written in the words of the targets, and the other way round.
+
+Words are those between blanks, characters where a text has no blank. A word belongs to a side if it stands in at least
+five of its texts and in four times as many as on the other side. A pair is called swapped where both sides hold more
+than twice as many words of the other side as of their own, three such words at least. Where nothing is decided,
+nothing is said: short texts, two sides in one language, corpora with both directions in equal parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from heed.data.read.findings import Found
+
+__all__ = ["SideWords", "Swaps"]
+
+_LEARNED_FROM = 20_000
+"""Pairs from which the words of each side are learned."""
+_READ = 1_000
+"""Characters of a text that are looked at."""
+
+
+class SideWords:
+    """The words that tell the sides of a corpus apart."""
+
+    def __init__(self, own: Iterable[Iterable[str]]) -> None:
+        """Know them.
+
+        Args:
+            own: The words that belong to sources, and those that belong to targets.
+        """
+        self.own = tuple(frozenset(words) for words in own)
+
+    @classmethod
+    def learned(cls, pairs: Iterable[tuple[str, str]]) -> SideWords:
+        """Learn them from pairs."""
+        counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        for pair in pairs:
+            for count, text in zip(counts, pair, strict=True):
+                count.update(set(_words(text)))
+        return cls(
+            [word for word, count in mine.items() if count >= 5 and count >= 4 * other[word]]
+            for mine, other in (counts, counts[::-1])
+        )
+
+    def swapped(self, source: str, target: str) -> bool:
+        """Whether a pair's sides look exchanged."""
+        of_source, of_target = self.own
+        words = _words(source)
+        if of_target.isdisjoint(words):
+            return False
+        alien, own = len(of_target.intersection(words)), len(of_source.intersection(words))
+        words = _words(target)
+        alien_too, own_too = len(of_source.intersection(words)), len(of_target.intersection(words))
+        return alien > 2 * own and alien_too > 2 * own_too and alien + alien_too >= 3
+
+
+class Swaps:
+    """Counts the swapped pairs of one set while it is read."""
+
+    def __init__(self, words: SideWords | None = None) -> None:
+        """Start counting.
+
+        Args:
+            words: Of the training set; by default they are learned from the first pairs that are seen.
+        """
+        self._words = words
+        self._waiting: list[tuple[str, str, str]] = []
+        self.found = Found(
+            "", "sides that look swapped (the source reads like the targets), kept", "pair", warning=True
+        )
+
+    def see(self, source: str, target: str, origin: str) -> None:
+        """Add one pair."""
+        source, target = source[:_READ], target[:_READ]
+        if self._words is not None:
+            if self._words.swapped(source, target):
+                self.found.add(origin)
+            return
+        self._waiting.append((source, target, origin))
+        if len(self._waiting) == _LEARNED_FROM:
+            _ = self.words
+
+    @property
+    def words(self) -> SideWords:
+        """The words of each side; learned from what was seen so far where none were given."""
+        if self._words is None:
+            self._words = SideWords.learned((source, target) for source, target, _ in self._waiting)
+            for source, target, origin in self._waiting:
+                self.see(source, target, origin)
+            self._waiting = []
+        return self._words
+
+    @words.setter
+    def words(self, words: SideWords) -> None:
+        self._words = words
+
+
+def _words(text: str) -> list[str] | str:
+    return text.split() if " " in text else text

@@ -1,0 +1,129 @@
+"""Subword sampling: a text cut differently each time, and the same for the same seed.
+
+The `tokenizers` library can sample too, but draws from a generator that cannot be seeded, so that no run with it could
+be repeated or resumed exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+from tokenizers import Tokenizer, models
+
+if TYPE_CHECKING:
+    from heed.data.tokens.tokenizer import TextTokenizer
+
+__all__ = ["SubwordSampler"]
+
+_UNKNOWN_PENALTY = 10.0
+"""How much less probable than the least probable token an unknown character is, in nats (as in SentencePiece)."""
+
+
+class _Cutter(Protocol):
+    def cut(self, piece: str, draw: random.Random) -> list[int]:
+        """The tokens of a piece of text, within which no token crosses an end."""
+        ...
+
+
+class SubwordSampler:
+    """Cuts texts into tokens at random; other kinds of tokenizer than bpe and unigram are not random."""
+
+    def __init__(self, tokenizer: TextTokenizer, amount: float) -> None:
+        """Prepare.
+
+        Args:
+            tokenizer: Whose tokens.
+            amount: For bpe the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram the
+                exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959), small = more even.
+        """
+        self._plain = tokenizer
+        library = tokenizer.library
+        self._normalizer, self._splitter = library.normalizer, library.pre_tokenizer
+        self._cutter = _cutter(library, amount)
+
+    def encode(self, text: str, seed: int) -> list[int]:
+        """One text to ids, without start and end; a function of text and seed."""
+        if self._cutter is None:
+            return self._plain.encode(text).ids
+        if self._normalizer is not None:
+            text = self._normalizer.normalize_str(text)
+        draw = random.Random(seed)
+        return [i for piece, _ in self._splitter.pre_tokenize_str(text) for i in self._cutter.cut(piece, draw)]
+
+
+def _cutter(library: Tokenizer, amount: float) -> _Cutter | None:
+    model = json.loads(library.to_str())["model"]
+    if isinstance(library.model, models.BPE):
+        return _Merges(model, amount)
+    return _Lattice(model, amount) if isinstance(library.model, models.Unigram) else None
+
+
+class _Merges:
+    """BPE-dropout: at each step every possible merge is dropped with a probability, and the best of the others done."""
+
+    def __init__(self, model: dict[str, object], dropped: float) -> None:
+        self._ids: dict[str, int] = model["vocab"]  # type: ignore[assignment]
+        self._unknown = self._ids[str(model["unk_token"])]
+        merges: list[list[str]] = model["merges"]  # type: ignore[assignment]
+        self._ranks = {(left, right): rank for rank, (left, right) in enumerate(merges)}
+        self._dropped = dropped
+
+    def cut(self, piece: str, draw: random.Random) -> list[int]:
+        parts = list(piece)
+        ranks, dropped = self._ranks, self._dropped
+        while True:
+            best = min(
+                (
+                    (ranks[pair], place)
+                    for place, pair in enumerate(pairwise(parts))
+                    if pair in ranks and draw.random() >= dropped
+                ),
+                default=None,
+            )
+            if best is None:
+                return [self._ids.get(part, self._unknown) for part in parts]
+            place = best[1]
+            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+
+
+class _Lattice:
+    """Unigram: a cut is drawn with probability in proportion to its tokens' product, to the power of `exponent`.
+
+    Forward sums over the lattice of all tokens, then a draw from its end to its start.
+    """
+
+    def __init__(self, model: dict[str, object], exponent: float) -> None:
+        vocab: list[tuple[str, float]] = model["vocab"]  # type: ignore[assignment]
+        self._unknown = int(model["unk_id"])  # type: ignore[call-overload]
+        self._tokens = {
+            text: (i, exponent * score) for i, (text, score) in enumerate(vocab) if text and i != self._unknown
+        }
+        self._longest = max(map(len, self._tokens), default=1)
+        self._penalty = exponent * (min(score for _, score in vocab) - _UNKNOWN_PENALTY)
+
+    def cut(self, piece: str, draw: random.Random) -> list[int]:
+        known, unknown = self._tokens, (self._unknown, self._penalty)
+        total = [0.0]  # log of the sum over all cuts of what lies before
+        ways: list[list[tuple[int, int, float]]] = [[]]  # start, token and log-weight of each token that ends here
+        for end in range(1, len(piece) + 1):
+            here = [
+                (start, token, total[start] + score)
+                for start in range(max(0, end - self._longest), end)
+                for token, score in (known.get(piece[start:end], unknown if start == end - 1 else (-1, 0.0)),)
+                if token >= 0
+            ]
+            largest = max(weight for _, _, weight in here)
+            total.append(largest + math.log(sum(math.exp(weight - largest) for _, _, weight in here)))
+            ways.append(here)
+        ids: list[int] = []
+        end = len(piece)
+        while end > 0:
+            start, token, _ = draw.choices(ways[end], [math.exp(weight - total[end]) for _, _, weight in ways[end]])[0]
+            if not (token == self._unknown and ids and ids[-1] == self._unknown):  # the library joins them, too
+                ids.append(token)
+            end = start
+        return ids[::-1]

@@ -1,0 +1,313 @@
+"""Text to tokens and back, by the `tokenizers` library; its JSON travels with the run.
+
+Kinds: `char` (one Unicode character), `word` (words and punctuation marks), `bpe` (Sennrich et al. 2016,
+arXiv:1508.07909) and `unigram` (Kudo 2018, arXiv:1804.10959). In all but `char` a token that begins a word carries
+the mark of a blank before it, so that decoding gives raw text back, blanks where they were (but for one at the very
+start of a text). A text that holds this mark itself, U+2581, holds a blank there.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from heed.config import TokenizerConfig
+from heed.data.tokens.subwords import SubwordSampler
+from heed.data.tokens.words import WORD
+from heed.errors import ConfigError, RunError
+from heed.storage.disk import write_whole
+
+__all__ = ["END", "PADDING", "SPECIAL_TOKENS", "START", "UNKNOWN", "Encoded", "TextTokenizer"]
+
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+PADDING, UNKNOWN, START, END = range(4)
+_BLANK = "\u2581"
+"""Stands for the blank before a word, as in SentencePiece."""
+_SIGNS = "$+<=>^`|~\u20ac\u00a3"
+_ALONE = rf"[\p{{P}}{_SIGNS}]|\s"
+"""Punctuation, and blanks other than the space: never part of a word's tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A text as tokens: their ids, and the span of characters `(start, end)` each stands for."""
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+
+
+class TextTokenizer:
+    """A trained tokenizer. Ids 0 to 3 are padding, unknown, start and end; the last ones may be tags."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        # A text that says "</s>" must not end a sequence. The library does not keep this in its JSON.
+        tokenizer.encode_special_tokens = True
+
+    @classmethod
+    def train(
+        cls, texts: Iterable[str], config: TokenizerConfig, side: Literal["source", "target"] = "source"
+    ) -> TextTokenizer:
+        """Train a tokenizer of the configured kind (not "auto") on texts of a side.
+
+        Raises:
+            ConfigError: The vocabulary cannot hold what it must.
+        """
+        if config.lowercase == "source":
+            config = config.model_copy(update={"lowercase": side == "source"})
+        if config.kind == "char":
+            return cls.train_characters(texts, config)
+        special = list(SPECIAL_TOKENS)
+        unknown = special[UNKNOWN]
+        size = config.vocab_size or 8_000
+        if config.kind == "word":
+            tokenizer = Tokenizer(models.WordLevel(unk_token=unknown))
+            trainer: Any = trainers.WordLevelTrainer(
+                vocab_size=size, min_frequency=config.min_count, special_tokens=special, show_progress=False
+            )
+        elif config.kind == "bpe":
+            tokenizer = Tokenizer(models.BPE(unk_token=unknown))
+            trainer = trainers.BpeTrainer(
+                vocab_size=size, limit_alphabet=size - len(special), special_tokens=special, show_progress=False
+            )
+        else:
+            tokenizer = Tokenizer(models.Unigram())
+            trainer = trainers.UnigramTrainer(
+                vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
+            )
+        blanks = pre_tokenizers.Metaspace(replacement=_BLANK, prepend_scheme="always")
+        marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
+        tokenizer.decoder = decoders.Metaspace(replacement=_BLANK, prepend_scheme="always")
+        _normalize(tokenizer, config)
+        try:
+            tokenizer.train_from_iterator(texts, trainer)
+        except Exception as error:  # the library has no narrower one
+            if "not large enough" not in str(error):
+                raise
+            raise ConfigError(
+                f"tokenizer.vocab_size {size} is less than the number of different characters, and unigram needs each; "
+                "give more, or tokenizer.kind=bpe, which leaves rare characters out"
+            ) from None
+        return cls(tokenizer)
+
+    @classmethod
+    def train_characters(cls, texts: Iterable[str], config: TokenizerConfig | None = None) -> TextTokenizer:
+        """One token per Unicode character that occurs in the texts."""
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        if config is not None:
+            _normalize(tokenizer, config)
+        normal = tokenizer.normalizer
+        texts = texts if normal is None else (normal.normalize_str(text) for text in texts)
+        characters = sorted(set(chain.from_iterable(texts)))
+        vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *characters])}
+        tokenizer.model = models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN])
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+        tokenizer.decoder = decoders.Fuse()
+        return cls(tokenizer)
+
+    @classmethod
+    def train_words(cls, sentences: Iterable[Sequence[str]], config: TokenizerConfig) -> TextTokenizer:
+        """A tokenizer of texts that are given as words: of the kind "word" one token is one of these words."""
+        if config.kind != "word":
+            return cls.train((word for words in sentences for word in words), config)
+        return cls._train_words(_word_level(), (word for words in sentences for word in words), config)
+
+    @classmethod
+    def train_to_read(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
+        """A tokenizer of texts that are read only: of the kind "word" one token is a word as `split_words` cuts them.
+
+        Blanks are nothing then, and a word is the same token after a blank and after a mark.
+        """
+        if config.kind != "word":
+            return cls.train(texts, config)
+        tokenizer = _word_level()
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+        return cls._train_words(tokenizer, texts, config)
+
+    @classmethod
+    def _train_words(cls, tokenizer: Tokenizer, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
+        trainer: Any = trainers.WordLevelTrainer(
+            vocab_size=config.vocab_size or 8_000,
+            min_frequency=config.min_count,
+            special_tokens=list(SPECIAL_TOKENS),
+            show_progress=False,
+        )
+        _normalize(tokenizer, config)
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tokenizer)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special ones included."""
+        return self._tokenizer.get_vocab_size()
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """Tokens that mark where a text comes from; no text is ever cut into one."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return {token.content: i for i, token in sorted(added.items()) if i >= len(SPECIAL_TOKENS)}
+
+    def add_tags(self, tags: Iterable[str]) -> None:
+        """Append tags such as "<bt>" to the vocabulary; one that is there already stays as it is."""
+        self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
+
+    def first_difference(self, other: TextTokenizer) -> str:
+        """What tells another tokenizer from this one, for people; empty where any text is the same tokens to both.
+
+        Tags are not compared: no text is cut into them.
+        """
+        sizes = [one.vocab_size - len(one.tags) for one in (self, other)]
+        for i in range(min(sizes)):
+            if self.token(i) != other.token(i):
+                return f"token {i} is {self.token(i)!r} in one and {other.token(i)!r} in the other"
+        if sizes[0] != sizes[1]:
+            longer = self if sizes[0] > sizes[1] else other
+            return f"{sizes[0]:,} tokens and {sizes[1]:,}; only one has {longer.token(min(sizes))!r}"
+        ways = [{**json.loads(one._tokenizer.to_str()), "added_tokens": None} for one in (self, other)]
+        return "" if ways[0] == ways[1] else "they have the same tokens, but normalise or cut a text differently"
+
+    @property
+    def unit(self) -> str:
+        """What one token is: "character", "word" or "token" (a part of a word)."""
+        if isinstance(self._tokenizer.model, models.WordLevel):
+            return "character" if isinstance(self._tokenizer.decoder, decoders.Fuse) else "word"
+        return "token"
+
+    def encode(self, text: str) -> Encoded:
+        """One text to tokens, without start and end."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return Encoded(encoding.ids, encoding.offsets)
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Many texts to ids, without start and end."""
+        return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """Texts that are given as words: the ids of each word of each text, at least one a word."""
+        flat = self.encode_all([word for words in sentences for word in words])
+        ids = iter(flat)
+        return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
+
+    def normalize(self, text: str) -> str:
+        """A text as the model sees it: normalised, and lower-cased where so configured."""
+        normal = self._tokenizer.normalizer
+        return text if normal is None else str(normal.normalize_str(text))
+
+    def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
+        """Tokens back to raw text; special tokens are left out.
+
+        Args:
+            ids: Tokens.
+            instead: Position -> word to write there instead of the token (for unknown words).
+        """
+        if not instead:
+            return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
+        pieces = [instead.get(n, "" if i < len(SPECIAL_TOKENS) else self.token(i)) for n, i in enumerate(ids)]
+        return "".join(pieces).replace(_BLANK, " ").removeprefix(" ")
+
+    def token(self, token: int) -> str:
+        """The text of one token as the vocabulary has it."""
+        return self._tokenizer.id_to_token(token) or SPECIAL_TOKENS[UNKNOWN]
+
+    def label(self, token: int) -> str:
+        """The text of one token for people, without the mark of the blank before it."""
+        text = self.token(token)
+        return text if self.unit == "character" else text.removeprefix(_BLANK) or text
+
+    def words(self, ids: Sequence[int]) -> list[range]:
+        """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone.
+
+        A blank before a mark goes with the mark, blanks at the end go with the last word.
+        """
+        if self.unit == "character" or self._tokenizer.decoder is None:  # words without the blanks between them
+            return [range(n, n + 1) for n in range(len(ids))]
+        starts: list[int] = []
+        only_blank = closed = False
+        for n, i in enumerate(ids):
+            text = self.token(i)
+            special = i < len(SPECIAL_TOKENS) and i != UNKNOWN
+            blank = not special and text.replace(_BLANK, " ").isspace()
+            # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
+            alone = special or _is_mark(text) or (i == UNKNOWN and self.unit == "word")
+            if only_blank and special and len(starts) > 1:
+                starts.pop()
+            if not only_blank or special:
+                if not starts or closed or alone or blank or text.startswith(_BLANK):
+                    starts.append(n)
+                    only_blank = blank
+            else:
+                only_blank = blank
+            closed = alone
+        if only_blank and len(starts) > 1:
+            starts.pop()
+        return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
+
+    def word_label(self, ids: Sequence[int]) -> str:
+        """The text of one word's tokens for people, without the blanks around it."""
+        text = "".join(map(self.token, ids))
+        return text if self.unit == "character" else text.replace(_BLANK, " ").strip() or text
+
+    def unknown_in(self, text: str) -> list[str]:
+        """The pieces of a text that training never saw, in order."""
+        encoded = self.encode(text)
+        pairs = zip(encoded.ids, encoded.spans, strict=True)
+        return [text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == UNKNOWN]
+
+    def sampler(self, amount: float) -> SubwordSampler:
+        """Cuts a text differently for each seed (subword sampling, for training); see `SubwordSampler`."""
+        return SubwordSampler(self, amount)
+
+    @property
+    def library(self) -> Tokenizer:
+        """The library's object."""
+        return self._tokenizer
+
+    @property
+    def text(self) -> str:
+        """All there is of it, as JSON."""
+        return self._tokenizer.to_str()
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer as JSON."""
+        write_whole(path, lambda part: self._tokenizer.save(str(part)))
+
+    @classmethod
+    def load(cls, path: Path) -> TextTokenizer:
+        """Read a tokenizer from JSON.
+
+        Raises:
+            RunError: The file is missing or is not a tokenizer.
+        """
+        if not path.is_file():
+            raise RunError(f"{path} is missing")
+        try:
+            return cls(Tokenizer.from_file(str(path)))
+        except Exception as error:
+            raise RunError(f"{path} is not a tokenizer: {error}") from None
+
+
+def _is_mark(text: str) -> bool:
+    """Whether a token is one mark of punctuation (a vowel sign of an Indian script is none)."""
+    return len(text) == 1 and text != _BLANK and (text in _SIGNS or unicodedata.category(text).startswith("P"))
+
+
+def _word_level() -> Tokenizer:
+    return Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+
+
+def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
+    steps: list[Any] = []
+    if config.normalization != "none":
+        steps.append({"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}[config.normalization]())
+    if config.lowercase:
+        steps.append(normalizers.Lowercase())
+    if steps:
+        tokenizer.normalizer = normalizers.Sequence(steps)

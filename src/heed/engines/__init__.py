@@ -1,5 +1,0 @@
-"""Other programs that run a trained model: it is written for them, compared with the run, and asked of them."""
-
-from heed.engines.export import ENGINES, Exported, export_translation, open_engine
-
-__all__ = ["ENGINES", "Exported", "export_translation", "open_engine"]

@@ -1,0 +1,169 @@
+"""A Transformer written as a CTranslate2 model: the same weights under that library's names.
+
+CTranslate2 has Transformers and no other translation model. Of `transformer` it expresses every field: pre- and
+post-norm, both kinds of positions (always written as a table: its own sinusoids are numbered and laid out differently),
+separate, shared and tied embeddings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention import MultiHeadAttention
+from heed.data.tokens.tokenizer import END, START, UNKNOWN, TextTokenizer
+from heed.errors import ConfigError
+from heed.layers.embeddings import LearnedPositions, sinusoids
+from heed.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
+from heed.models.base import PairDecoder
+from heed.models.transformer import Transformer, TransformerConfig
+
+__all__ = ["QUANTIZATIONS", "expressible", "need_ctranslate2", "vocabulary", "write_model"]
+
+QUANTIZATIONS = ("float32", "int8")
+"""How the matrices are stored: as they are, or in 8 bits with one scale a row."""
+_EPSILON = 1e-5
+"""What every layer normalisation adds to the variance."""
+
+
+def need_ctranslate2() -> Any:
+    """The library.
+
+    Raises:
+        ConfigError: It is not installed; the message has the command.
+    """
+    try:
+        import ctranslate2
+    except ImportError:
+        raise ConfigError(
+            "this needs the library CTranslate2; install it: pip install 'heed-attention[export]'"
+        ) from None
+    return ctranslate2
+
+
+def expressible(model: PairDecoder, name: str) -> Transformer:
+    """The model as one that CTranslate2 can express.
+
+    Raises:
+        ConfigError: It cannot; the message names the model.
+    """
+    if not isinstance(model, Transformer):
+        raise ConfigError(
+            f"model '{name}' cannot be exported: of the models that translate CTranslate2 expresses 'transformer' only"
+        )
+    return model
+
+
+def vocabulary(tokenizer: TextTokenizer) -> list[str]:
+    """Each token's text by its number."""
+    return [tokenizer.token(i) for i in range(tokenizer.vocab_size)]
+
+
+def write_model(
+    model: Transformer,
+    source: TextTokenizer,
+    target: TextTokenizer,
+    folder: Path,
+    quantization: str,
+    num_positions: int,
+) -> int:
+    """Write a model in CTranslate2's format.
+
+    Args:
+        model: Its weights.
+        source: Tokenizer of what it reads.
+        target: Tokenizer of what it writes.
+        folder: An existing folder to write into.
+        quantization: How matrices are stored.
+        num_positions: Positions to write of sinusoids, which have no end; of a learned table all are.
+
+    Returns:
+        The number of positions written.
+
+    Raises:
+        ConfigError: The library is missing.
+    """
+    need_ctranslate2()
+    from ctranslate2.specs import TransformerSpec
+
+    c = model.config
+    assert isinstance(c, TransformerConfig)
+    assert model.source_embedding.num_embeddings == source.vocab_size
+    positions = _positions(model, num_positions)
+    spec = TransformerSpec.from_config(c.num_layers, c.num_heads, pre_norm=c.norm == "pre")
+    spec.encoder.embeddings[0].weight = _copied(model.source_embedding.weight)
+    spec.decoder.embeddings.weight = _copied(model.target_embedding.weight)
+    for side in (spec.encoder, spec.decoder):
+        side.scale_embeddings = True  # by sqrt(d_model)
+        side.position_encodings.encodings = positions
+    if c.norm == "pre":
+        _norm(spec.encoder.layer_norm, model.encoder_norm)
+        _norm(spec.decoder.layer_norm, model.decoder_norm)
+    for to, block in zip(spec.encoder.layer, model.encoder, strict=True):
+        assert isinstance(block, EncoderBlock)
+        _self_attention(to.self_attention, block.attention, block.around_attention)
+        _feed_forward(to.ffn, block.feed_forward, block.around_feed_forward)
+    for to, block in zip(spec.decoder.layer, model.decoder, strict=True):
+        assert isinstance(block, DecoderBlock)
+        assert block.cross is not None
+        _self_attention(to.self_attention, block.attention, block.around_attention)
+        _cross_attention(to.attention, block.cross, block.around_cross)
+        _feed_forward(to.ffn, block.feed_forward, block.around_feed_forward)
+    assert isinstance(model.output, nn.Linear)
+    _linear(spec.decoder.projection, model.output)
+
+    spec.register_source_vocabulary(vocabulary(source))
+    spec.register_target_vocabulary(vocabulary(target))
+    # Sources are read as they are: no start or end token is added to them.
+    spec.config.add_source_bos = spec.config.add_source_eos = False
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(target.token, (UNKNOWN, START, END))
+    spec.config.decoder_start_token = target.token(START)
+    spec.config.layer_norm_epsilon = _EPSILON
+    spec.validate()
+    spec.optimize(quantization=None if quantization == "float32" else quantization)
+    spec.save(str(folder))
+    return len(positions)
+
+
+def _positions(model: Transformer, count: int) -> Tensor:
+    if isinstance(model.positions, LearnedPositions):
+        return _copied(model.positions.table.weight)
+    return sinusoids(torch.arange(count), model.positions.d)
+
+
+def _copied(weight: Tensor) -> Tensor:
+    """A copy: the library quantizes what it is given in place."""
+    return weight.detach().clone()
+
+
+def _linear(spec: Any, *layers: nn.Linear) -> None:
+    """One layer, or several over the same input as one, whose outputs lie side by side."""
+    spec.weight = torch.cat([layer.weight for layer in layers]).detach()
+    spec.bias = torch.cat([layer.bias for layer in layers]).detach()
+
+
+def _norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm) and norm.eps == _EPSILON
+    spec.gamma, spec.beta = _copied(norm.weight), _copied(norm.bias)
+
+
+def _self_attention(spec: Any, attention: MultiHeadAttention, around: Residual) -> None:
+    _linear(spec.linear[0], attention.w_query, attention.w_key, attention.w_value)
+    _linear(spec.linear[1], attention.w_out)
+    _norm(spec.layer_norm, around.norm)
+
+
+def _cross_attention(spec: Any, attention: MultiHeadAttention, around: Residual) -> None:
+    _linear(spec.linear[0], attention.w_query)
+    _linear(spec.linear[1], attention.w_key, attention.w_value)
+    _linear(spec.linear[2], attention.w_out)
+    _norm(spec.layer_norm, around.norm)
+
+
+def _feed_forward(spec: Any, layers: FeedForward, around: Residual) -> None:
+    _linear(spec.linear_0, layers.inner)
+    _linear(spec.linear_1, layers.outer)
+    _norm(spec.layer_norm, around.norm)

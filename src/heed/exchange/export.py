@@ -1,0 +1,137 @@
+"""Writing a run for another program, and opening what was written.
+
+`RUN/export/ENGINE-QUANTIZATION/` holds the model in the other program's format, the run's tokenizers, `export.json`
+(what it was made of and how it did in the self-check) and checksums. It is complete without the run.
+"""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from heed import folder as folders
+from heed.errors import ConfigError, RunError, suggest
+from heed.exchange.ctranslate2_model import QUANTIZATIONS, expressible, need_ctranslate2, write_model
+from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.exchange.selfcheck import SelfCheck, self_check
+from heed.models.base import PairDecoder
+from heed.storage.disk import checksum, describe_damage, write_folder
+from heed.tasks.translation.task import Translation
+from heed.tasks.translation.tokenizers import save_tokenizers
+
+__all__ = ["ENGINES", "Exported", "export_translation", "open_engine"]
+
+ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
+"""What a user calls the engines besides torch, and the quantization that each reads."""
+_DESCRIPTION, _FORMAT = "export.json", 1
+_POSITIONS = 4_096
+"""Of sinusoids, which have no end: more than sentences have, and small beside the weights."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A run as written for another program.
+
+    Attributes:
+        folder: Where it is.
+        engine: What `heed predict --engine` calls it.
+        size: Bytes of the model's file.
+        check: How its outputs compare with the run's.
+    """
+
+    folder: Path
+    engine: str
+    size: int
+    check: SelfCheck
+
+    def __str__(self) -> str:
+        return f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB)\n{self.check}"
+
+
+def export_translation(
+    folder: Path, task: Translation, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
+) -> Exported:
+    """Write a run of translation for another program, and see that it writes the same.
+
+    Args:
+        folder: The run folder.
+        task: Tokenizers, settings and sentences to check with.
+        model: The run's model.
+        to: "ctranslate2", all there is.
+        quantization: "float32", whose outputs must be the run's own, or "int8".
+
+    Raises:
+        ConfigError: The library is missing, the model cannot be expressed, or there is no such quantization.
+        RunError: The outputs are not the run's own; nothing is kept.
+        DiskError: The disk is full or refuses.
+    """
+    if to != "ctranslate2":
+        raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2'])}")
+    if quantization not in QUANTIZATIONS:
+        raise ConfigError(f"quantization is '{quantization}'{suggest(quantization, QUANTIZATIONS)}")
+    transformer = deepcopy(expressible(model, task.config.model.name)).cpu()
+    library = need_ctranslate2()
+    tokenizers = task.source_tokenizer, task.target_tokenizer
+    final = _place(folder, quantization)
+    needed = sum(p.numel() for p in model.parameters()) * (4 if quantization == "float32" else 1)
+    with write_folder(final, needed) as part:
+        limit = max(_POSITIONS, task.config.generation.max_length or 0)
+        positions = write_model(transformer, *tokenizers, part, quantization, limit)
+        save_tokenizers(part, tokenizers)
+        writer = CTranslate2Writer(part, *tokenizers, positions)
+        check = self_check(task, transformer, writer, exact=quantization == "float32")
+        description = {
+            "format": _FORMAT,
+            "engine": to,
+            "quantization": quantization,
+            "positions": positions,
+            "weights": checksum(folder / folders.WEIGHTS),
+            "check": check.as_values(),
+            "versions": {"heed": metadata.version("heed-attention"), to: library.__version__},
+        }
+        (part / _DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+        size = (part / "model.bin").stat().st_size
+    name = next(name for name, own in ENGINES.items() if own == quantization)
+    return Exported(final, name, size, check)
+
+
+def open_engine(folder: Path, task: Translation, engine: str) -> CTranslate2Writer:
+    """What was exported of a run, ready to write.
+
+    Args:
+        folder: The run folder.
+        task: The run's tokenizers.
+        engine: One of `ENGINES`.
+
+    Raises:
+        ConfigError: There is no such engine, or its library is missing.
+        RunError: The run was not exported for it, or has other weights since, or a file is missing or altered.
+    """
+    if engine not in ENGINES:
+        raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
+    quantization = ENGINES[engine]
+    path = _place(folder, quantization)
+    command = f"heed export {folder} --to ctranslate2"
+    if quantization != "float32":
+        command += f" --quantization {quantization}"
+    if not path.is_dir():
+        raise RunError(f"{folder} was not exported for {engine}; do so with: {command}")
+    if damage := describe_damage(path):
+        name, what = next(iter(damage.items()))
+        raise RunError(f"{path / name} is {what}; write it again with: {command}")
+    description: dict[str, Any] = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
+    if description["format"] != _FORMAT:
+        raise RunError(
+            f"{path} has format {description['format']}, this heed reads {_FORMAT}; write it again: {command}"
+        )
+    if description["weights"] != checksum(folder / folders.WEIGHTS):
+        raise RunError(f"{path} was written before {folder} got its present weights; write it again with: {command}")
+    return CTranslate2Writer(path, task.source_tokenizer, task.target_tokenizer, description["positions"])
+
+
+def _place(folder: Path, quantization: str) -> Path:
+    return folder / folders.EXPORT / f"ctranslate2-{quantization}"

@@ -1,0 +1,197 @@
+"""Whether an exported model writes what the run writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
+from heed.errors import HeedError, RunError
+from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.generation import Hypothesis, SearchOptions, generate
+from heed.models.transformer import Transformer
+from heed.tasks.translation.task import Translation
+
+__all__ = ["SelfCheck", "self_check"]
+
+_SENTENCES = 16
+_BEAM = 5
+_CLOSE = 1e-3
+"""Log-probabilities in nats that float32 may round apart, over all the tokens of an output."""
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What became of some sentences.
+
+    Attributes:
+        sentences: How many.
+        taken_from: What they are.
+        greedy: Greedy outputs that differ.
+        beam: Outputs of a beam of 5 that differ, as `heed predict` searches.
+        log_prob: Largest difference of the log-probability of one token of the run's greedy outputs, in nats.
+    """
+
+    sentences: int
+    taken_from: str
+    greedy: int
+    beam: int
+    log_prob: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sentences} {self.taken_from}: {_differ(self.greedy)} greedily, {_differ(self.beam)} with beam "
+            f"{_BEAM}; log-probabilities of tokens differ by at most {self.log_prob:.2g}"
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """For the export's description."""
+        return asdict(self)
+
+
+def _differ(count: int) -> str:
+    return f"{count or 'no'} output{'s differ' if count != 1 else ' differs'}"
+
+
+def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
+    """Write some sentences with both, greedily and with a beam, and compare.
+
+    Args:
+        task: Has the sentences: of the validation set, or else of random tokens.
+        model: What was exported.
+        writer: Opened on what was written.
+        exact: Whether outputs must be the same. A token as probable as another may stand for it.
+
+    Raises:
+        RunError: They are not; the message shows a sentence and what was written for it.
+    """
+    taken_from, sources = _sources(task, writer.num_positions)
+    limit = min(task.config.generation.max_length or 200, writer.longest_output)
+    greedy = SearchOptions(END, limit, forbidden=task.never_written(model))
+    beam = replace(greedy, beam_size=_BEAM)
+    ours, theirs = _best(_write(model, sources, greedy)), _best(writer.write(sources, greedy))
+    log_prob = _largest_difference(ours, writer, sources)
+    if exact:
+        if log_prob > _CLOSE:
+            raise RunError(
+                f"the exported model gives a token another log-probability, by {log_prob:.2g}; nothing is kept"
+            )
+        _greedy_must_agree(task, model, sources, ours, theirs)
+        # The same search in both: to the end, with what is never written left out before the softmax.
+        twin = _without(model, greedy.forbidden)
+        searched = _best(writer.write(sources, beam, patience=limit))
+        _beam_must_agree(task, sources, _write(twin, sources, replace(beam, num_best=_BEAM)), searched)
+    beam_differs = _differences(_best(_write(model, sources, beam)), _best(writer.write(sources, beam)))
+    return SelfCheck(len(sources), taken_from, _differences(ours, theirs), beam_differs, log_prob)
+
+
+def _sources(task: Translation, longest: int) -> tuple[str, list[list[int]]]:
+    try:
+        pairs = task.splits.pairs["valid"]
+        texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
+        sources = [ids for ids in task.source_tokenizer.encode_all(texts) if 0 < len(ids) <= longest]
+    except (HeedError, OSError):  # the run was moved away from its data
+        sources = []
+    if sources:
+        return "validation sentences", sources[:_SENTENCES]
+    generator = torch.Generator().manual_seed(1)
+    first, last = len(SPECIAL_TOKENS), task.source_tokenizer.vocab_size
+    lengths = torch.randint(1, 1 + min(20, longest), (_SENTENCES,), generator=generator).tolist()
+    drawn = [torch.randint(first, last, (length,), generator=generator).tolist() for length in lengths]
+    return "sentences of random tokens (the run's data cannot be read)", drawn
+
+
+@torch.no_grad()
+def _write(model: Transformer, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+    batch = collate_pairs([TokenPair(source, []) for source in sources], list(range(len(sources))))
+    memory = model.encode(batch.source, batch.source_mask)
+    return generate(model, memory, torch.full((len(sources), 1), START), options).hypotheses
+
+
+def _best(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
+    return [group[0] for group in groups]
+
+
+def _ids(hypothesis: Hypothesis) -> list[int]:
+    return [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
+
+
+def _differences(ours: list[Hypothesis], theirs: list[Hypothesis]) -> int:
+    return sum(_ids(a) != _ids(b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sources: list[list[int]]) -> float:
+    given = writer.log_probs(sources, [list(hypothesis.tokens) for hypothesis in ours])
+    pairs = zip((h.log_probs for h in ours), given, strict=True)
+    return max(abs(a - b) for mine, theirs in pairs for a, b in zip(mine, theirs, strict=False))
+
+
+def _greedy_must_agree(
+    task: Translation,
+    model: Transformer,
+    sources: list[list[int]],
+    ours: list[Hypothesis],
+    theirs: list[Hypothesis],
+) -> None:
+    """Outputs are the same up to where two tokens are equally probable.
+
+    Raises:
+        RunError: Two are not.
+    """
+    for source, own, other in zip(sources, ours, theirs, strict=True):
+        a, b = _ids(own), _ids(other)
+        if a != b:
+            first = next(n for n, (mine, its) in enumerate(zip(a, b, strict=False)) if mine != its)
+            log_probs = _log_probs(model, source, a[: first + 1])
+            if abs(float(log_probs[a[first]] - log_probs[b[first]])) > _CLOSE:
+                raise _disagree(task, "greedily", source, own, other)
+
+
+def _beam_must_agree(
+    task: Translation, sources: list[list[int]], ours: list[list[Hypothesis]], theirs: list[Hypothesis]
+) -> None:
+    """Outputs are the same, or theirs is among the run's further ones.
+
+    Of what ends, CTranslate2 keeps less than heed: its best may be heed's second. Rounding at the edge of a beam
+    may change one search in many.
+
+    Raises:
+        RunError: More are not.
+    """
+    others = [
+        (source, own[0], other)
+        for source, own, other in zip(sources, ours, theirs, strict=True)
+        if _ids(other) not in map(_ids, own)
+    ]
+    if len(others) > len(sources) // _SENTENCES:
+        raise _disagree(task, f"with beam {_BEAM}", *others[0])
+
+
+def _disagree(task: Translation, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
+    decode = task.target_tokenizer.decode
+    return RunError(
+        f"the exported model writes something else {how} for {task.source_tokenizer.decode(source)!r}: "
+        f"{decode(other.tokens)!r} instead of {decode(own.tokens)!r}; nothing is kept"
+    )
+
+
+@torch.no_grad()
+def _log_probs(model: Transformer, source: list[int], written: list[int]) -> Tensor:
+    """Log-probabilities of what may come last in an output, `(vocab_size,)`."""
+    batch = collate_pairs([TokenPair(source, written[:-1])], [0])
+    hidden = model(batch.source, batch.source_mask, batch.target)[0, -1]
+    return torch.log_softmax(model.logits(hidden), dim=-1)
+
+
+def _without(model: Transformer, tokens: Sequence[int]) -> Transformer:
+    """A copy of the model that gives some tokens no probability."""
+    twin = deepcopy(model)
+    with torch.no_grad():
+        twin.get_parameter("output.bias")[list(tokens)] = -torch.inf
+    return twin

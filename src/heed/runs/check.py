@@ -1,0 +1,75 @@
+"""Whether a run folder is whole: every file compared with the checksums that were written with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from heed import folder as folders
+from heed.storage.disk import CHECKSUMS, describe_damage, listed
+from heed.training.checkpoint import checkpoints_in
+
+__all__ = ["RunState", "check_run"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The state of a run folder.
+
+    Attributes:
+        folder: The run folder.
+        files: Path within it -> "ok", or what is wrong.
+        remarks: What else there is to say.
+    """
+
+    folder: Path
+    files: dict[str, str]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing or altered."""
+        return all(state == "ok" for state in self.files.values())
+
+    def __str__(self) -> str:
+        width = max(map(len, self.files), default=0)
+        lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
+        bad = sum(state != "ok" for state in self.files.values())
+        verdict = "every file is whole" if not bad else f"{bad} of {len(self.files)} files are missing or altered"
+        return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
+
+
+def check_run(run: str | Path = "last") -> RunState:
+    """Compare every file of a run folder, of its checkpoints and exports with the checksums written with them.
+
+    Args:
+        run: The folder, or "last" for the newest under `runs/`.
+
+    Raises:
+        RunError: There is no such folder, it is no run, or it is of another format; the message says which.
+    """
+    path = folders.find(run)
+    folders.check_format(path)
+    files: dict[str, str] = {}
+    remarks = []
+    if (path / CHECKSUMS).is_file():
+        files |= _states(path, "")
+    else:
+        remarks.append("it has no checksums yet: it was killed while it began or ended; heed train --resume mends that")
+    if not (path / folders.WEIGHTS).is_file() and folders.WEIGHTS not in files:
+        remarks.append(f"its training has not finished; go on with: heed train {path} --resume")
+    checkpoints = path / "checkpoints"
+    named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
+    for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):
+        files |= _states(folder, f"checkpoints/{folder.name}/")
+    for folder in sorted(p for p in (path / folders.EXPORT).glob("[!.]*") if p.is_dir()):
+        files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
+    resumable = [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
+    if resumable:
+        remarks.append(f"a resumed run goes on from {resumable[0]}")
+    return RunState(path, files, tuple(remarks))
+
+
+def _states(folder: Path, before: str) -> dict[str, str]:
+    damage = describe_damage(folder)
+    return {before + name: damage.get(name, "ok") for name in (*listed(folder), *(n for n in damage if n == CHECKSUMS))}

@@ -1,0 +1,167 @@
+"""Going on with a run: its settings, and those that a user changes meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import BaseModel
+
+from heed import folder as folders
+from heed.config import RunConfig, read_config
+from heed.tasks import check_config
+from heed.storage.disk import describe_damage
+from heed.errors import ConfigError
+from heed.tasks.base.task import Task
+from heed.training.checkpoint import checkpoints_in
+
+__all__ = ["Change", "Unfinished", "merged"]
+
+S = TypeVar("S", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that is another than when the run began."""
+
+    name: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.before} -> {self.after}"
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run folder to go on with.
+
+    Attributes:
+        folder: The run folder.
+        config: With what the run began, changed as the user asked.
+        changes: What that changed.
+    """
+
+    folder: Path
+    config: RunConfig
+    changes: tuple[Change, ...]
+
+    @classmethod
+    def find(cls, folder: Path, given: RunConfig) -> Unfinished | None:
+        """The run in a folder, if it has a checkpoint to go on from; None where it must begin afresh.
+
+        Without a checkpoint, but with the same settings as before, what was learned from the data (tokenizers, labels)
+        is taken over all the same: training some kinds of tokenizers again gives others.
+
+        Args:
+            folder: Perhaps a run folder.
+            given: The settings asked for now; what they leave open stays as it was.
+
+        Raises:
+            RunError: The folder is of another format.
+            ConfigError: A setting was changed that cannot change.
+        """
+        if not (folder / folders.CONFIG).is_file():
+            return None
+        folders.check_format(folder)
+        where = str(folder / folders.CONFIG)
+        began = check_config(read_config(where), where)
+        if not checkpoints_in(folder / "checkpoints"):
+            same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
+            return cls(folder, began, ()) if same and not describe_damage(folder) else None
+        if type(began) is not type(given):
+            raise ConfigError(f"{folder} is a run of {began.task}, and cannot go on with {given.task}")
+        for field, old, new in _of_weights(began, given):
+            raise ConfigError(
+                f"{field} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of another "
+                f"model; start a new run (--from {folder} takes over what fits), or leave the field out"
+            )
+        config = merged(began, given)
+        changes = tuple(_differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
+        for change in changes:
+            if change.name.startswith("tokenizer.") and change.name != "tokenizer.sampling":
+                raise ConfigError(
+                    f"{change}: the tokenizer was trained when the run in {folder} began; start a new run, "
+                    "or leave the field out"
+                )
+        return cls(folder, config, changes)
+
+    def task(self, kind: type[Task]) -> Task:
+        """The task with what it learned from the data when the run began.
+
+        Raises:
+            ConfigError: The model's tensors would have other shapes.
+        """
+        task = kind.resume(self.config, self.folder)
+        of_model = [change for change in self.changes if change.name.startswith("model.")]
+        if of_model:
+            where = self.folder / folders.CONFIG
+            began = kind.restore(check_config(read_config(where), str(where)), self.folder)
+            if _shapes(began) != _shapes(task):
+                raise ConfigError(
+                    f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
+                    f"start a new run (--from {self.folder} takes over what fits), or leave the field out"
+                )
+        return task
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Names of the changed settings."""
+        return frozenset(change.name for change in self.changes)
+
+
+def _of_weights(began: RunConfig, given: RunConfig) -> list[tuple[str, Any, Any]]:
+    """Fields that say which model it is, and were given anew."""
+    names = [("name", began.model.name, given.model.name), ("size", began.model.size, given.model.size)]
+    return [
+        (f"model.{name}", old, new)
+        for name, old, new in names
+        if name in given.model.model_fields_set and new not in (old, "auto")
+    ]
+
+
+def _shapes(task: Task) -> dict[str, torch.Size]:
+    with torch.device("meta"):  # shapes without numbers
+        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
+
+
+def merged(began: S, given: S) -> S:
+    """Settings of a run, with those that are given now and say something: not null or "auto" where that is the default.
+
+    Steps and minutes are one choice: who gives either, gives both.
+    """
+    update: dict[str, Any] = {}
+    fields = type(began).model_fields
+    for name in fields:
+        old, new = getattr(began, name), getattr(given, name)
+        if isinstance(new, BaseModel) and type(new) is type(old):
+            update[name] = merged(old, new)
+        elif name in given.model_fields_set and not (new in (None, "auto") and new == fields[name].default):
+            update[name] = new
+    if {"minutes", "steps"} <= fields.keys() and {"minutes", "steps"} & update.keys():
+        update |= {name: getattr(given, name) for name in ("minutes", "steps")}
+    extra = given.model_extra or {}
+    return type(began).model_validate(
+        {**_plain(began), **{key: _plain(value) for key, value in update.items()}, **extra}, by_name=True
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A section as values by the names of its fields."""
+    if not isinstance(value, BaseModel):
+        return value
+    fields = {name: getattr(value, name) for name in type(value).model_fields}
+    return {**{key: _plain(one) for key, one in fields.items()}, **(value.model_extra or {})}
+
+
+def _differences(before: Any, after: Any, name: str = "") -> list[Change]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [*before, *(key for key in after if key not in before)]
+        return [
+            change
+            for key in keys
+            for change in _differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
+        ]
+    return [] if before == after else [Change(name, before, after)]

@@ -1,0 +1,340 @@
+"""Runs: training into a run folder, and everything a user does with one afterwards."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from heed import folder as folders
+from heed.config import RunConfig, read_config, with_paths_from, write_config
+from heed.tasks import check_config, run_class, task_class
+from heed.storage.disk import write_whole
+from heed.errors import ConfigError, RunError
+from heed.runs.resume import Unfinished
+from heed.training.checkpoint import load_weights, save_weights
+from heed.training.compiled import check_compiler
+from heed.training.contracts import TrainResult
+from heed.training.cost import Cost
+from heed.training.device import choose_device, peak_memory
+from heed.training.loop import Trainer
+from heed.training.processes import current, join, was_restarted
+from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
+from heed.training.recompute import recompute_blocks
+from heed.tasks.base.run import Run
+
+if TYPE_CHECKING:
+    from heed.exchange import Exported
+
+__all__ = ["Run", "export", "load", "model_to_train", "train", "train_config"]
+
+
+Files = str | Path | Sequence[str | Path]
+"""Two parallel files, one, or (for labelled texts) any number."""
+
+
+def load(run: str | Path = "last") -> Run[Any, Any]:
+    """Open a run folder.
+
+    Args:
+        run: The folder, or "last" for the newest under `runs/`.
+
+    Raises:
+        RunError: The folder is missing, unfinished, damaged or of another format; the message says which file.
+    """
+    path = folders.find(run)
+    folders.check_format(path)
+    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    if not (path / folders.WEIGHTS).is_file():
+        raise RunError(
+            f"{path} holds no {folders.WEIGHTS}: its training has not finished; go on with heed train {path} --resume"
+        )
+    kind = run_class(config.task)
+    task = kind.task_class.restore(config, path)
+    model = task.build_model()
+    load_weights(model, path / folders.WEIGHTS)
+    return kind(path, config, task, model, folders.read_report(path))
+
+
+def export(
+    run: Run[Any, Any] | str | Path = "last", to: str = "ctranslate2", quantization: str = "float32"
+) -> Exported:
+    """Write a run for another program, into `RUN/export/`, and compare what both write.
+
+    Args:
+        run: The run, its folder, or "last" for the newest under `runs/`.
+        to: "ctranslate2".
+        quantization: "float32", whose outputs must be the run's own, or "int8".
+
+    Raises:
+        ConfigError: The program cannot express the model, or its library is missing.
+        RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    return opened.export(to, quantization)
+
+
+def train(
+    what: str | Path,
+    *,
+    data: str | None = None,
+    train: Files | None = None,
+    hub: str | None = None,
+    valid: Files | int | None = None,
+    test: Files | None = None,
+    model: str | None = None,
+    size: str | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    parent: str | Path | None = None,
+    out: str | Path | None = None,
+    settings: dict[str, Any] | None = None,
+    quiet: bool = False,
+) -> Run[Any, Any]:
+    """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
+
+    Args:
+        what: A task, or a configuration file.
+        data: Embedded data instead of files: "dates", "grammar", "copy" or "reverse".
+        train: Training files: two parallel ones, source first, or one with both sides, or a split of `hub`; any number
+            of labelled ones.
+        hub: A data set of the Hugging Face Hub, as "user/name"; its columns go into `settings`.
+        valid: Validation files, or how many examples to hold out.
+        test: Test files.
+        model: Name of the model.
+        size: "auto", "scarce", "tiny", "small" or "base".
+        minutes: Time budget, evaluation included.
+        steps: Number of updates instead of a time budget.
+        seed: Seed of weights, order and dropout.
+        parent: Run to start from (`model.from`).
+        out: Run folder to make; `runs/<data>-<model>-<n>` by default.
+        settings: Any other field, as `{"training.learning_rate": 0.001}`.
+        quiet: Print nothing.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        ConfigError, DataError, RunError, TrainingError: As the messages say.
+    """
+    is_file = str(what).endswith((".yaml", ".yml"))
+    values: dict[str, Any] = read_config(what) if is_file else {"task": str(what)}
+    given = {
+        "data.name": data,
+        "data.hub": hub,
+        "data.train": _paths(train),
+        "data.valid": valid if isinstance(valid, int) else _paths(valid),
+        "data.test": _paths(test),
+        "model.name": model,
+        "model.size": size,
+        "model.from": None if parent is None else str(parent),
+        "training.minutes": minutes,
+        "training.steps": steps,
+        "training.seed": seed,
+        **(settings or {}),
+    }
+    for name, value in given.items():
+        if value is None:
+            continue
+        *sections, key = name.split(".")
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[key] = value
+    values = with_paths_from(values, Path.cwd())
+    config = check_config(values, str(what) if is_file else "heed.train")
+    run, result = train_config(config, out, Quiet() if quiet else TerminalReporter())
+    if run is None:
+        raise KeyboardInterrupt(result.reason)
+    return run
+
+
+def _paths(files: Files | None) -> list[str] | None:
+    if files is None:
+        return None
+    return [str(f) for f in ([files] if isinstance(files, str | Path) else files)]
+
+
+def train_config(
+    config: RunConfig,
+    out: str | Path | None,
+    reporter: Reporter,
+    *,
+    resume: bool = False,
+    on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
+) -> tuple[Run[Any, Any] | None, TrainResult]:
+    """Train a configuration into a run folder.
+
+    Args:
+        config: What to train.
+        out: Run folder; `runs/<data>-<model>-<n>` by default.
+        reporter: Told what happens.
+        resume: Go on from the folder's last whole checkpoint; begin where there is none.
+        on_validation: Called after each validation with the run so far, its scores and the seconds spent.
+
+    Returns:
+        The finished run, in every process, or None where it was interrupted; and how training ended.
+
+    Raises:
+        RunError: The folder exists already (a run is never overwritten).
+        ConfigError: A setting was changed that cannot change while a run goes on.
+        DiskError: The disk is full; what was written before stays.
+    """
+    began = time.perf_counter()
+    if resume and out is None:
+        raise ConfigError("--resume needs the run folder to go on with")
+    processes = join(config.training.device)
+    resume = resume or (out is not None and was_restarted())
+    begun = _begin(config, out, reporter, resume) if processes.is_first else None
+    path = processes.broadcast(begun.folder if begun is not None else Path())
+    if begun is None:
+        begun = _follow(path)
+    task, model = begun.task, begun.model
+    config = task.config
+    kind = run_class(config.task)
+    run = kind(path, config, task, model, {})
+
+    def validated(trainer: Trainer, scores: dict[str, float]) -> None:
+        if on_validation is not None:
+            on_validation(run, scores, trainer.progress.seconds)
+
+    if not processes.is_first:
+        reporter = Quiet()
+    trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
+    predicted = trainer.predict_cost(task.work)
+    result = trainer.run(resume, begun.changed)
+    with processes.first_alone():
+        if result.finished and processes.is_first:
+            _finish(run, trainer, result, predicted)
+    if not result.finished:
+        return None, result
+    return (run if processes.is_first else load(path)), result
+
+
+def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
+    """Write the weights, score them, write the report and the model card, and seal the folder."""
+    path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
+    write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
+    say(f"{result.reason}; kept {result.kept}; scoring")
+    scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
+    for split in task.split_names:
+        if split not in ("train", "valid"):
+            scores[split] = run.evaluate(split)
+    run.report = {
+        **folders.read_report(path),
+        "data": task.report_counts(),
+        "scores": scores,
+        "training": {
+            "updates": progress.step,
+            "planned_updates": progress.total_steps,
+            "ended": result.reason,
+            "kept": result.kept,
+            "target_tokens_per_second": round(result.tokens_per_second, 1),
+            "padding_share": round(result.padding_share, 4),
+            "waiting_share": round(result.waiting_share, 4),
+            "seconds": round(trainer.elapsed, 1),
+            "seconds_per_update": round(progress.training_seconds / max(1, progress.step), 5),
+            "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
+            "predicted": predicted.as_report(),
+            "device": str(trainer.device),
+            "processes": progress.processes,
+            "precision": trainer.precision,
+            "threads": progress.threads,
+            "micro_batches": progress.micro_batches,
+            "seed": trainer.config.seed,
+        },
+        "versions": {
+            "heed": metadata.version("heed-attention"),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    folders.write_report(path, run.report)
+    folders.write_card(path, run.report, run.config)
+    folders.seal(path)
+    took = run.report["training"]
+    say(
+        f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
+        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f}), "
+        f"{took['waiting_share']:.1%} of the time waiting for data"
+    )
+    say(f"done in {duration(trainer.elapsed)}")
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A run folder with what is needed to train in it.
+
+    Attributes:
+        folder: The run folder, its configuration written.
+        task: With what it learned from the data.
+        model: With its first weights.
+        changed: Settings that are others than when the run began.
+    """
+
+    folder: Path
+    task: Any
+    model: Any
+    changed: frozenset[str] = frozenset()
+
+
+def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool) -> _Begun:
+    """Make a run folder, or open one to go on in."""
+    kind = task_class(config.task)
+    unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
+    task: Any = kind.prepare(config) if unfinished is None else unfinished.task(kind)
+    config = task.config
+    torch.manual_seed(config.training.seed)
+    model = model_to_train(task)
+    started = task.start(model) if unfinished is None else {}
+    if current().count == 1:
+        device = choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        if config.training.compile:
+            check_compiler(device)
+    path = folders.create(out, config, resume)
+    parameters = sum(p.numel() for p in model.parameters())
+    reporter.say(f"run folder {path}")
+    with folders.unsealed(path):
+        if unfinished is None:
+            task.save(path)
+            about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
+            reports = {name: one.as_report() for name, one in started.items()}
+            folders.write_report(path, {**about, "parameters": parameters, **reports})
+        write_whole(path / folders.CONFIG, lambda part: write_config(config, part))
+    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
+    for one in started.values():
+        reporter.say(str(one))
+    if unfinished is None:
+        return _Begun(path, task, model)
+    for change in unfinished.changes:
+        reporter.say(f"changed since the run began: {change}")
+    return _Begun(path, task, model, unfinished.changed)
+
+
+def _follow(path: Path) -> _Begun:
+    """Another process's part: what the first one has begun, read from its folder."""
+    if not (path / folders.CONFIG).is_file():
+        raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
+    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    task: Any = task_class(config.task).resume(config, path)
+    torch.manual_seed(config.training.seed)
+    return _Begun(path, task, model_to_train(task))
+
+
+def model_to_train(task: Any) -> Any:
+    """A task's new model, as its configuration wants it while it is trained.
+
+    Raises:
+        ConfigError: The model cannot be trained so.
+    """
+    model = task.build_model()
+    if task.config.training.activation_checkpointing:
+        recompute_blocks(model, task.config.model.name)
+    return model

@@ -1,0 +1,1 @@
+"""Files written durably: atomic writes, checksums, a cache by content."""

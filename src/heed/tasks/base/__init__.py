@@ -1,0 +1,1 @@
+"""The contracts and parts that tasks share; nothing here names a task."""

@@ -1,0 +1,410 @@
+"""What classification and tagging share: one tokenizer, label names, splits of labelled examples, a settled model."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+from pydantic import BaseModel
+
+from heed.data.batch.pairs import plan_batches
+from heed.data.examples import Sentence, Text
+from heed.data.read.findings import found_table
+from heed.data.read.word_vectors import FoundVectors, vector_width
+from heed.data.store.labelled import LabelledSplits, label_order
+from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.errors import ConfigError, DataError, RunError, suggest
+from heed.models.base import Body, ModelConfig
+from heed.registry import body_class
+from heed.storage.disk import write_whole
+from heed.tasks.base.config import LabelledConfig
+from heed.tasks.base.heads import model_and_head
+from heed.tasks.base.labelled_parent import LabelledParent
+from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.parent import Started, Taken, open_parent
+from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
+from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
+
+__all__ = ["LabelledTask"]
+
+_TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
+
+C = TypeVar("C", bound=LabelledConfig)
+E = TypeVar("E", bound=Text | Sentence)
+T = TypeVar("T")
+"""An example as tokens."""
+B = TypeVar("B")
+"""A batch."""
+
+
+class LabelledTask(ABC, Generic[C, E, T, B]):
+    """A task whose examples are texts with labels; see `heed.tasks.base.task.Task` for what it promises.
+
+    Attributes:
+        config: The configuration.
+        tokenizer: Of the texts.
+        labels: Names of the labels; a label's number is its place.
+    """
+
+    interfaces = ("encoder",)
+    name: ClassVar[str]
+    head_class: ClassVar[type[BaseModel]]
+
+    def __init__(
+        self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: LabelledSplits[E] | None
+    ) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.labels = list(labels)
+        self._number = {label: i for i, label in enumerate(self.labels)}
+        self._splits = splits
+        self._encoded: dict[str, list[T]] = {}
+        self._parent: LabelledParent | None = None
+
+    @classmethod
+    def prepare(cls, config: C) -> Self:
+        """Read the data, train the tokenizer, settle what depends on the data.
+
+        Raises:
+            ConfigError, DataError: What the user asked for cannot be.
+        """
+        for field in ("sampling", "shared"):
+            if given := getattr(config.tokenizer, field):
+                raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
+        parent = spoken = None
+        if config.model.from_ is not None:
+            parent = cls.open_parent(config.model.from_, "model.from")
+            config = cast(C, parent.with_model(config))
+        if config.tokenizer.from_ is not None:
+            spoken = cls.open_parent(config.tokenizer.from_, "tokenizer.from")
+            config = cast(C, spoken.with_tokenizer(config))
+        splits = cls.open_splits(config)
+        train = splits.examples["train"]
+        if spoken is None:
+            config = with_word_tokenizer(config, [text for example in train for text in cls.texts_of(example)])
+            tokenizer = cls.train_tokenizer(config, train)
+        else:
+            tokenizer = spoken.task.tokenizer
+        known = [*train, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
+        task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
+        task._parent = parent
+        task.check_labels()
+        task.config = task._settled()
+        return task
+
+    @classmethod
+    def open_parent(cls, run: str, field: str) -> LabelledParent:
+        """A finished run of the same task to start from.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        path, config = open_parent(run, field, cls.name)
+        try:
+            return LabelledParent(path, cls.restore(cast(C, config), path))
+        except RunError as error:
+            raise ConfigError(f"{field}: {error}") from None
+
+    @classmethod
+    def restore(cls, config: C, folder: Path) -> Self:
+        """The task of a run folder; its data is opened only when asked for."""
+        path = folder / _LABELS
+        try:
+            labels = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {path}: {error}") from None
+        return cls(config, TextTokenizer.load(folder / _TOKENIZER), labels, None)
+
+    @classmethod
+    def resume(cls, config: C, folder: Path) -> Self:
+        """The task of a run that goes on, with the tokenizer and the labels it began with."""
+        return cls.restore(config, folder)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer and the label names into a run folder."""
+        self.tokenizer.save(folder / _TOKENIZER)
+        text = json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n"
+        write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
+
+    # What each task says of its examples ----------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def open_splits(cls, config: C) -> LabelledSplits[E]:
+        """Read the data."""
+
+    @classmethod
+    @abstractmethod
+    def texts_of(cls, example: E) -> Sequence[str]:
+        """The texts of an example that the tokenizer is trained on."""
+
+    @classmethod
+    @abstractmethod
+    def labels_of(cls, example: E) -> Iterable[str]:
+        """The labels of an example, with repeats."""
+
+    @classmethod
+    def complete(cls, labels: Iterable[str]) -> list[str]:
+        """The labels of the model from those of the training examples, in order."""
+        return label_order(labels)
+
+    @classmethod
+    @abstractmethod
+    def train_tokenizer(cls, config: C, examples: Sequence[E]) -> TextTokenizer:
+        """A tokenizer of the configured kind."""
+
+    @abstractmethod
+    def encode(self, examples: Sequence[E]) -> list[T]:
+        """Examples to tokens and label numbers.
+
+        Raises:
+            DataError: A label was never seen in training.
+        """
+
+    @abstractmethod
+    def tokens_of(self, encoded: T) -> list[int]:
+        """The tokens of an encoded example."""
+
+    @abstractmethod
+    def collate_encoded(self, encoded: Sequence[T], indices: list[int]) -> B:
+        """Pad the chosen examples into one batch."""
+
+    @property
+    def selected_by(self) -> str:
+        """The validation score that "auto" means."""
+        raise NotImplementedError
+
+    # Settling -------------------------------------------------------------------------------------------------
+
+    def check_labels(self) -> None:
+        """Refuse labels that nothing can be learned from.
+
+        Raises:
+            DataError: There are fewer than two.
+        """
+        if len(self.labels) < 2:
+            found = f"the label '{self.labels[0]}'" if self.labels else "no label"
+            raise DataError(f"every training example has {found}, so there is nothing to tell apart")
+
+    @property
+    def body_class(self) -> type[Body]:
+        """The model's class."""
+        return body_class(self.config.model.name, self.interfaces)
+
+    def model_and_head(self) -> tuple[ModelConfig, Any]:
+        """The model's fields and the head's, typed."""
+        section = self.config.model
+        return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
+
+    def _settled(self) -> C:
+        """The configuration with the model's fields, its vocabulary size and the selecting score written out."""
+        config = self.config
+        size = labelled_size(len(self.splits.examples["train"])) if config.model.size == "auto" else config.model.size
+        fields = {**(config.model.model_extra or {})}
+        given = fields.setdefault("vocab_size", self.tokenizer.vocab_size)
+        if given != self.tokenizer.vocab_size:
+            raise ConfigError(
+                f"model.vocab_size is {given}, but the data has {self.tokenizer.vocab_size} tokens; leave the field out"
+            )
+        fields |= self.fields_from_data(fields)
+        self._settle_vectors(fields)
+        model, head = model_and_head(self.body_class, self.head_class, size, fields)
+        section = type(config.model).model_validate(
+            {
+                **config.model.model_dump(by_alias=True),
+                **{"size": size, **model.model_dump()},
+                **self.head_fields(head, fields),
+            }
+        )
+        evaluation = config.evaluation
+        if evaluation.select_by == "auto":
+            evaluation = evaluation.model_copy(update={"select_by": self.selected_by})
+        return config.model_copy(update={"model": section, "evaluation": evaluation})
+
+    def _settle_vectors(self, fields: dict[str, Any]) -> None:
+        path = self.config.model.word_vectors
+        if path is None:
+            return
+        if self.tokenizer.unit != "word":
+            kind = self.config.tokenizer.kind
+            raise ConfigError(f"model.word_vectors holds vectors of words, but tokenizer.kind is {kind}; use word")
+        own = self.body_class.config_class.model_fields
+        if "d_embedding" in own and "d_embedding" not in fields:
+            fields["d_embedding"] = vector_width(Path(path))
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Fields of the model, beside its vocabulary size, that follow from the data or from the head's fields."""
+        return {}
+
+    def head_fields(self, head: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """The head's fields as they are written into the configuration."""
+        return dict(head.model_dump())
+
+    def follows_from_data(self) -> tuple[str, ...]:
+        """Fields of the `model` section that a run which starts from this one settles anew."""
+        return ("vocab_size", "d_features")
+
+    @abstractmethod
+    def build_model(self) -> Any:
+        """A new model, its weights drawn from torch's random state."""
+
+    def build_body(self, config: ModelConfig) -> Body:
+        """The model's body, whose embeddings are trained or not."""
+        body = self.body_class(config)
+        if not self.config.model.train_embeddings:
+            embedding_of(body).weight.requires_grad_(False)
+        return body
+
+    def start(self, model: Any) -> dict[str, Started]:
+        """Fill a new model with given word vectors, and then with what a parent knows better."""
+        started: dict[str, Started] = {}
+        if self.config.model.word_vectors is not None:
+            found, coverage = self._vectors()
+            fill(embedding_of(model.body), found, model.body.embedding_scale)
+            started["word_vectors"] = coverage
+        if (taken := self.start_from_parent(model)) is not None:
+            started["parent"] = taken
+        return started
+
+    def _vectors(self) -> tuple[FoundVectors, Coverage]:
+        """The given word vectors, and what they cover."""
+        path = Path(self.config.model.word_vectors or "")
+        field = width_field(self.body_class.config_class.model_fields)
+        width = (self.config.model.model_extra or {})[field]
+        found = find_vectors(path, self.tokenizer, width, field)
+        return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
+
+    def start_from_parent(self, model: Any) -> Taken | None:
+        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
+        return None if self._parent is None else self._parent.give(model, self)
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @property
+    def splits(self) -> LabelledSplits[E]:
+        """The examples; read on first use."""
+        if self._splits is None:
+            self._splits = self.open_splits(self.config)
+        return self._splits
+
+    def encoded(self, split: str) -> list[T]:
+        """The examples of a split as tokens."""
+        if split not in self._encoded:
+            self._encoded[split] = self.encode(self.splits.examples[split])
+        return self._encoded[split]
+
+    def number_of(self, label: str, origin: str) -> int:
+        """The number of a label.
+
+        Raises:
+            DataError: It was never seen in training.
+        """
+        if label not in self._number:
+            raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, self.labels)}")
+        return self._number[label]
+
+    @property
+    def split_names(self) -> list[str]:
+        """The sets that the data has."""
+        return list(self.splits.examples)
+
+    @property
+    def notes(self) -> str:
+        """What was read, kept and left out."""
+        return self.splits.notes
+
+    def overview(self) -> str:
+        """Counts, what was found in the files, lengths, labels, samples as the model sees them."""
+        tokenizer = self.config.tokenizer
+        rows = [SideCounts.of(split, "text", map(self.tokens_of, self.encoded(split))) for split in self.split_names]
+        counted = "\n".join(
+            f"{split:20}" + "  ".join(f"{label} {count:,}" for label, count in self.label_counts(split).items())
+            for split in self.split_names
+        )
+        return "\n".join(
+            [
+                self.splits.summary,
+                *found_table(self.splits.found),
+                f"\ntokenizer {tokenizer.kind}: {self.tokenizer.vocab_size:,} tokens\n",
+                length_table(rows),
+                *vocabulary_warnings(rows, {"text": self.tokenizer}),
+                *([f"\n{self._vectors()[1]}"] if self.config.model.word_vectors is not None else []),
+                f"\nlabels:\n{counted}",
+                "\nas read and, below, as the model sees them:",
+                *(self._sample(example, tokens) for example, tokens in self._samples()),
+            ]
+        )
+
+    def _samples(self) -> Iterator[tuple[E, T]]:
+        """A few training examples, and the first of each other set."""
+        train, encoded = self.splits.examples["train"], self.encoded("train")
+        yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
+        yield from (
+            (self.splits.examples[name][0], self.encoded(name)[0])
+            for name in self.split_names[1:]
+            if self.encoded(name)
+        )
+
+    def _sample(self, example: E, encoded: T) -> str:
+        labels = " ".join(dict.fromkeys(self.labels_of(example)))
+        text = " ".join(self.texts_of(example))
+        return sample_lines(example.origin, labels, [("", text, self.tokenizer, self.tokens_of(encoded))])
+
+    def label_counts(self, split: str) -> dict[str, int]:
+        """How often each label occurs in a split."""
+        counts = dict.fromkeys(self.labels, 0)
+        for example in self.splits.examples[split]:
+            for label in self.labels_of(example):
+                counts[label] = counts.get(label, 0) + 1
+        return counts
+
+    def report_counts(self) -> dict[str, Any]:
+        """Per split: examples, what was left out by which rule, tokens, unknown tokens, labels."""
+        result: dict[str, Any] = {}
+        for name, examples in self.splits.examples.items():
+            counts = self.splits.counts[name]
+            tokens = [self.tokens_of(e) for e in self.encoded(name)]
+            result[name] = {
+                "examples": len(examples),
+                **counts.as_values(),
+                "tokens": sum(map(len, tokens)),
+                "unknown": sum(ids.count(UNKNOWN) for ids in tokens),
+                "labels": self.label_counts(name),
+            }
+        return result
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def cost(self, encoded: T) -> tuple[int, int]:
+        """What an example costs in a batch, in positions."""
+        return max(1, len(self.tokens_of(encoded))), 0
+
+    def train_batches(self, epoch: int) -> list[list[int]]:
+        """The batches of one pass over the training set."""
+        training = self.config.training
+        costs = [self.cost(e) for e in self.encoded("train")]
+        return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def collate(self, indices: list[int]) -> B:
+        """One batch of the training set."""
+        return self.collate_encoded(self.encoded("train"), indices)
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
+        encoded = self.encoded("train")
+        return len(indices) * max(sum(self.cost(encoded[i])) for i in indices)
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some training examples, and how many there are."""
+        example = self.splits.examples["train"][indices[0]]
+        return f"{len(indices)} examples, the first {example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
+
+    @property
+    def finishing_work(self) -> float:
+        """Evaluating every test set, in validations."""
+        examples = self.splits.examples
+        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, len(examples["valid"]))

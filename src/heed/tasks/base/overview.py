@@ -1,0 +1,124 @@
+"""What `heed check` says of any task's data: lengths, unknown tokens, samples as the model sees them, warnings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+
+__all__ = ["SideCounts", "length_table", "sample_lines", "shown", "tokens_text", "vocabulary_warnings"]
+
+_FEW_TOKENS = 20
+_FEW_CHARACTERS = 5
+_MOST_OF_THE_TEXT = 0.5
+_MANY_UNKNOWN = 0.2
+
+
+@dataclass
+class SideCounts:
+    """How often each token and each length occurs on one side of a split.
+
+    Attributes:
+        split: The split.
+        side: The side: "source", "target", "text".
+        lengths: Length -> examples.
+        tokens: Token -> how often.
+    """
+
+    split: str
+    side: str
+    lengths: Counter[int] = field(default_factory=Counter)
+    tokens: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, split: str, side: str, examples: Iterable[Sequence[int]]) -> SideCounts:
+        """Count the tokens of examples."""
+        counts = cls(split, side)
+        for ids in examples:
+            counts.lengths[len(ids)] += 1
+            counts.tokens.update(ids)
+        return counts
+
+    @property
+    def unknown(self) -> float:
+        """Share of unknown tokens."""
+        return self.tokens[UNKNOWN] / max(1, self.tokens.total())
+
+    def length_at(self, share: float) -> int:
+        """The length that this share of the examples does not exceed."""
+        wanted, seen = min(self.lengths.total() - 1, int(share * self.lengths.total())), 0
+        for length, count in sorted(self.lengths.items()):
+            seen += count
+            if seen > wanted:
+                return length
+        return 0
+
+
+def length_table(rows: Iterable[SideCounts]) -> str:
+    """A table of token counts."""
+    lines = [f"{'':20}{'':8}{'tokens':>12}{'median':>8}{'95 %':>8}{'longest':>9}{'unknown':>10}"]
+    lines += [
+        f"{row.split:20}{row.side:8}{row.tokens.total():>12,}{row.length_at(0.5):>8}{row.length_at(0.95):>8}"
+        f"{row.length_at(1):>9}{row.unknown:>10.2%}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTokenizer]) -> list[str]:
+    """What hints at a vocabulary that can say next to nothing, or at data that it does not fit.
+
+    Args:
+        rows: The token counts of every split and side.
+        tokenizers: Of each side.
+    """
+    lines = []
+    for side, tokenizer in tokenizers.items():
+        size = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
+        least = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
+        if size < least:
+            some = " ".join(shown(tokenizer.token(len(SPECIAL_TOKENS) + i)) for i in range(size))
+            lines.append(f"warning: the {side} vocabulary is almost empty: {size} tokens ({some})")
+    for row in rows:
+        tokenizer = tokenizers[row.side]
+        token, count = next(iter(row.tokens.most_common(1)), (UNKNOWN, 0))
+        share = count / max(1, row.tokens.total())
+        if token != UNKNOWN and share > _MOST_OF_THE_TEXT:
+            lines.append(
+                f"warning: {share:.0%} of the {row.side} tokens of {row.split} are one, {shown(tokenizer.token(token))}"
+            )
+        if row.unknown > _MANY_UNKNOWN:
+            lines.append(
+                f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; is it in the "
+                "language and script of the training set? (tokenizer.kind=unigram or char leave fewest unknown)"
+            )
+    return lines
+
+
+def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:
+    """One example for people: its text and, under it, what the model sees of it.
+
+    Args:
+        origin: Where it comes from.
+        labels: Its labels, or "".
+        sides: Name, text, tokenizer and tokens of each side.
+    """
+    lines = [f"  {origin}", *([f"    {labels}"] if labels else [])]
+    for name, text, tokenizer, ids in sides:
+        start = f"    {name:8}" if name else "    "
+        lines += [f"{start}{shown(text[:120])}{' ...' if len(text) > 120 else ''}"]
+        lines += [f"{' ' * len(start)}{tokens_text(tokenizer, ids)}"]
+    return "\n".join(lines)
+
+
+def tokens_text(tokenizer: TextTokenizer, ids: list[int], most: int = 30) -> str:
+    """The first tokens of an example, as the vocabulary has them."""
+    text = " ".join(shown(tokenizer.token(i)) for i in ids[:most])
+    return text + (" ..." if len(ids) > most else "")
+
+
+def shown(text: str) -> str:
+    """A text with what cannot be seen written out: a control character might change how the rest is shown."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,138 @@
+"""Given word vectors as the first embeddings of a model, and how much of a text they cover."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from heed.data.read.word_vectors import FoundVectors, read_word_vectors, vector_width
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.errors import ConfigError
+from heed.layers import TokenEmbedding
+
+__all__ = ["Coverage", "cover", "embedding_of", "fill", "find_vectors", "width_field"]
+
+_MISSING = 10
+"""Words without a vector that are named."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a vocabulary, and of the training text, has a vector.
+
+    Attributes:
+        path: The file.
+        vectors: Vectors in it.
+        words: Words of the vocabulary.
+        exact: Those that stand in the file as they are.
+        lowered: Those found lower-cased.
+        tokens: Tokens of the training text, words outside the vocabulary included.
+        tokens_exact: Those whose word stands in the file as it is.
+        tokens_lowered: Those whose word was found lower-cased.
+        missing: The most frequent words without a vector.
+    """
+
+    path: Path
+    vectors: int
+    words: int
+    exact: int
+    lowered: int
+    tokens: int
+    tokens_exact: int
+    tokens_lowered: int
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        def share(exact: int, lowered: int, of: int) -> str:
+            return f"{(exact + lowered) / max(1, of):.1%} ({lowered / max(1, of):.1%} lower-cased)"
+
+        missing = f"; not found, the most frequent: {' '.join(self.missing)}" if self.missing else ""
+        return (
+            f"word vectors {self.path}: {self.exact + self.lowered:,} of {self.words:,} words, "
+            f"{share(self.exact, self.lowered, self.words)}; of the training text "
+            f"{share(self.tokens_exact, self.tokens_lowered, self.tokens)}{missing}"
+        )
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        return {**vars(self), "path": str(self.path), "missing": list(self.missing)}
+
+
+def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
+    """The vectors of a vocabulary of words.
+
+    Args:
+        path: The file.
+        tokenizer: Whose words are looked up; its places are those of the vocabulary.
+        width: Width of the model's embeddings.
+        field: The field that sets it.
+
+    Raises:
+        ConfigError: The file's vectors have another width.
+        DataError: The file cannot be read, or a line is not what it should be.
+    """
+    if (theirs := vector_width(path)) != width:
+        raise ConfigError(
+            f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
+        )
+    return read_word_vectors(path, _words(tokenizer), width)
+
+
+def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iterable[list[int]]) -> Coverage:
+    """Count what has a vector, in the vocabulary and in texts of tokens."""
+    counts = Counter(token for text in texts for token in text)
+    exact = {int(place) for place in found.places[found.exact]}
+    lowered = {int(place) for place in found.places[~found.exact]}
+    without = [token for token, _ in counts.most_common() if token not in exact | lowered and token != UNKNOWN]
+    return Coverage(
+        path,
+        found.read,
+        sum(map(bool, _words(tokenizer))),
+        len(exact),
+        len(lowered),
+        counts.total(),
+        sum(count for token, count in counts.items() if token in exact),
+        sum(count for token, count in counts.items() if token in lowered),
+        tuple(tokenizer.label(token) for token in without[:_MISSING]),
+    )
+
+
+@torch.no_grad()
+def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
+    """Write vectors into a table; the rows of other words are drawn ones of the same variance.
+
+    Args:
+        embedding: The table.
+        found: The vectors.
+        scale: What the model multiplies embeddings by: they are divided by it, so that it reads the vectors as given.
+
+    Source: Kim 2014 (arXiv:1408.5882), section 4.3, for the variance.
+    """
+    if not len(found.places):
+        return
+    vectors = torch.from_numpy(found.vectors).to(embedding.weight) / scale
+    embedding.weight.mul_(vectors.std(correction=0) / embedding.weight[UNKNOWN:].std(correction=0))
+    embedding.weight[torch.from_numpy(found.places).to(embedding.weight.device)] = vectors
+
+
+def embedding_of(body: nn.Module) -> TokenEmbedding:
+    """The one table of token embeddings that a text model has."""
+    (embedding,) = (module for module in body.modules() if isinstance(module, TokenEmbedding))
+    return embedding
+
+
+def width_field(fields: Iterable[str]) -> str:
+    """Which of a model's fields is the width of its embeddings."""
+    return "d_embedding" if "d_embedding" in fields else "d_model"
+
+
+def _words(tokenizer: TextTokenizer) -> list[str]:
+    """The words of a vocabulary; "" for special tokens."""
+    special = len(SPECIAL_TOKENS)
+    return [""] * special + [tokenizer.label(token) for token in range(special, tokenizer.vocab_size)]

@@ -1,0 +1,93 @@
+"""The configuration of classification."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from heed.config.data import EmbeddedLabels, LabelledData, by_name
+from heed.config.sections import EvaluationConfig, Section
+from heed.tasks.base.config import LabelledConfig
+
+
+class TextColumns(Section):
+    """Where text and label stand in a file of columns."""
+
+    text: int | str | None = None
+    """Column of the text: a number from 0 or a name; "text" by default."""
+    label: int | str | None = None
+    """Column of the label: a number from 0 or a name; "label" by default."""
+
+
+class TextOptions(Section):
+    """What data of texts with labels has besides its files."""
+
+    format: Literal["auto", "csv", "tsv", "jsonl", "lines", "folders"] = "auto"
+    """How the files are written: auto goes by the ending; lines are `label text`, or `__label__a __label__b text`."""
+    columns: TextColumns = TextColumns()
+    """Where text and label stand in a file of columns."""
+    several_labels: bool = False
+    """A text may have several labels, or none."""
+    label_separator: str = Field(",", min_length=1)
+    """What stands between several labels of one cell."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """How much a text of each class counts in the loss: balanced is inverse to the class's share, or a weight per
+    class (1 where none is given)."""
+    sentence_separator: str | None = Field(None, min_length=1)
+    """What stands between the sentences of a document, for models that read sentence by sentence; by default line
+    breaks, `<br />` and sentence ends."""
+    max_sentence: int = Field(60, gt=0)
+    """Sentences with more tokens than this are cut into several, for models that read sentence by sentence."""
+    max_length: int = Field(1_000, gt=0)
+    """Only the first tokens of a text are read, this many; the texts that are cut are counted."""
+
+
+class TextsData(TextOptions, LabelledData):
+    """Texts with labels: CSV, TSV, JSON lines, one folder per class, or lines `label text` (`heed.data.read.texts`)."""
+
+
+class PlantedData(EmbeddedLabels, TextOptions):
+    """Embedded data: documents of which one word in one sentence decides the label (`heed.data.embedded.planted`)."""
+
+    name: Literal["planted"] = "planted"
+    """Which embedded data."""
+    sentences: tuple[int, int] = (5, 20)
+    """Fewest and most sentences of a document."""
+
+
+class ClassificationHead(Section):
+    """From a model's hidden states to labels; these fields stand in the `model` section beside the model's own."""
+
+    pooling: Literal["attention", "last", "first", "mean", "max", "cls"] = "attention"
+    """From states of words to one vector: a learned attention, the state after reading, the first, mean or maximum; cls
+    is the state of a learned token [CLS] put before the text (encoder only)."""
+    pooling_score: Literal["additive", "dot", "self_attentive"] = "additive"
+    """Attention over the states h: additive is u' tanh(W h + b), dot is u' h, self_attentive has several u."""
+    d_pooling: int = Field(100, gt=0)
+    """Width of tanh(W h + b) in additive and self_attentive pooling."""
+    pooling_hops: int = Field(4, gt=0)
+    """Number of learned vectors u in self_attentive pooling, each with weights of its own."""
+    head: Literal["auto", "softmax", "sigmoid"] = "auto"
+    """softmax has one output for each label; sigmoid one for two classes, or one for each of several labels. auto is
+    sigmoid where texts have several labels."""
+
+
+class ClassificationEvaluation(EvaluationConfig):
+    """How a classification is scored."""
+
+    select_by: Literal["auto", "accuracy", "macro_f1", "micro_f1", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is accuracy, or micro_f1 for several labels."""
+
+
+class ClassificationConfig(LabelledConfig):
+    """Everything that decides a run of classification."""
+
+    task: Literal["classification"] = "classification"
+    """What is learned."""
+    data: Annotated[
+        Annotated[TextsData, Tag("texts")] | Annotated[PlantedData, Tag("planted")], Discriminator(by_name("texts"))
+    ]
+    """Where the examples come from."""
+    evaluation: ClassificationEvaluation = ClassificationEvaluation()
+    """How it is scored."""

@@ -1,0 +1,135 @@
+"""Runs of classification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from torch import Tensor
+
+from heed.data.batch.texts import TokenText
+from heed.data.examples import Text
+from heed.data.read.findings import Findings
+from heed.data.read.sentences import is_blank, without_breaks
+from heed.data.read.texts import read_texts
+from heed.errors import ConfigError
+from heed.evaluation.labels import score_labels
+from heed.observe.choice import Choice
+from heed.observe.edits import Edit
+from heed.observe.shown import ShownLook
+from heed.tasks.base.heads import Classifier
+from heed.tasks.base.run import Run, refuse_blank
+from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification.task import Classification, LabelPrediction, text_format
+
+__all__ = ["ClassificationRun"]
+
+
+class ClassificationRun(Run[Classification, Classifier]):
+    """A model that gives texts labels."""
+
+    task_class = Classification
+
+    @overload
+    def predict(self, text: str) -> LabelPrediction: ...  # type: ignore[overload-overlap]  # text is a sequence too
+
+    @overload
+    def predict(self, text: Sequence[str]) -> list[LabelPrediction]: ...
+
+    def predict(self, text: str | Sequence[str]) -> LabelPrediction | list[LabelPrediction]:
+        """The label of a text, or of each of several."""
+        texts = [text] if isinstance(text, str) else list(text)
+        predictions = [
+            LabelPrediction("", (), 0.0, {}) if is_blank(one) else self.task.prediction(row)
+            for one, row in zip(texts, self.probabilities(texts), strict=True)
+        ]
+        return predictions[0] if isinstance(text, str) else predictions
+
+    def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
+        """The probability of each label of each text, `(texts, labels)`.
+
+        Args:
+            texts: The texts.
+            encoded: The same as this run's tokens, where they are known.
+        """
+        return self.task.classify(self.model, self.task.encode_texts(texts) if encoded is None else encoded)
+
+    def examples(self, split: str) -> Sequence[Text]:
+        """The texts of a split."""
+        return self.task.splits.examples[split]
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Text]:
+        """Labelled texts from files written as the run's own; blank ones are left out."""
+        data = self.task.config.data
+        texts = read_texts(files, text_format(data), Findings.of(data, strict=True))
+        return [text for text in texts if not is_blank(text.text)]
+
+    def score(self, examples: Sequence[Text]) -> dict[str, Any]:
+        """Score texts: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
+        if not examples:
+            raise ConfigError("there is no text to score")
+        task = self.task
+        encoded = task.encode(examples)
+        probabilities = self.probabilities([e.text for e in examples], encoded)
+        true, predicted = task.indicators(encoded), task.decide(probabilities)
+        report = score_labels(
+            true,
+            predicted,
+            probabilities.numpy(),
+            task.labels,
+            task.config.data.several_labels,
+            self.config.evaluation.bootstrap,
+        )
+        report["cut"] = sum(text.cut > 0 for text in encoded)
+        wrong = [i for i in range(len(examples)) if (true[i] != predicted[i]).any()]
+        predictions = {i: task.prediction(probabilities[i]) for i in wrong}
+        wrong.sort(key=lambda i: -predictions[i].probability)
+        report["errors"] = [
+            {
+                "origin": examples[i].origin,
+                "text": " ".join(examples[i].text.split())[:200],
+                "true": ",".join(examples[i].labels),
+                "predicted": predictions[i].label,
+                "probability": predictions[i].probability,
+            }
+            for i in wrong[:_ERRORS]
+        ]
+        return report
+
+    def look(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+    ) -> ShownLook:
+        """See the words that a label rests on; a notebook displays the result.
+
+        Args:
+            text: The text.
+            target: Not for a classification, which writes nothing.
+            steps: Whether to show every word that was read.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            mechanism: Only this attention; all by default.
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+
+        Raises:
+            ConfigError: The text is blank, a target is given, an edit does not fit the model, or there is no such
+                attention.
+        """
+        refuse_blank(without_breaks(text))
+        if target is not None:
+            raise ConfigError(f"target {target!r} does not apply: a classification writes no text")
+        choice = Choice(mechanism, layer, head)
+        look = look_at_text(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
+        return ShownLook(look, steps)
+
+
+_ERRORS = 100
+"""Wrong texts kept in a report."""

@@ -1,0 +1,358 @@
+"""Classification: texts with one label or several, an encoder with pooling and head, the loss over the labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from heed.data.batch.pairs import plan_batches
+from heed.data.batch.texts import TextBatch, TokenText, collate_texts
+from heed.data.embedded.generated import Split
+from heed.data.embedded.planted import draw_documents
+from heed.data.examples import Text
+from heed.data.read.sentences import split_sentences, without_breaks
+from heed.data.read.texts import TextFormat, read_texts
+from heed.data.store.labelled import LabelledSplits, generated, open_labelled
+from heed.data.tokens.token_cache import encode_kept, learn_kept
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, suggest
+from heed.evaluation.labels import f1_scores
+from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.base.heads import Classifier
+from heed.tasks.base.labelled import LabelledTask
+from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
+from heed.training.processes import current
+
+__all__ = ["Classification", "LabelPrediction", "text_format"]
+
+_POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
+
+
+@dataclass(frozen=True)
+class LabelPrediction:
+    """What a model says of one text.
+
+    Attributes:
+        label: The most probable label, or with several the chosen ones joined by commas; "" for a blank text.
+        labels: The label, or the chosen ones, most probable first.
+        probability: Of the label; with several, of every decision on a label being as it is.
+        probabilities: Of each label.
+    """
+
+    label: str
+    labels: tuple[str, ...]
+    probability: float
+    probabilities: dict[str, float]
+
+    @property
+    def uncertainty(self) -> float:
+        """1 - probability; 1 for a blank text."""
+        return 1.0 - self.probability
+
+    def summary(self, most: int = 5) -> str:
+        """The labels with their probabilities, most probable first, in one line."""
+        ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
+        return "  ".join(f"{label} {probability:.3f}" for label, probability in ranked[:most]) or "(blank)"
+
+
+class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
+    """The task: where texts, model, loss and scores meet."""
+
+    name = "classification"
+    head_class = ClassificationHead
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, config: ClassificationConfig) -> Self:
+        """As for every labelled task; labels that training never saw are found now, in the test set too."""
+        task = super().prepare(config)
+        for split in task.split_names:
+            task.encoded(split)
+        return task
+
+    @classmethod
+    def open_splits(cls, config: ClassificationConfig) -> LabelledSplits[Text]:
+        """Read or draw the texts."""
+        data = config.data
+        if isinstance(data, PlantedData):
+            sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
+            return generated(
+                {
+                    name: [one.text for one in draw_documents(name, size, data.sentences, data.seed)]
+                    for name, size in sizes.items()
+                },
+                data.name,
+                "texts",
+            )
+        form = text_format(data)
+        return open_labelled(data, lambda files, findings: read_texts(files, form, findings), "texts")
+
+    @classmethod
+    def texts_of(cls, example: Text) -> Sequence[str]:
+        """The text."""
+        return (example.text,)
+
+    @classmethod
+    def labels_of(cls, example: Text) -> Iterable[str]:
+        """Its labels."""
+        return example.labels
+
+    @classmethod
+    def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
+        """A tokenizer of whole texts."""
+        texts = [without_breaks(example.text) for example in examples]
+        settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
+        return learn_kept(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
+
+    def encode(self, examples: Sequence[Text]) -> list[TokenText]:
+        """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""
+        labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
+        cut = self.cut_texts([e.text for e in examples], kept=True)
+        return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]
+
+    def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[tuple[list[list[int]], int]]:
+        """Texts as sentences of tokens, and how many tokens behind `data.max_length` were left away.
+
+        The tokens of many texts may be kept on disk.
+        """
+        data = self.config.data
+        if self.hierarchical:
+            spans = [split_sentences(text, data.sentence_separator) for text in texts]
+        else:
+            texts = [without_breaks(text) for text in texts]
+            spans = [[(0, len(text))] for text in texts]
+        sentences_of_all = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
+        encode = encode_kept if kept else TextTokenizer.encode_all
+        rows = encode(self.tokenizer, sentences_of_all)
+        result, start = [], 0
+        for inside in spans:
+            sentences = [row for row in rows[start : start + len(inside)] if row]
+            start += len(inside)
+            if self.hierarchical:
+                sentences = [
+                    row[i : i + data.max_sentence] for row in sentences for i in range(0, len(row), data.max_sentence)
+                ]
+            result.append(_first_tokens(sentences, data.max_length))
+        return result
+
+    def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
+        """Texts without labels to tokens."""
+        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts(texts)]
+
+    def tokens_of(self, encoded: TokenText) -> list[int]:
+        """The tokens of all sentences."""
+        return [token for sentence in encoded.sentences for token in sentence]
+
+    def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int]) -> TextBatch:
+        """Pad the chosen texts into one batch."""
+        num_labels = len(self.labels) if self.config.data.several_labels else None
+        return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels)
+
+    def encoded(self, split: str) -> list[TokenText]:
+        """The texts of a split as tokens; those that were cut are counted."""
+        if split not in self._encoded:
+            texts = super().encoded(split)
+            if cut := sum(text.cut > 0 for text in texts):
+                self.splits.remarks.append(
+                    f"{split}: {cut:,} texts are longer than data.max_length {self.config.data.max_length} tokens; "
+                    "what follows is not read"
+                )
+        return self._encoded[split]
+
+    @property
+    def notes(self) -> str:
+        """What was read, kept, left out and cut."""
+        for split in self.split_names:
+            self.encoded(split)
+        return self.splits.notes
+
+    # Model ----------------------------------------------------------------------------------------------------
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether the model reads sentence by sentence."""
+        body = self.body_class
+        return issubclass(body, TextEncoder) and body.hierarchical
+
+    @property
+    def selected_by(self) -> str:
+        """Accuracy, or micro F1 for several labels."""
+        return "micro_f1" if self.config.data.several_labels else "accuracy"
+
+    def head_fields(self, head: ClassificationHead, given: dict[str, Any]) -> dict[str, Any]:
+        """The head's fields, with what kind of outputs decided."""
+        several = self.config.data.several_labels
+        kind = head.head
+        if kind == "auto":
+            kind = "sigmoid" if several else "softmax"
+        if kind == "softmax" and several:
+            raise ConfigError("model.head softmax chooses one label, but data.several_labels is true; use sigmoid")
+        if kind == "sigmoid" and not several and len(self.labels) != 2:
+            raise ConfigError(
+                f"model.head sigmoid has one output for two classes, but there are {len(self.labels)} "
+                f"({', '.join(self.labels)}); use softmax, or data.several_labels=true"
+            )
+        fields = {**head.model_dump(), "head": kind}
+        if issubclass(self.body_class, TextEncoder):
+            if meant := [name for name in _POOLING_FIELDS if name in given]:
+                raise ConfigError(
+                    f"model {self.config.model.name} gives one vector for a text, so model.{meant[0]} does not apply"
+                )
+            fields = {name: value for name, value in fields.items() if name not in _POOLING_FIELDS}
+        elif head.pooling == "cls" and issubclass(self.body_class, TokenEncoder) and not self.body_class.sees_all:
+            raise ConfigError(
+                f"model.pooling is cls, but in model {self.config.model.name} a token before the text does not see it; "
+                "use encoder, or another pooling"
+            )
+        return fields
+
+    def follows_from_data(self) -> tuple[str, ...]:
+        """The kind of outputs, where it is what these labels have by default."""
+        usual = self.sigmoid == self.config.data.several_labels
+        return (*super().follows_from_data(), *(["head"] if usual else []))
+
+    @property
+    def sigmoid(self) -> bool:
+        """Whether each output is a decision of its own."""
+        return bool((self.config.model.model_extra or {})["head"] == "sigmoid")
+
+    def build_model(self) -> Classifier:
+        """A new model, its weights drawn from torch's random state."""
+        config, head = self.model_and_head()
+        body = self.build_body(config)
+        assert isinstance(body, TokenEncoder | TextEncoder)
+        one = self.sigmoid and not self.config.data.several_labels
+        return Classifier(body, head, 1 if one else len(self.labels))
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
+        """Sum over the texts of the cross-entropy in nats (of all labels together where there are several)."""
+        return self._loss(model(batch.tokens, batch.mask), batch.labels, label_smoothing, self._weights(batch.labels))
+
+    def _loss(self, logits: Tensor, labels: Tensor, smoothing: float, weights: Tensor | None) -> Tensor:
+        logits = logits.float()
+        if not self.sigmoid:
+            return cross_entropy(logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing)
+        if self.config.data.several_labels:
+            target = labels * (1 - smoothing) + smoothing / 2
+            return binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction="sum")
+        target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+        each = None if weights is None else weights[labels]
+        return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
+
+    def _weights(self, like: Tensor) -> Tensor | None:
+        """The weight of each class, `(num_labels,)`, or None where all count alike."""
+        return None if self._class_weights is None else torch.tensor(self._class_weights, device=like.device)
+
+    @cached_property
+    def _class_weights(self) -> list[float] | None:
+        given = self.config.data.class_weights
+        if given == "none":
+            return None
+        if isinstance(given, dict):
+            return [given.get(label, 1.0) for label in self.labels]
+        counts = [max(1, count) for count in self.label_counts("train").values()]
+        if self.config.data.several_labels:  # those with the label against those without
+            total = len(self.splits.examples["train"])
+            return [max(1, total - count) / count for count in counts]
+        return [sum(counts) / (len(counts) * count) for count in counts]
+
+    def check_labels(self) -> None:
+        """As for every labelled task; and weights must be of classes that exist."""
+        super().check_labels()
+        given = self.config.data.class_weights
+        for label in given if isinstance(given, dict) else ():
+            if label not in self.labels:
+                raise ConfigError(
+                    f"data.class_weights: no training text has the label '{label}'{suggest(label, self.labels)}"
+                )
+
+    def validate(self, model: Classifier) -> dict[str, float]:
+        """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""
+        encoded = self.encoded("valid")
+        logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
+        labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
+        true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
+        macro, micro = f1_scores(true, predicted)
+        return {
+            "loss": float(self._loss(logits, labels, 0.0, None)) / len(encoded),
+            "accuracy": float((true == predicted).all(1).mean()),
+            "macro_f1": macro,
+            "micro_f1": micro,
+        }
+
+    # Using a model --------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
+        """Outputs of the last layer for each text, `(texts, num_outputs)`, on the CPU."""
+        model.eval()
+        device = next(model.parameters()).device
+        result = torch.zeros(len(encoded), model.output.out_features)
+        for indices in plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens):
+            batch = self.collate_encoded(encoded, indices).to(device)
+            result[indices] = model(batch.tokens, batch.mask).float().cpu()
+        return result
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probability of each label, `(texts, num_labels)`."""
+        if not self.sigmoid:
+            return torch.softmax(logits, dim=-1)
+        second = torch.sigmoid(logits)
+        return second if self.config.data.several_labels else torch.cat([1 - second, second], dim=-1)
+
+    def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
+        """The labels chosen, `(texts, num_labels)` of bool: the most probable one, or all of at least 1/2."""
+        if self.config.data.several_labels:
+            return (probabilities >= 0.5).numpy()
+        chosen: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]
+        return chosen
+
+    def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
+        """The true labels, `(texts, num_labels)` of bool."""
+        true = np.zeros((len(encoded), len(self.labels)), dtype=bool)
+        for row, text in enumerate(encoded):
+            true[row, text.labels] = True
+        return true
+
+    def classify(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
+        """The probability of each label of each text, `(texts, num_labels)`."""
+        return self.probabilities(self.logits(model, encoded))
+
+    def prediction(self, probabilities: Tensor) -> LabelPrediction:
+        """What one text's probabilities, `(num_labels,)`, say."""
+        values = dict(zip(self.labels, probabilities.tolist(), strict=True))
+        ranked = sorted(values, key=lambda label: -values[label])
+        if self.config.data.several_labels:
+            chosen = tuple(label for label in ranked if values[label] >= 0.5)
+            probability = math.prod(max(p, 1 - p) for p in values.values())
+        else:
+            chosen, probability = (ranked[0],), values[ranked[0]]
+        return LabelPrediction(",".join(chosen), chosen, probability, values)
+
+
+def text_format(data: TextOptions) -> TextFormat:
+    """How the files of a configuration are written."""
+    columns = data.columns
+    return TextFormat(data.format, columns.text, columns.label, data.several_labels, data.label_separator)
+
+
+def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
+    """The sentences up to a number of tokens, and how many tokens were left away."""
+    kept: list[list[int]] = []
+    left = most
+    for sentence in sentences:
+        if left > 0:
+            kept.append(sentence[:left])
+        left -= len(sentence)
+    return kept, max(0, -left)

@@ -1,0 +1,92 @@
+"""Runs over series of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.errors import ConfigError
+from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
+from heed.tasks.base.run import Run
+from heed.tasks.series.task import Forecaster, Part, Series
+
+__all__ = ["SeriesRun"]
+
+Values = NDArray[np.float64]
+
+
+class SeriesRun(Run[Series, Forecaster]):
+    """A model that continues series of numbers."""
+
+    task_class = Series
+
+    def predict(self, rows: Any, horizon: int | None = None) -> Values:
+        """The rows that follow a series.
+
+        Args:
+            rows: `(rows, columns)` in the order of `run.task.standard.columns`; a plain list for one column.
+            horizon: How many; `data.horizon` by default.
+
+        Returns:
+            `(horizon, columns)`.
+
+        Raises:
+            ConfigError: The series has no row, or another number of columns.
+        """
+        values = np.asarray(rows, dtype=np.float64)
+        columns = self.task.standard.columns
+        values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
+        if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
+            raise ConfigError(f"a series of shape {values.shape} was given; expected (rows, {len(columns)})")
+        horizon = horizon or self.task.config.data.horizon
+        return self.task.forecast(self.model, [values], horizon)[0]
+
+    def predict_file(self, path: str | Path, horizon: int | None = None) -> Values:
+        """The rows that follow those of a file with the run's columns."""
+        return self.predict(self.task.read(Path(path)).values, horizon)
+
+    def examples(self, split: str) -> Sequence[Part]:
+        """The series of a split."""
+        return self.task.splits[split]
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
+        """Series from files with the run's columns; the first `data.window` rows of each (or half) are only read."""
+        window, parts = self.task.config.data.window, []
+        for path in map(Path, files):
+            values = self.task.read(path).values
+            if len(values) < 3:
+                raise ConfigError(f"'{path}' has {len(values)} rows; a series to forecast has three or more")
+            parts.append(Part(values, min(window, len(values) // 2), path.name))
+        return parts
+
+    def score(self, examples: Sequence[Part]) -> dict[str, Any]:
+        """Forecast every row of some series once, `data.horizon` at a time, and score that beside naive forecasts."""
+        data = self.task.config.data
+        true: list[Values] = []
+        contexts: list[Values] = []
+        for part in examples:
+            for at in range(part.start, len(part.values), data.horizon):
+                contexts.append(part.values[:at])
+                true.append(part.values[at : at + data.horizon])
+        if not true:
+            raise ConfigError("there is no series to score")
+        made = self.task.forecast(self.model, contexts, data.horizon)
+        forecasts = {"model": made, "last value": [last_value(context, data.horizon) for context in contexts]}
+        if data.season is not None:
+            season = data.season
+            forecasts["seasonal naive"] = [seasonal_naive(context, data.horizon, season) for context in contexts]
+        cut = {name: [f[: len(t)] for f, t in zip(given, true, strict=True)] for name, given in forecasts.items()}
+        report = score_forecasts(true, cut, self.task.standard.columns, self.config.evaluation.bootstrap)
+        return {**report, "horizon": data.horizon}
+
+    def look(self, text: str, **options: Any) -> NoReturn:
+        """A look is at texts.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError("a run of series reads numbers; a look is at the words of a text")

@@ -1,0 +1,279 @@
+"""Forecasting series of numbers: a network from left to right that says the next row after each one.
+
+    h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) where `difference`;    loss: mean squared error
+
+A forecast of several rows feeds each one back. Columns are standardised by the training rows, and all are forecast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from heed.data.read.numbers import Numbers, Standard, read_numbers
+from heed.errors import ConfigError, DataError
+from heed.models.base import SeriesEncoder
+from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.series.config import SeriesConfig, SeriesHead
+
+__all__ = ["Forecaster", "Part", "Series"]
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of one series that is trained on or forecast, with what came before it.
+
+    Attributes:
+        values: `(rows, columns)`, in their own units.
+        start: Where the stretch begins; what lies before is only read.
+        origin: Its file.
+    """
+
+    values: Values
+    start: int
+    origin: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of the stretch."""
+        return len(self.values) - self.start
+
+
+class Forecaster(nn.Module):
+    """An encoder of series and one linear layer to the next row."""
+
+    def __init__(self, body: SeriesEncoder, num_columns: int, difference: bool) -> None:
+        super().__init__()
+        self.body = body
+        self.output = nn.Linear(body.d_output, num_columns)
+        self.difference = difference
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Rows `(batch, length, columns)` to the rows one later, as they are thought to be."""
+        return self.read(values)[0]
+
+    def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
+        """The same, going on from earlier rows' states; and the states after these rows."""
+        hidden, states = self.body.read(values, states)
+        change = self.output(hidden)
+        said: Tensor = values + change if self.difference else change
+        return said, states
+
+    @torch.no_grad()
+    def forecast(self, values: Tensor, horizon: int) -> Tensor:
+        """The rows that follow `(batch, length, columns)`, each from those before it, `(batch, horizon, columns)`."""
+        said, states = self.read(values)
+        rows = [said[:, -1:]]
+        while len(rows) < horizon:
+            said, states = self.read(rows[-1], states)
+            rows.append(said)
+        return torch.cat(rows, dim=1)
+
+
+class Series(NumericTask[SeriesConfig]):
+    """The task: where series, model, loss and scores meet."""
+
+    interfaces = ("series",)
+    head_class = SeriesHead
+    selected_by = "loss"
+
+    def __init__(self, config: SeriesConfig, standard: Standard, splits: dict[str, list[Part]] | None) -> None:
+        super().__init__(config, standard)
+        self._splits = splits
+
+    @classmethod
+    def prepare(cls, config: SeriesConfig) -> Self:
+        """Read the series, standardise their columns by the training rows."""
+        cls.refuse(config)
+        if config.training.label_smoothing:
+            raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
+        columns, splits = open_series(config)
+        task = cls(config, Standard.of(columns, np.concatenate([p.values[p.start :] for p in splits["train"]])), splits)
+        task.config = task.settled()
+        return task
+
+    @classmethod
+    def restore(cls, config: SeriesConfig, folder: Path) -> Self:
+        """The task of a run folder."""
+        return cls(config, cls.load_standard(folder), None)
+
+    def build_model(self) -> Forecaster:
+        """A new model, its weights drawn from torch's random state."""
+        config, head = self.model_and_head()
+        body = self.body_class(config)
+        assert isinstance(body, SeriesEncoder)
+        return Forecaster(body, len(self.standard.columns), head.difference)
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @property
+    def splits(self) -> dict[str, list[Part]]:
+        """The series; read on first use."""
+        if self._splits is None:
+            self._splits = open_series(self.config)[1]
+        return self._splits
+
+    def read(self, path: Path) -> Numbers:
+        """A series from a file with the run's columns."""
+        return read_numbers(path, self.standard.columns)
+
+    @property
+    def split_names(self) -> list[str]:
+        """The sets that the data has."""
+        return list(self.splits)
+
+    @property
+    def notes(self) -> str:
+        """What was read."""
+        lines = [
+            f"{name}: {sum(part.rows for part in parts):,} rows of {len(parts)} series"
+            for name, parts in self.splits.items()
+        ]
+        return "\n".join([*lines, f"columns {', '.join(self.standard.columns)}, standardised by the training rows"])
+
+    def overview(self) -> str:
+        """Counts, and each column's mean and deviation."""
+        shown = [
+            f"  {name:<24} mean {mean:>12.5g}  deviation {deviation:>12.5g}"
+            for name, mean, deviation in zip(*vars(self.standard).values(), strict=True)
+        ]
+        return "\n".join([self.notes, "", *shown])
+
+    def report_counts(self) -> dict[str, Any]:
+        """Per set: rows and series."""
+        return {
+            name: {"examples": sum(part.rows for part in parts), "series": len(parts)}
+            for name, parts in self.splits.items()
+        }
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def train_batches(self, epoch: int) -> list[list[int]]:
+        """Windows side by side over every training series, from another row on in each pass, in batches.
+
+        An index counts rows over all training series: that of a window's first row.
+        """
+        training, window = self.config.training, self.config.data.window
+        rng = Random(f"{training.seed}:{epoch}")
+        starts, base = [], 0
+        for part in self.splits["train"]:
+            last = part.rows - window - 1  # of a window's rows and the one after them
+            first = rng.randrange(min(window, last + 1))
+            starts += [base + start for start in range(first, last + 1, window)]
+            base += part.rows
+        rng.shuffle(starts)
+        size = max(1, training.batch_tokens // window)
+        return [starts[i : i + size] for i in range(0, len(starts), size)]
+
+    def collate(self, indices: list[int]) -> ValuesBatch:
+        """One batch of windows."""
+        window = self.config.data.window
+        rows = torch.stack([self.tensor(part.values[at : at + window + 1]) for part, at in map(self._at, indices)])
+        return ValuesBatch(indices, rows[:, :-1], rows[:, 1:])
+
+    def _at(self, index: int) -> tuple[Part, int]:
+        for part in self.splits["train"]:
+            if index < part.rows:
+                return part, part.start + index
+            index -= part.rows
+        raise IndexError(index)
+
+    def loss(self, model: Forecaster, batch: ValuesBatch, label_smoothing: float) -> Tensor:
+        """Sum of the squared errors of the standardised numbers, one row ahead."""
+        return (model(batch.values).float() - batch.targets).square().sum()  # type: ignore[no-any-return]
+
+    def work(self, indices: list[int]) -> int:
+        """Rows of a batch."""
+        return len(indices) * self.config.data.window
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some windows."""
+        part, at = self._at(indices[0])
+        return f"{len(indices)} windows, the first from row {at + 1} of {part.origin}"
+
+    @property
+    def finishing_work(self) -> float:
+        """Forecasting the test set, in validations."""
+        return 2.0 * len(self.splits.get("test", ()))
+
+    @torch.no_grad()
+    def validate(self, model: Forecaster) -> dict[str, float]:
+        """Mean squared error of the standardised numbers of the validation set, one row ahead."""
+        model.eval()
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        for part in self.splits["valid"]:
+            first = max(0, part.start - self.config.data.window)
+            rows = self.tensor(part.values[first:]).unsqueeze(0).to(device)
+            wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
+            total += float(wrong.square().sum())
+            count += wrong.numel()
+        return {"loss": total / count}
+
+    # Using a model --------------------------------------------------------------------------------------------
+
+    def forecast(self, model: Forecaster, contexts: list[Values], horizon: int) -> list[Values]:
+        """The rows that follow each series, in their own units, `(horizon, columns)`; its last rows are read."""
+        model.eval()
+        device = next(model.parameters()).device
+        made: list[Values] = []
+        for context in contexts:
+            rows = self.tensor(context[-self.config.data.window :]).unsqueeze(0).to(device)
+            made.append(self.standard.undo(model.forecast(rows, horizon)[0].float().cpu().numpy().astype(np.float64)))
+        return made
+
+
+def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], dict[str, list[Part]]]:
+    """Read every split: files of their own, or the last rows of each training file.
+
+    Raises:
+        DataError: A file cannot be read, or a series is too short.
+    """
+    data = config.data
+    columns: tuple[str, ...] | None = None
+    series: list[tuple[str, Values]] = []
+    for path in map(Path, data.train):
+        read = read_numbers(path, data.columns if columns is None else columns)
+        columns = read.columns
+        series.append((path.name, read.values))
+    assert columns is not None
+    splits: dict[str, list[Part]] = {"train": [], "valid": []}
+    for name, values in series:
+        end = len(values)
+        cut = {
+            "test": data.test if isinstance(data.test, int) else 0,
+            "valid": (data.valid if data.valid is not None else max(1, (end - _count(data.test)) // 10))
+            if not isinstance(data.valid, list)
+            else 0,
+        }
+        if end - cut["test"] - cut["valid"] < data.window + 2:
+            raise DataError(
+                f"'{name}' has {end:,} rows; without {cut['valid']} for validation and {cut['test']} for the test less "
+                f"than data.window {data.window} and two are left to train on; give more rows, or a smaller window"
+            )
+        for split, count in cut.items():  # the test rows are the last ones
+            if count:
+                splits.setdefault(split, []).append(Part(values[:end], end - count, name))
+                end -= count
+        splits["train"].append(Part(values[:end], 0, name))
+    for split, files in (("valid", data.valid), ("test", data.test)):
+        for path in map(Path, files if isinstance(files, list) else ()):
+            read = read_numbers(path, columns)
+            if len(read) < 3:
+                raise DataError(f"'{path}' has {len(read)} rows; a series to forecast has three or more")
+            first = min(data.window, len(read) // 2)  # what is read before the first forecast
+            splits.setdefault(split, []).append(Part(read.values, first, path.name))
+    return columns, {name: splits[name] for name in ("train", "valid", "test") if name in splits}
+
+
+def _count(rows: Any) -> int:
+    return rows if isinstance(rows, int) else 0

@@ -1,0 +1,51 @@
+"""The configuration of table."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from heed.config.data import LabelledData
+from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section
+
+
+class TableColumns(Section):
+    """Which columns of a table are read."""
+
+    label: int | str = "label"
+    """Column of the label, by name or by number from 0."""
+    features: tuple[int | str, ...] | None = None
+    """Columns of numbers, by name or by number from 0; all but the label by default."""
+
+
+class TableData(LabelledData):
+    """Rows of numbers with a label: CSV or TSV, the first line names the columns (`heed.data.read.numbers`)."""
+
+    columns: TableColumns = TableColumns()
+    """Which columns are read."""
+
+
+class TableModelSection(ModelSection):
+    """Which model of a table; all other fields are the model's own (`heed models` lists them)."""
+
+    name: str = "mlp"
+    """File in `heed/models`."""
+
+
+class TableEvaluation(EvaluationConfig):
+    """How a classification of rows is scored."""
+
+    select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is accuracy."""
+
+
+class TableConfig(RunConfig):
+    """Everything that decides a run over rows of numbers."""
+
+    task: Literal["table"] = "table"
+    """What is learned."""
+    data: TableData
+    """Where the examples come from."""
+    model: TableModelSection = TableModelSection()
+    """Which model."""
+    evaluation: TableEvaluation = TableEvaluation()
+    """How it is scored."""

@@ -1,0 +1,100 @@
+"""Runs over rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, overload
+
+import numpy as np
+
+from heed.data.read.numbers import Numbers
+from heed.errors import ConfigError
+from heed.evaluation.labels import score_labels
+from heed.tasks.base.run import Run
+from heed.tasks.classification.task import LabelPrediction
+from heed.tasks.table.task import RowClassifier, Table
+
+__all__ = ["TableRun"]
+
+_ERRORS = 100
+"""Wrong rows kept in a report."""
+
+
+class TableRun(Run[Table, RowClassifier]):
+    """A model that gives rows of numbers labels."""
+
+    task_class = Table
+
+    @overload
+    def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
+
+    @overload
+    def predict(self, rows: Sequence[Mapping[str, float]]) -> list[LabelPrediction]: ...
+
+    def predict(
+        self, rows: Mapping[str, float] | Sequence[Mapping[str, float]]
+    ) -> LabelPrediction | list[LabelPrediction]:
+        """The label of a row, given as column -> number, or of each of several.
+
+        Raises:
+            ConfigError: A column is missing.
+        """
+        given = [rows] if isinstance(rows, Mapping) else list(rows)
+        columns = self.task.standard.columns
+        for row in given:
+            if missing := [column for column in columns if column not in row]:
+                raise ConfigError(f"the row has no column '{missing[0]}'; the model reads {', '.join(columns)}")
+        values = np.array([[float(row[column]) for column in columns] for row in given])
+        predictions = self._of(values) if given else []
+        return predictions[0] if isinstance(rows, Mapping) else predictions
+
+    def predict_file(self, path: str | Path) -> list[LabelPrediction]:
+        """The label of each row of a file with the run's columns."""
+        return self._of(self.task.read(Path(path), labelled=False).values)
+
+    def _of(self, values: Any) -> list[LabelPrediction]:
+        return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
+
+    def examples(self, split: str) -> Numbers:  # type: ignore[override]  # rows side by side, not one by one
+        """The rows of a split."""
+        return self.task.splits[split]
+
+    def read(self, files: Sequence[str | Path]) -> Numbers:  # type: ignore[override]
+        """Labelled rows from files with the run's columns."""
+        parts = [self.task.read(Path(file)) for file in files]
+        return Numbers(
+            parts[0].columns,
+            np.concatenate([part.values for part in parts]),
+            tuple(label for part in parts for label in part.labels),
+            tuple(origin for part in parts for origin in part.origins),
+        )
+
+    def score(self, examples: Numbers) -> dict[str, Any]:  # type: ignore[override]
+        """Score rows: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
+        task = self.task
+        probabilities, true = task.probabilities(self.model, examples.values), task.indicators(examples)
+        predicted = task.decide(probabilities)
+        resamples = self.config.evaluation.bootstrap
+        report = score_labels(true, predicted, probabilities.numpy(), task.labels, False, resamples)
+        wrong = np.flatnonzero((true != predicted).any(1)).tolist()
+        wrong.sort(key=lambda i: -float(probabilities[i].max()))
+        report["errors"] = [
+            {
+                "origin": examples.origins[i],
+                "text": ", ".join(f"{c} {v:g}" for c, v in zip(examples.columns, examples.values[i], strict=True)),
+                "true": examples.labels[i],
+                "predicted": task.prediction(probabilities[i]).label,
+                "probability": float(probabilities[i].max()),
+            }
+            for i in wrong[:_ERRORS]
+        ]
+        return report
+
+    def look(self, text: str, **options: Any) -> NoReturn:
+        """There is nothing to look at.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError("a run of table reads rows of numbers and has no attention: there is nothing to look at")

@@ -1,0 +1,247 @@
+"""Classification of rows of numbers: an encoder of rows and one linear layer over the labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from heed.data.batch.pairs import plan_batches
+from heed.data.read.numbers import Numbers, Standard, read_numbers
+from heed.data.store.files import default_held_out, held_out_places
+from heed.data.store.labelled import label_order
+from heed.errors import DataError, RunError, suggest
+from heed.evaluation.labels import f1_scores
+from heed.models.base import RowEncoder
+from heed.storage.disk import write_whole
+from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.classification.task import LabelPrediction
+from heed.tasks.table.config import TableConfig
+
+__all__ = ["RowClassifier", "Table"]
+
+_LABELS = "labels.json"
+
+
+class RowClassifier(nn.Module):
+    """An encoder of rows and `logits = V z + b`."""
+
+    def __init__(self, body: RowEncoder, num_labels: int) -> None:
+        super().__init__()
+        self.body = body
+        self.output = nn.Linear(body.d_output, num_labels)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Rows `(batch, columns)` to logits `(batch, num_labels)`."""
+        return self.output(self.body(values))  # type: ignore[no-any-return]
+
+
+class Table(NumericTask[TableConfig]):
+    """The task: where rows, model, loss and scores meet."""
+
+    interfaces = ("rows",)
+    selected_by = "accuracy"
+
+    def __init__(
+        self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: dict[str, Numbers] | None
+    ) -> None:
+        super().__init__(config, standard)
+        self.labels = list(labels)
+        self._splits = splits
+
+    @classmethod
+    def prepare(cls, config: TableConfig) -> Self:
+        """Read the rows, standardise their columns by the training rows."""
+        cls.refuse(config)
+        splits = open_splits(config)
+        train = splits["train"]
+        labels = label_order(train.labels)
+        if len(labels) < 2:
+            raise DataError(f"every training example has the label '{labels[0]}', so there is nothing to tell apart")
+        task = cls(config, Standard.of(train.columns, train.values), labels, splits)
+        task.config = task.settled()
+        for rows in splits.values():
+            task.numbers_of(rows)
+        return task
+
+    @classmethod
+    def restore(cls, config: TableConfig, folder: Path) -> Self:
+        """The task of a run folder."""
+        try:
+            labels = json.loads((folder / _LABELS).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {folder / _LABELS}: {error}") from None
+        return cls(config, cls.load_standard(folder), labels, None)
+
+    def save(self, folder: Path) -> None:
+        """Write standardisation and label names into a run folder."""
+        super().save(folder)
+        text = json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n"
+        write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def build_model(self) -> RowClassifier:
+        """A new model, its weights drawn from torch's random state."""
+        config, _ = self.model_and_head()
+        body = self.body_class(config)
+        assert isinstance(body, RowEncoder)
+        return RowClassifier(body, len(self.labels))
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @property
+    def splits(self) -> dict[str, Numbers]:
+        """The rows; read on first use."""
+        if self._splits is None:
+            self._splits = open_splits(self.config)
+        return self._splits
+
+    def read(self, path: Path, labelled: bool = True) -> Numbers:
+        """Rows of a file with the columns of the run, in its order; a file to predict needs no labels."""
+        columns = self.config.data.columns
+        return read_numbers(path, self.standard.columns, columns.label if labelled else None, labelled=labelled)
+
+    def numbers_of(self, rows: Numbers) -> list[int]:
+        """The number of each row's label.
+
+        Raises:
+            DataError: Training never saw it.
+        """
+        for label, origin in zip(rows.labels, rows.origins, strict=True):
+            if label not in self.labels:
+                raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, self.labels)}")
+        return [self.labels.index(label) for label in rows.labels]
+
+    @property
+    def split_names(self) -> list[str]:
+        """The sets that the data has."""
+        return list(self.splits)
+
+    @property
+    def notes(self) -> str:
+        """What was read."""
+        return "\n".join(
+            [
+                *(f"{name}: {len(rows):,} rows" for name, rows in self.splits.items()),
+                f"{len(self.standard.columns)} columns, standardised by the training rows",
+            ]
+        )
+
+    def overview(self) -> str:
+        """Counts, labels, and each column's mean and deviation."""
+        shown = [
+            f"  {name:<24} mean {mean:>12.5g}  deviation {deviation:>12.5g}"
+            for name, mean, deviation in zip(*vars(self.standard).values(), strict=True)
+        ]
+        counted = [
+            f"{name:8}" + "  ".join(f"{label} {rows.labels.count(label):,}" for label in self.labels)
+            for name, rows in self.splits.items()
+        ]
+        return "\n".join([self.notes, "", "columns:", *shown, "", "labels:", *counted])
+
+    def report_counts(self) -> dict[str, Any]:
+        """Per set: rows and labels."""
+        return {
+            name: {"examples": len(rows), "labels": {label: rows.labels.count(label) for label in self.labels}}
+            for name, rows in self.splits.items()
+        }
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def train_batches(self, epoch: int) -> list[list[int]]:
+        """The batches of one pass; a row costs one position."""
+        training = self.config.training
+        return plan_batches([(1, 0)] * len(self.splits["train"]), training.batch_tokens, training.seed, epoch)
+
+    def collate(self, indices: list[int]) -> ValuesBatch:
+        """One batch of training rows."""
+        rows = self.splits["train"].take(indices)
+        return ValuesBatch(indices, self.tensor(rows.values), torch.tensor(self.numbers_of(rows)))
+
+    def loss(self, model: RowClassifier, batch: ValuesBatch, label_smoothing: float) -> Tensor:
+        """Sum over the rows of the cross-entropy in nats."""
+        logits = model(batch.values).float()
+        return cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
+
+    def work(self, indices: list[int]) -> int:
+        """Rows of a batch."""
+        return len(indices)
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some training rows."""
+        return f"{len(indices)} rows, the first {self.splits['train'].origins[indices[0]]}"
+
+    @property
+    def finishing_work(self) -> float:
+        """Evaluating the test set, in validations."""
+        return 1.2 * len(self.splits.get("test", ())) / len(self.splits["valid"])
+
+    def validate(self, model: RowClassifier) -> dict[str, float]:
+        """Loss in nats per row, accuracy, macro and micro F1 on the validation set."""
+        rows = self.splits["valid"]
+        probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
+        predicted = self.decide(probabilities)
+        macro, micro = f1_scores(true, predicted)
+        loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
+        accuracy = float((true == predicted).all(1).mean())
+        return {"loss": float(loss), "accuracy": accuracy, "macro_f1": macro, "micro_f1": micro}
+
+    # Using a model --------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def probabilities(self, model: RowClassifier, values: Any) -> Tensor:
+        """Probability of each label of rows in their own units, `(rows, num_labels)`."""
+        model.eval()
+        device = next(model.parameters()).device
+        parts = self.tensor(values).split(10_000)
+        return torch.cat([torch.softmax(model(part.to(device)).float(), dim=-1).cpu() for part in parts])
+
+    def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
+        """The most probable label, `(rows, num_labels)` of bool."""
+        chosen: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]
+        return chosen
+
+    def indicators(self, rows: Numbers) -> np.ndarray[Any, Any]:
+        """The true labels, `(rows, num_labels)` of bool."""
+        true: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[self.numbers_of(rows)]
+        return true
+
+    def prediction(self, probabilities: Tensor) -> LabelPrediction:
+        """What one row's probabilities say."""
+        values = dict(zip(self.labels, probabilities.tolist(), strict=True))
+        best = max(values, key=lambda label: values[label])
+        return LabelPrediction(best, (best,), values[best], values)
+
+
+def open_splits(config: TableConfig) -> dict[str, Numbers]:
+    """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
+    data = config.data
+
+    def read(files: Sequence[str], like: Numbers | None) -> Numbers:
+        parts: list[Numbers] = []
+        for path in map(Path, files):
+            known = parts[0] if parts else like
+            parts.append(
+                read_numbers(path, data.columns.features if known is None else known.columns, data.columns.label)
+            )
+        values = np.concatenate([part.values for part in parts])
+        labels = tuple(label for part in parts for label in part.labels)
+        return Numbers(parts[0].columns, values, labels, tuple(o for part in parts for o in part.origins))
+
+    train = read(data.train, None)
+    if isinstance(data.valid, list):
+        splits = {"train": train, "valid": read(data.valid, train)}
+    else:
+        wanted = data.valid if data.valid is not None else default_held_out(len(train))
+        inside, outside = held_out_places([str(row) for row in train.values.tolist()], wanted)
+        if not inside or not outside:
+            raise DataError(f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file")
+        splits = {"train": train.take(inside), "valid": train.take(outside)}
+    if data.test is not None:
+        splits["test"] = read(data.test, train)
+    return splits

@@ -1,0 +1,177 @@
+"""Runs of tagging."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from torch import Tensor
+
+from heed.data.examples import Sentence
+from heed.data.read.conll import ColumnFile, read_sentences
+from heed.data.read.findings import Findings
+from heed.data.tokens.words import join_words, split_words
+from heed.errors import ConfigError
+from heed.evaluation.entities import entity_errors, score_tags, score_words
+from heed.observe.choice import Choice
+from heed.observe.edits import Edit
+from heed.observe.shown import ShownLook
+from heed.tasks.base.heads import Tagger
+from heed.tasks.base.run import Run, refuse_blank
+from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.task import Tagging, TagPrediction
+
+__all__ = ["TaggingRun"]
+
+_ERRORS = 100
+"""Wrong entities kept in a report."""
+
+
+class TaggingRun(Run[Tagging, Tagger]):
+    """A model that gives words tags."""
+
+    task_class = Tagging
+
+    @overload
+    def predict(self, text: str) -> TagPrediction: ...  # type: ignore[overload-overlap]  # text is a sequence too
+
+    @overload
+    def predict(self, text: Sequence[str]) -> list[TagPrediction]: ...
+
+    def predict(self, text: str | Sequence[str]) -> TagPrediction | list[TagPrediction]:
+        """The tags of a raw text, or of each of several, cut into words by `heed.data.tokens.words.split_words`."""
+        texts = [text] if isinstance(text, str) else list(text)
+        predictions = self._predictions([(one, split_words(one)) for one in texts])
+        return predictions[0] if isinstance(text, str) else predictions
+
+    def predict_words(self, sentences: Sequence[Sequence[str]]) -> list[TagPrediction]:
+        """The tags of texts that are given as words."""
+        return self._predictions([join_words(words) for words in sentences])
+
+    def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:
+        """The tags of texts given as words, and the probability of every tag of every word, `(words, labels)`."""
+        return self.task.tag(self.model, self.task.encode_words(sentences))
+
+    def _predictions(self, texts: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> list[TagPrediction]:
+        tagged = self.tagged([[text[start:end] for start, end in spans] for text, spans in texts])
+        return [self.task.prediction(*text, *found) for text, found in zip(texts, tagged, strict=True)]
+
+    def tag_columns(self, path: Path) -> list[str]:
+        """The lines of a file in columns, with the predicted tags in the column of the tags.
+
+        Where the file has one column less than that (words without tags), the tags come as a last column. Lines
+        without a word (blank ones, comments, -DOCSTART-) stay as they are.
+
+        Raises:
+            DataError: The file cannot be read, or has no such columns.
+        """
+        columns = self.task.config.data.columns
+        file = ColumnFile.read(path, Findings.of(self.task.config.data, strict=True))
+        word = file.column(columns.word, "word")
+        width = len(next(row for row in file.rows if isinstance(row, list)))
+        label = columns.label if columns.label >= 0 else columns.label + width
+        if label in (word, -1, width):
+            label = width  # a file of words without tags: they come as a new column
+        else:
+            label = file.column(columns.label, "label")
+        tagged = self.predict_words(
+            [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
+        )
+        tags = iter([tag for prediction in tagged for tag in prediction.tags])
+        lines = []
+        for line, row in zip(file.lines, file.rows, strict=True):
+            if not isinstance(row, list):
+                lines.append(line)
+            else:
+                lines.append(
+                    ("\t" if file.tabs or width == 1 else " ").join([*row[:label], next(tags), *row[label + 1 :]])
+                )
+        return lines
+
+    def examples(self, split: str) -> Sequence[Sentence]:
+        """The sentences of a split."""
+        return self.task.splits.examples[split]
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
+        """Sentences from files in the run's own columns."""
+        data = self.task.config.data
+        return read_sentences(files, data, Findings.of(data, strict=True))
+
+    def score(self, examples: Sequence[Sentence]) -> dict[str, Any]:
+        """Score sentences: the report of `heed.evaluation.entities.score_tags`, and what is wrong, with its context."""
+        if not examples:
+            raise ConfigError("there is no sentence to score")
+        task = self.task
+        tagged = self.tagged([e.words for e in examples])
+        true, predicted = [e.tags for e in examples], [tags for tags, _ in tagged]
+        report = score_tags(true, predicted, plain=task.plain, resamples=self.task.config.evaluation.bootstrap)
+        if chosen := self.task.config.evaluation.words:
+            words = [e.words for e in examples]
+            report["per_word"] = score_words(words, true, predicted, chosen, self.task.config.evaluation.bootstrap)
+        if never := {tag for tags in true for tag in tags} - set(task.labels):
+            report["never_seen"] = sorted(never)
+        report["errors"] = self._plain_errors(examples, predicted) if task.plain else _errors(examples, predicted)
+        return report
+
+    def _plain_errors(self, examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+        """The most frequent confusions."""
+        pairs = Counter(
+            (true, said)
+            for example, tags in zip(examples, predicted, strict=True)
+            for true, said in zip(example.tags, tags, strict=True)
+            if true != said
+        )
+        return [{"true": t, "predicted": p, "count": count} for (t, p), count in pairs.most_common(_ERRORS)]
+
+    def look(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+    ) -> ShownLook:
+        """See the tag of each word, how sure it is, and what the networks did; a notebook displays the result.
+
+        Args:
+            text: The text.
+            target: Not for a tagging, which writes nothing.
+            steps: Whether to show every word that was read.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            mechanism: Only this attention; all by default.
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+
+        Raises:
+            ConfigError: The text is blank, a target is given, an edit does not fit the model, or there is no such
+                attention.
+        """
+        refuse_blank(text)
+        if target is not None:
+            raise ConfigError(f"target {target!r} does not apply: a tagging writes no text")
+        choice = Choice(mechanism, layer, head)
+        look = look_at_tags(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
+        return ShownLook(look, steps)
+
+
+def _errors(examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for example, tags in zip(examples, predicted, strict=True):
+        for error in entity_errors(example.tags, tags):
+            if len(found) == _ERRORS:
+                return found
+            found.append(
+                {
+                    "origin": example.origin,
+                    "kind": error.kind,
+                    "true": error.true[0] if error.true else "",
+                    "predicted": error.predicted[0] if error.predicted else "",
+                    "context": error.context(example.words),
+                }
+            )
+    return found

@@ -1,0 +1,361 @@
+"""Tagging: sentences given as words with a tag each, an encoder with a head over the words' states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from heed.config import TokenizerConfig
+from heed.data.batch.pairs import plan_batches
+from heed.data.batch.texts import TokenWords, WordBatch, collate_words
+from heed.data.embedded.generated import Split
+from heed.data.embedded.teddy import draw_sentences
+from heed.data.examples import Sentence
+from heed.data.read.conll import read_sentences
+from heed.data.read.tags import entities, is_entity_tag
+from heed.data.store.labelled import LabelledSplits, generated, open_labelled
+from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.errors import ConfigError, DataError, suggest
+from heed.evaluation.entities import entity_f1
+from heed.layers import CharacterFeatures
+from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.base.heads import TAG_HEADS, Tagger
+from heed.tasks.base.labelled import LabelledTask
+from heed.tasks.tagging.config import ColumnsData, TaggingConfig, TaggingHead, TeddyData
+from heed.training.processes import current
+
+__all__ = ["EntityPrediction", "TagPrediction", "Tagging"]
+
+_CHARACTERS = "characters.json"
+
+
+@dataclass(frozen=True)
+class EntityPrediction:
+    """One entity that a model found.
+
+    Attributes:
+        label: Its type.
+        text: Its characters.
+        start: Place of its first character in the text.
+        end: Place after its last.
+        probability: Product of the probabilities of its words' tags.
+    """
+
+    label: str
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class TagPrediction:
+    """What a model says of one text.
+
+    Attributes:
+        text: The text; of words that were given as words, with blanks between them.
+        words: Its words.
+        spans: The characters `(start, end)` of each.
+        tags: The tag of each.
+        probabilities: Of each tag.
+        others: The next best tags of each word with their probabilities, best first.
+        plain: Whether tags mark no entities.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    others: tuple[tuple[tuple[str, float], ...], ...]
+    plain: bool
+
+    @property
+    def entities(self) -> tuple[EntityPrediction, ...]:
+        """The entities, in order."""
+        if self.plain:
+            return ()
+        found = []
+        for label, first, stop in entities(self.tags):
+            start, end = self.spans[first][0], self.spans[stop - 1][1]
+            probability = math.prod(self.probabilities[first:stop])
+            found.append(EntityPrediction(label, self.text[start:end], start, end, probability))
+        return tuple(found)
+
+    @property
+    def uncertainty(self) -> float:
+        """1 - the geometric mean of the tags' probabilities; 1 for a blank text.
+
+        Source: Shen et al. 2018 (arXiv:1707.05928), section 4, "maximum normalized log-probability".
+        """
+        if not self.words:
+            return 1.0
+        return 1.0 - math.exp(sum(math.log(max(p, 1e-30)) for p in self.probabilities) / len(self.words))
+
+    def summary(self) -> str:
+        """Entities as `start-end label probability text`, tabs between them; plain tags as `word/tag`."""
+        if self.plain:
+            return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+        return "\t".join(
+            f"{e.start}-{e.end} {e.label} {e.probability:.3f} {' '.join(e.text.split())}" for e in self.entities
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """Words, tags and entities as plain values."""
+        columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
+        return {
+            "words": [
+                {"text": word, "start": span[0], "end": span[1], "tag": tag, "probability": round(p, 6)}
+                for word, span, tag, p in columns
+            ],
+            "entities": [{**vars(e), "probability": round(e.probability, 6)} for e in self.entities],
+        }
+
+
+class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
+    """The task: where words, model, loss and scores meet."""
+
+    name = "tagging"
+    head_class = TaggingHead
+
+    def __init__(
+        self,
+        config: TaggingConfig,
+        tokenizer: TextTokenizer,
+        labels: Sequence[str],
+        splits: LabelledSplits[Sentence] | None,
+    ) -> None:
+        super().__init__(config, tokenizer, labels, splits)
+        self.characters: TextTokenizer | None = None
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, config: TaggingConfig) -> Self:
+        """As for every labelled task; long training sentences are left out, characters get a vocabulary."""
+        task = super().prepare(config)
+        if task.config.model.model_extra and task.config.model.model_extra["characters"] != "none":
+            words = {word for sentence in task.splits.examples["train"] for word in sentence.words}
+            task.characters = TextTokenizer.train_characters(words, TokenizerConfig(normalization="nfc"))
+        task._leave_out_long()
+        return task
+
+    @classmethod
+    def restore(cls, config: TaggingConfig, folder: Path) -> Self:
+        """The task of a run folder."""
+        task = super().restore(config, folder)
+        if (folder / _CHARACTERS).is_file():
+            task.characters = TextTokenizer.load(folder / _CHARACTERS)
+        return task
+
+    @classmethod
+    def resume(cls, config: TaggingConfig, folder: Path) -> Self:
+        """The task of a run that goes on; long training sentences are left out again."""
+        task = cls.restore(config, folder)
+        task._leave_out_long()
+        return task
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer, labels and characters into a run folder."""
+        super().save(folder)
+        if self.characters is not None:
+            self.characters.save(folder / _CHARACTERS)
+
+    def _leave_out_long(self) -> None:
+        most, splits = self.config.data.max_length, self.splits
+        encoded, train = self.encoded("train"), splits.examples["train"]
+        short = [i for i, e in enumerate(encoded) if len(self.tokens_of(e)) <= most]
+        if not short:
+            raise DataError(f"every training sentence is longer than data.max_length {most} tokens")
+        if len(short) < len(train):
+            counts = splits.counts["train"]
+            counts.filtered[f"longer than data.max_length {most} tokens"] = len(train) - len(short)
+            counts.kept = len(short)
+            splits.examples["train"] = [train[i] for i in short]
+            self._encoded["train"] = [encoded[i] for i in short]
+
+    @classmethod
+    def open_splits(cls, config: TaggingConfig) -> LabelledSplits[Sentence]:
+        """Read or draw the sentences."""
+        if isinstance(config.data, TeddyData):
+            data = config.data
+            sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
+            drawn: dict[str, list[Sentence]] = {
+                name: draw_sentences(name, size, data.seed, data.mirrored) for name, size in sizes.items()
+            }
+            return generated(drawn, data.name, "sentences")
+        files: ColumnsData = config.data
+        return open_labelled(files, lambda paths, findings: read_sentences(paths, files, findings), "sentences")
+
+    @classmethod
+    def texts_of(cls, example: Sentence) -> Sequence[str]:
+        """The words."""
+        return example.words
+
+    @classmethod
+    def labels_of(cls, example: Sentence) -> Iterable[str]:
+        """The tags."""
+        return example.tags
+
+    @classmethod
+    def complete(cls, labels: Iterable[str]) -> list[str]:
+        """A type that begins in training may go on elsewhere: each has both B and I."""
+        known = set(labels)
+        types = {label[2:] for label in known if is_entity_tag(label)}
+        return super().complete(known | {f"{letter}-{kind}" for letter in "BI" for kind in types})
+
+    @classmethod
+    def train_tokenizer(cls, config: TaggingConfig, examples: Sequence[Sentence]) -> TextTokenizer:
+        """A tokenizer of words that are given as such."""
+        return TextTokenizer.train_words([example.words for example in examples], config.tokenizer)
+
+    def encode(self, examples: Sequence[Sentence]) -> list[TokenWords]:
+        """Words to tokens, tags to their numbers."""
+        tags = [[self.number_of(tag, e.origin) for tag in e.tags] for e in examples]
+        encoded = self.encode_words([e.words for e in examples])
+        return [TokenWords(e.words, numbers, e.characters) for e, numbers in zip(encoded, tags, strict=True)]
+
+    def encoded(self, split: str) -> list[TokenWords]:
+        """The sentences of a split as tokens; a test set may hold types that training never saw."""
+        if split not in self._encoded and split not in ("train", "valid"):
+            self._encoded[split] = self.encode_words([e.words for e in self.splits.examples[split]])
+        return super().encoded(split)
+
+    def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[TokenWords]:
+        """Words without tags to tokens."""
+        words = self.tokenizer.encode_words(sentences)
+        characters: list[list[list[int]]] = [[] for _ in sentences]
+        if self.characters is not None:
+            characters = self.characters.encode_words(sentences)
+        return [TokenWords(w, [], c) for w, c in zip(words, characters, strict=True)]
+
+    def tokens_of(self, encoded: TokenWords) -> list[int]:
+        """The tokens of all words."""
+        return [token for word in encoded.words for token in word]
+
+    def collate_encoded(self, encoded: Sequence[TokenWords], indices: list[int]) -> WordBatch:
+        """Pad the chosen sentences into one batch."""
+        return collate_words(encoded, indices)
+
+    # Model ----------------------------------------------------------------------------------------------------
+
+    @property
+    def plain(self) -> bool:
+        """Whether the tags mark no entities."""
+        return not any(is_entity_tag(label) for label in self.labels)
+
+    @property
+    def selected_by(self) -> str:
+        """Entity F1, or accuracy for plain tags."""
+        return "accuracy" if self.plain else "entity_f1"
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The width of the character features."""
+        if issubclass(self.body_class, TextEncoder):
+            raise ConfigError(
+                f"model {self.config.model.name} gives one vector for a whole text, so it can classify but not tag"
+            )
+        filters = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
+        return {"d_features": 0 if given.get("characters", "none") == "none" else filters}
+
+    def head_fields(self, head: TaggingHead, given: dict[str, Any]) -> dict[str, Any]:
+        """The head's fields."""
+        if head.head not in TAG_HEADS:
+            raise ConfigError(f"model.head is '{head.head}'{suggest(head.head, TAG_HEADS)}")
+        if self.config.evaluation.select_by == "entity_f1" and self.plain:
+            raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
+        if head.head == "crf" and self.config.training.label_smoothing:
+            raise ConfigError("training.label_smoothing does not apply to model.head crf; leave it out")
+        return head.model_dump()
+
+    def build_model(self) -> Tagger:
+        """A new model, its weights drawn from torch's random state."""
+        config, head = self.model_and_head()
+        body = self.build_body(config)
+        assert isinstance(body, TokenEncoder)
+        characters = None
+        if self.characters is not None:
+            characters = CharacterFeatures(self.characters.vocab_size, head.d_character, head.num_filters)
+        in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
+        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels, in_bio), characters, head.delay)
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def hidden(self, model: Tagger, batch: WordBatch) -> Tensor:
+        """The states of a batch's words."""
+        return model(batch.tokens, batch.mask, batch.word_of, batch.word_mask, batch.characters)  # type: ignore[no-any-return]
+
+    def loss(self, model: Tagger, batch: WordBatch, label_smoothing: float) -> Tensor:
+        """Sum over the words of the negative log-likelihood in nats."""
+        return model.head.loss(self.hidden(model, batch), batch.tags, batch.word_mask, label_smoothing)
+
+    @torch.no_grad()
+    def validate(self, model: Tagger) -> dict[str, float]:
+        """Loss in nats per word, accuracy of tags and, where they mark entities, entity F1."""
+        model.eval()
+        encoded, device = self.encoded("valid"), next(model.parameters()).device
+        processes = current()
+        losses = [
+            float(self.loss(model, self.collate_encoded(encoded, indices).to(device), 0.0))
+            for indices in processes.share(self._plan(encoded))
+        ]
+        (loss,) = processes.total(sum(losses))
+        true = [e.tags for e in self.splits.examples["valid"]]
+        predicted = processes.map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
+        words = sum(map(len, true))
+        right = sum(t == p for pair in zip(true, predicted, strict=True) for t, p in zip(*pair, strict=True))
+        scores = {"loss": loss / words, "accuracy": right / words}
+        return scores if self.plain else {**scores, "entity_f1": entity_f1(true, predicted)}
+
+    def _plan(self, encoded: Sequence[TokenWords]) -> list[list[int]]:
+        return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)
+
+    # Using a model --------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def tag(self, model: Tagger, encoded: Sequence[TokenWords]) -> list[tuple[list[str], Tensor]]:
+        """The tags of each sentence, and the probability of every tag of every word, `(words, num_labels)`."""
+        model.eval()
+        device = next(model.parameters()).device
+        result: list[tuple[list[str], Tensor]] = [([], torch.zeros(0, len(self.labels)))] * len(encoded)
+        known = [i for i, e in enumerate(encoded) if e.words]
+        for chosen in self._plan([encoded[i] for i in known]):
+            batch = self.collate_encoded(encoded, [known[n] for n in chosen]).to(device)
+            best, probabilities = model.head.decode(self.hidden(model, batch), batch.word_mask)
+            for row, i in enumerate(batch.indices):
+                count = len(encoded[i].words)
+                tags = [self.labels[tag] for tag in best[row, :count].tolist()]
+                result[i] = tags, probabilities[row, :count].float().cpu()
+        return result
+
+    def prediction(
+        self, text: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], probabilities: Tensor
+    ) -> TagPrediction:
+        """What the tags that `tag` gave one text say.
+
+        Args:
+            text: The text.
+            spans: The characters of its words.
+            tags: The tag of each word.
+            probabilities: Of every tag of every word, `(words, num_labels)`.
+        """
+        words = tuple(text[start:end] for start, end in spans)
+        rows, ranked = probabilities.tolist(), probabilities.argsort(dim=-1, descending=True)[:, :3].tolist()
+        of_tags = tuple(row[self._number[tag]] for row, tag in zip(rows, tags, strict=True))
+        others = tuple(
+            tuple((self.labels[i], row[i]) for i in best if self.labels[i] != tag)[:2]
+            for row, best, tag in zip(rows, ranked, tags, strict=True)
+        )
+        return TagPrediction(text, words, tuple(spans), tuple(tags), of_tags, others, self.plain)
+
+    def unknown_in(self, words: Iterable[str]) -> list[str]:
+        """The words of a text that training never saw, or has parts in that it never saw."""
+        given = list(words)
+        (ids,) = self.tokenizer.encode_words([given])
+        return [word for word, parts in zip(given, ids, strict=True) if UNKNOWN in parts]

@@ -1,0 +1,119 @@
+"""The configuration of translation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+
+from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData
+from heed.config.sections import EvaluationConfig, GenerationConfig, RunConfig, TrainingConfig
+
+
+class TranslationTraining(TrainingConfig):
+    """How a translation model is trained."""
+
+    guided_attention: float = Field(0.0, ge=0)
+    """Weight of a loss that holds the attention to the source to a word alignment, which is learned from the training
+    pairs beforehand; not with tokenizer.sampling."""
+
+
+class TranslationEvaluation(EvaluationConfig):
+    """How a translation is scored."""
+
+    select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
+
+
+def _data_kind(value: Any) -> str:
+    """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, BaseModel):
+        return next((kind for kind, section in _DATA_KINDS.items() if type(value) is section), "files")
+    if isinstance(value, dict) and "hub" in value:
+        return "hub"
+    name = value.get("name") if isinstance(value, dict) else None
+    if name is None:
+        return "files"
+    return _EMBEDDED.get(name, "unknown") if isinstance(name, str) else "unknown"
+
+
+_EMBEDDED = {"copy": "digits", "dates": "dates", "grammar": "grammar", "reverse": "digits"}
+"""Name of embedded data -> kind of its section."""
+
+
+_DATA_KINDS: dict[str, type[BaseModel]] = {
+    "dates": DatesData,
+    "digits": DigitsData,
+    "grammar": GrammarData,
+    "files": FilesData,
+    "hub": HubData,
+}
+
+
+class TranslationConfig(RunConfig):
+    """Everything that decides a run of translation."""
+
+    task: Literal["translation"] = "translation"
+    """What is learned."""
+    data: Annotated[
+        Annotated[DatesData, Tag("dates")]
+        | Annotated[DigitsData, Tag("digits")]
+        | Annotated[GrammarData, Tag("grammar")]
+        | Annotated[FilesData, Tag("files")]
+        | Annotated[HubData, Tag("hub")],
+        Discriminator(_data_kind),
+    ]
+    """Where the examples come from."""
+    training: TranslationTraining = TranslationTraining(minutes=2.0)
+    """How it is trained."""
+    generation: GenerationConfig = GenerationConfig()
+    """How it writes."""
+    evaluation: TranslationEvaluation = TranslationEvaluation()
+    """How it is scored."""
+
+    @model_validator(mode="after")
+    def _one_case(self) -> Self:
+        if self.tokenizer.shared and self.tokenizer.lowercase == "source":
+            raise ValueError(
+                "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one; set one of them to false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_cut_to_align(self) -> Self:
+        if self.training.guided_attention and self.tokenizer.sampling:
+            raise ValueError(
+                f"training.guided_attention is {self.training.guided_attention} and tokenizer.sampling "
+                f"{self.tokenizer.sampling}; an alignment holds for one cut of a text into tokens: set one of them to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_look_at_what_is_kept(self) -> Self:
+        if self.training.guided_attention and self.training.activation_checkpointing:
+            raise ValueError(
+                f"training.guided_attention is {self.training.guided_attention} and training.activation_checkpointing "
+                "true; what guides attention looks into every block, so nothing could be left out: set one of them to "
+                "0 or false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _an_end_to_align(self) -> Self:
+        if self.training.guided_attention and isinstance(self.data, FilesData) and self.data.stream:
+            raise ValueError(
+                f"training.guided_attention is {self.training.guided_attention} and data.stream true; words are "
+                "aligned over the whole corpus, and a stream has no end: set one of them to 0 or false"
+            )
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_kind_of_data(cls, values: Any) -> Any:
+        data = values.get("data") if isinstance(values, dict) else None
+        if isinstance(data, dict) and "name" in data and isinstance(data.get("train"), str | list):
+            raise ValueError(
+                f"data.name '{data['name']}' means embedded data and data.train {data['train']} your own files; "
+                "give one of the two"
+            )
+        return values

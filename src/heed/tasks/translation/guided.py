@@ -1,0 +1,136 @@
+"""Guided attention: a word alignment of the training pairs says where to look, and the loss holds attention to it.
+
+    loss = cross-entropy - weight * sum over targets t and sources j of A_tj log a_tj
+
+A is the alignment, each row summing to at most 1 (a row of zeros asks nothing), a the attention weights of the last
+layer that reads the source, averaged over its heads. Few pairs teach words, but not where to look for them; the
+alignment, which pools all pairs, does.
+
+Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention import watch
+from heed.attention.modules import Attends
+from heed.data.batch.pairs import TokenPair
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.word_alignment import align_tokens
+
+__all__ = ["SeenWeights", "alignment_loss", "guides", "seen_weights"]
+
+_SURE = 0.3
+"""Links weaker than this say nothing."""
+_STEM = 5
+"""Letters by which words are known: few pairs show few of a word's forms, and its beginning tells most of it."""
+_LONGEST = 4.0
+"""More tokens a word than this, on average, and the text has no blanks between words: then tokens are aligned."""
+
+
+def guides(pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer) -> list[Tensor]:
+    """Where each label should be read from: all tokens of a word from all tokens of the words it is aligned with.
+
+    Args:
+        pairs: The corpus.
+        source: What made its source tokens; says which tokens are a word.
+        target: The same for its target tokens.
+
+    Returns:
+        Per pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
+    """
+    sources = _Words([pair.source for pair in pairs], source)
+    targets = _Words([pair.target for pair in pairs], target)
+    links = align_tokens([TokenPair(s, t) for s, t in zip(sources.stems, targets.stems, strict=True)])
+    result = []
+    for word_links, s, t in zip(links, sources.owners, targets.owners, strict=True):
+        strength = word_links[t][:, s]  # (target, source)
+        sure = strength * (strength > _SURE)
+        rows = sure / sure.sum(1, keepdim=True).clamp_min(1.0)
+        result.append(torch.cat([rows, rows.new_zeros(1, rows.shape[1])]))
+    return result
+
+
+class _Words:
+    """The words of texts, numbered by their stems.
+
+    Attributes:
+        stems: Per text the number of each word's stem.
+        owners: Per text and token, which word of the text it belongs to.
+    """
+
+    def __init__(self, texts: Sequence[list[int]], tokenizer: TextTokenizer) -> None:
+        words = [tokenizer.words(ids) for ids in texts]
+        if sum(map(len, texts)) > _LONGEST * sum(map(len, words)):
+            words = [[range(n, n + 1) for n in range(len(ids))] for ids in texts]
+        numbers: dict[str, int] = {}
+        self.stems: list[list[int]] = []
+        self.owners: list[Tensor] = []
+        for ids, ranges in zip(texts, words, strict=True):
+            labels = [tokenizer.word_label(ids[word.start : word.stop]) for word in ranges]
+            self.stems.append([numbers.setdefault(label.lower()[:_STEM], len(numbers)) for label in labels])
+            self.owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
+
+
+class SeenWeights:
+    """A watcher that keeps, with their gradient, the weights with which a model looks at its source.
+
+    It stands in as an edit that changes nothing, so the readable path runs and its weights are not computed twice;
+    on that path no weight is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._layers: dict[int, list[Tensor]] = {}
+        self._layer = 0
+
+    def edits(self, module: nn.Module) -> list[watch.WatchedEdit]:
+        """The weights of attention to the source pass through here."""
+        if not isinstance(module, Attends) or module.mechanism != "cross":
+            return []
+        self._layer = module.layer
+        return [self._keep]
+
+    def _keep(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        self._layers.setdefault(self._layer, []).append(weights)
+        return weights
+
+    def attention(self, module: nn.Module, call: watch.AttentionCall) -> None:
+        """Nothing else is kept."""
+
+    def recurrence(self, module: nn.Module, call: watch.RecurrentCall) -> None:
+        """Nothing else is kept."""
+
+    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
+        """Nothing else is kept."""
+
+    def last_layer(self) -> Tensor | None:
+        """Weights `(rows, query, key)` of the last layer, steps put together, mean over heads; None if none ran."""
+        if not self._layers:
+            return None
+        return torch.cat(self._layers[max(self._layers)], dim=2).mean(1)
+
+
+@contextmanager
+def seen_weights() -> Iterator[SeenWeights]:
+    """Keep the weights of the passes inside the block; who watched before watches again afterwards."""
+    before, watch.slot = watch.slot, SeenWeights()
+    try:
+        yield watch.slot
+    finally:
+        watch.slot = before
+
+
+def alignment_loss(weights: Tensor, alignment: Tensor) -> Tensor:
+    """Cross-entropy of attention weights against an alignment, summed over targets, in nats.
+
+    Args:
+        weights: `(rows, target, source)`, rows sum to 1.
+        alignment: The same shape, rows sum to at most 1.
+    """
+    tiny = torch.finfo(weights.dtype).tiny
+    return -(alignment * weights.clamp_min(tiny).log()).sum()

@@ -1,0 +1,181 @@
+"""Runs of translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from heed.config import FilesData, RunConfig
+from heed.data.examples import Pair
+from heed.data.read.findings import Findings
+from heed.data.read.pairs import read_pairs
+from heed.data.tokens.tokenizer import UNKNOWN
+from heed.errors import ConfigError
+from heed.evaluation.metrics import PairScores, summarise
+from heed.generation import Writer
+from heed.models.base import PairDecoder
+from heed.observe.choice import Choice
+from heed.observe.edits import Edit
+from heed.observe.shown import ShownLook
+from heed.tasks.base.run import Run, refuse_blank
+from heed.tasks.translation.look import aligned_counts, look_at, word_links
+from heed.tasks.translation.task import Prediction, Translation
+
+if TYPE_CHECKING:
+    from heed.exchange import Exported
+
+__all__ = ["TranslationRun"]
+
+
+class TranslationRun(Run[Translation, PairDecoder]):
+    """A model that writes a target for a source."""
+
+    task_class = Translation
+
+    def __init__(
+        self, folder: Path, config: RunConfig, task: Translation, model: PairDecoder, report: dict[str, Any]
+    ) -> None:
+        super().__init__(folder, config, task, model, report)
+        self._writers: dict[str, Writer] = {}
+
+    @overload
+    def predict(self, text: str, **options: Any) -> Prediction: ...
+
+    @overload
+    def predict(self, text: Sequence[str], **options: Any) -> list[Prediction]: ...
+
+    def predict(self, text: str | Sequence[str], **options: Any) -> Prediction | list[Prediction]:
+        """Write the output for a text, or for each of several.
+
+        Args:
+            text: One text, or several.
+            options: `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
+                `sampling` (`heed.generation.SamplingOptions`), `prefix`, `engine` ("torch", or one that the run was
+                exported for: "ctranslate2", "ctranslate2-int8").
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        best = [candidates[0] for candidates in self.candidates(texts, **options)]
+        return best[0] if isinstance(text, str) else best
+
+    def candidates(
+        self, texts: Sequence[str], num_best: int = 1, engine: str = "torch", **options: Any
+    ) -> list[list[Prediction]]:
+        """The `num_best` best outputs for each text, best first; unknown words replaced where the run says so."""
+        if isinstance(texts, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
+        writer = None if engine == "torch" else self.writer(engine)
+        results = self.task.translate(self.model, texts, num_best=num_best, writer=writer, **options)
+        if self.task.writes_unknown:
+            for source, candidates in zip(texts, results, strict=True):
+                candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
+        return results
+
+    def writer(self, engine: str) -> Writer:
+        """What was exported of this run, opened on first use.
+
+        Raises:
+            ConfigError, RunError: As `heed.exchange.open_engine`.
+        """
+        from heed.exchange import open_engine  # nothing else needs what it imports
+
+        if engine not in self._writers:
+            self._writers[engine] = open_engine(self.folder, self.task, engine)
+        return self._writers[engine]
+
+    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
+        """Write the model for another program; see `heed.exchange.export_translation`."""
+        from heed.exchange import export_translation
+
+        self._writers.clear()
+        return export_translation(self.folder, self.task, self.model, to, quantization)
+
+    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
+        """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
+        return word_links(self.task, self.model, source, prediction.ids)[0]
+
+    def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
+        if UNKNOWN not in prediction.ids:
+            return prediction
+        _, instead = word_links(self.task, self.model, source, prediction.ids)
+        words = {n: f" {word}" for n, word in instead.items()}
+        return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
+
+    def _aligned(self, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
+        return aligned_counts(self.task, self.model, pairs)
+
+    def look(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        beam_size: int | None = None,
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+    ) -> ShownLook:
+        """Look inside at one text: maps, and with `steps` a frame per token; a notebook displays the result.
+
+        Args:
+            text: The source.
+            target: A given output instead of the model's own.
+            steps: Whether to show every step.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            beam_size: Beam of the search.
+            mechanism: "cross", "encoder" or "decoder" attention; all by default.
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+
+        Raises:
+            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
+        """
+        refuse_blank(text)
+        look = look_at(
+            self.task,
+            self.model,
+            text,
+            target=target,
+            beam_size=beam_size,
+            edits=edits,
+            title=self.title,
+            choice=Choice(mechanism, layer, head),
+        )
+        return ShownLook(look, steps)
+
+    def examples(self, split: str) -> Sequence[Pair]:
+        """The pairs of a split."""
+        return self.task.splits.pairs[split]
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
+        """Pairs from two parallel files, or from one with both sides."""
+        data = self.task.config.data
+        # Columns of a Hub data set are none of a file's.
+        columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
+        findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
+        return list(read_pairs(files, *columns, findings))
+
+    def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
+        """What is measured on each pair, given what was written for it."""
+        encoded = self.task.encode_pairs(pairs)
+        nll, correct, tokens = self.task.forced_scores(self.model, encoded)
+        nothing = [0] * len(pairs)
+        aligned, linked = self._aligned(pairs) or (nothing, nothing)
+        exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
+        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+
+    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
+        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
+        outputs = self.predict([pair.source for pair in pairs])
+        scores = self.pair_scores(pairs, outputs)
+        texts = None
+        if isinstance(self.task.config.data, FilesData):
+            references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
+            texts = [out.text for out in outputs], references
+        report = summarise(scores, self.config.evaluation.bootstrap, texts)
+        if not self.model.aligns and any(pair.links for pair in pairs):
+            report["alignment"] = "no attention"
+        report["cut_off"] = sum(not out.finished for out in outputs)
+        return report

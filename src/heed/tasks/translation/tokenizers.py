@@ -1,0 +1,124 @@
+"""The two tokenizers of a run: trained, written into its folder, read again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heed.config import TokenizerConfig
+from heed.data.examples import Pair
+from heed.data.store.store import Joined, StoredPairs, pair_marks, select
+from heed.data.tokens.token_cache import are_many
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.storage.cache import CacheError, key_of, make_entry
+from heed.tasks.base.sizes import with_tokenizer
+from heed.tasks.translation.config import TranslationConfig
+
+__all__ = ["Tokenizers", "learn_tokenizers", "load_tokenizers", "save_tokenizers", "train_tokenizers"]
+
+Tokenizers = tuple[TextTokenizer, TextTokenizer]
+"""Source and target; the same object twice where the vocabulary is shared."""
+
+_SAMPLE = 20_000_000
+"""Bytes of text, both sides together, that tokenizers of corpora in files are trained on."""
+_SOURCE, _TARGET = "tokenizer.source.json", "tokenizer.target.json"
+
+
+def learn_tokenizers(
+    config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int
+) -> tuple[TranslationConfig, Tokenizers, str]:
+    """Decide the kind and size of the tokenizers and train them on corpora, or take them from the cache.
+
+    Of corpora that are not all held in memory a random sample is used, the same every time.
+
+    Args:
+        config: What the user asked for.
+        corpora: What the model is trained on.
+        count: How many pairs that is.
+
+    Returns:
+        The configuration, decided; the tokenizers; and what the user should know, or nothing.
+    """
+    stored = any(isinstance(corpus, StoredPairs) for corpus in corpora)
+
+    def learn() -> tuple[TranslationConfig, Tokenizers, int]:
+        sample = _sample(corpora) if stored else Joined(corpora)
+        decided = with_tokenizer(config, sample, count)
+        return decided, train_tokenizers(decided.tokenizer, sample), len(sample)
+
+    kept = stored or are_many(text for corpus in corpora for pair in corpus for text in (pair.source, pair.target))
+    keys = [_key(corpus) if kept else None for corpus in corpora]
+    entry = None
+    if None not in keys:
+
+        def make(folder: Path) -> dict[str, Any]:
+            decided, tokenizers, used = learn()
+            save_tokenizers(folder, tokenizers)
+            return {"pairs": used, "kind": decided.tokenizer.kind, "vocab_size": decided.tokenizer.vocab_size}
+
+        given = config.tokenizer.model_dump(mode="json", exclude={"sampling"})
+        most = _SAMPLE if stored else None
+        what = {"tokenizer": given, "data": type(config.data).__name__, "count": count, "most": most}
+        with nullcontext() if stored else suppress(CacheError):
+            entry = make_entry(key_of(kind="tokenizers", pairs=keys, **what), make)
+    if entry is None:
+        decided, tokenizers, used = learn()
+    else:
+        used = entry.record["pairs"]
+        section = config.tokenizer.model_copy(update={name: entry.record[name] for name in ("kind", "vocab_size")})
+        decided = config.model_copy(update={"tokenizer": section})
+        tokenizers = load_tokenizers(entry.path, section)
+    if used == count or not stored:
+        return decided, tokenizers, ""
+    return decided, tokenizers, f"tokenizers trained on a sample of {used:,} of {count:,} pairs"
+
+
+def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
+    """The same share of each corpus, drawn by a fixed seed: as much text as is asked for, or all there is."""
+    total = sum(
+        corpus.num_bytes if isinstance(corpus, StoredPairs) else sum(len(p.source) + len(p.target) for p in corpus)
+        for corpus in corpora
+    )
+    if total <= _SAMPLE:
+        return Joined(corpora)
+    generator = torch.Generator().manual_seed(0)
+    chosen = [torch.randperm(len(c), generator=generator)[: -(-len(c) * _SAMPLE // total)] for c in corpora]
+    return Joined([select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)])
+
+
+def _key(corpus: Sequence[Pair]) -> str | None:
+    """What the pairs are known by; None where they are in a file that is not kept."""
+    if isinstance(corpus, StoredPairs):
+        return corpus.key
+    marks = [pair_marks(corpus, side).tobytes() for side in (0, 1)]
+    return hashlib.blake2b(b"".join(marks), digest_size=16).hexdigest()
+
+
+def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenizers:
+    """Train both on pairs, which are read twice."""
+    if config.shared:
+        both = TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)
+        return both, both
+    source = TextTokenizer.train((pair.source for pair in pairs), config)
+    return source, TextTokenizer.train((pair.target for pair in pairs), config, "target")
+
+
+def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:
+    """Read those of a run folder.
+
+    Raises:
+        RunError: A file is missing or is not a tokenizer.
+    """
+    source = TextTokenizer.load(folder / _SOURCE)
+    return source, source if config.shared else TextTokenizer.load(folder / _TARGET)
+
+
+def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
+    """Write them into a run folder."""
+    for name, tokenizer in zip((_SOURCE, _TARGET), tokenizers, strict=True):
+        tokenizer.save(folder / name)

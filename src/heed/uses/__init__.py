@@ -1,1 +1,0 @@
-"""What is done with a trained model, one file for each task: predict, score, look."""
