@@ -239,7 +239,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
             "waiting_share": round(result.waiting_share, 4),
-            "seconds": round(trainer.elapsed, 1),
+            "seconds": round(trainer.budget.elapsed, 1),
             "seconds_per_update": round(progress.training_seconds / max(1, progress.step), 5),
             "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
             "predicted": predicted.as_report(),
@@ -265,7 +265,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f}), "
         f"{took['waiting_share']:.1%} of the time waiting for data"
     )
-    say(f"done in {duration(trainer.elapsed)}")
+    say(f"done in {duration(trainer.budget.elapsed)}")
 
 
 @dataclass(frozen=True)

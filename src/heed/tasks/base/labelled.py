@@ -31,6 +31,8 @@ from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, fi
 __all__ = ["LabelledTask"]
 
 _TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
+_SCIKIT = 95 * 2**20
+"""What importing scikit-learn and scipy takes."""
 
 C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
@@ -387,6 +389,11 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         training = self.config.training
         costs = [self.cost(e) for e in self.encoded("train")]
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""
+        batch = round(4 * self.config.training.batch_tokens * activations)
+        return batch + (_SCIKIT if set(self.split_names) - {"train", "valid"} else 0)
 
     def collate(self, indices: list[int]) -> B:
         """One batch of the training set."""

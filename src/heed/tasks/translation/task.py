@@ -28,6 +28,7 @@ from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokeniz
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
+from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
@@ -305,6 +306,24 @@ class Translation:
         """Padded positions of a training batch."""
         return len(indices) * int(self.training.costs_of(indices).max(0).sum())
 
+    def scoring_memory(self, model: PairDecoder, activations: float) -> int:
+        """Bytes of keys and values that a Transformer keeps while it writes; the states of other models are small.
+
+        What was written is held twice where room is made for more, the source's as the model prepares them and as the
+        search reads them.
+        """
+        widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
+        if not widths:
+            return 0
+        sources = [len(pair.source) for pair in self.encoded("valid")[:_VALIDATE_AT_MOST]]
+        batches = plan_batches([(1, length) for length in sources], _GENERATE_TOKENS)
+        positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
+        return 2 * 2 * 4 * sum(widths) * positions
+
+    def _longest_written(self) -> int:
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        return max(len(pair.target) for pair in self.encoded("valid")) + 2
+
     def _guided(self, batch: PairBatch) -> PairBatch:
         """The batch with where to look; what is trained on is aligned on first use."""
         if self._guides is None:
@@ -343,11 +362,10 @@ class Translation:
 
         nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
         pairs = pairs[:_VALIDATE_AT_MOST]
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max(len(pair.target) for pair in self.encoded("valid"))
+        longest = self._longest_written()
 
         def written(sources: list[str]) -> list[str]:
-            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest + 2)]
+            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest)]
 
         texts = processes.map(written, [pair.source for pair in pairs])
         exact = sum(self.is_exact(text, pair) for text, pair in zip(texts, pairs, strict=True))
