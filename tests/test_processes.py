@@ -161,7 +161,7 @@ def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path):
 def test_a_failure_of_the_first_process_after_training_ends_the_others(tmp_path):
     program = """
 import heed.runs.train
-heed.runs.train.folders.write_card = None
+heed.runs.train.write_card = None
 heed.train("config.yaml", out="run", steps=4, quiet=True)
 """
     (tmp_path / "program.py").write_text(program)
