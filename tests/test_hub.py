@@ -154,3 +154,12 @@ def test_without_a_network_it_says_what_to_do(tmp_path):
 def test_an_unknown_field_is_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown field 'data.revison'; did you mean 'revision'\?"):
         check_config({"data": {"hub": "a/b", "revison": "main"}}, "test")
+
+
+def test_without_the_extra_one_line_says_what_to_install(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "translation", f"hub:{folder}"])
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert "pip install 'heed-attention[hub]'" in err and len(err.splitlines()) == 1

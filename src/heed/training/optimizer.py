@@ -59,6 +59,17 @@ class Optimizer:
             move = self._descend if self._kind == "sgd" else self._adam
             move(parameters, gradients, {name: group[name] for name in ("lr", "weight_decay")})
 
+    def try_step(self) -> None:
+        """A step that takes as long as any other and changes nothing: all gradients and moments must be zero."""
+        rates = [group["lr"] for group in self.param_groups]
+        for group in self.param_groups:
+            group["lr"] = 0.0
+        self.step()
+        for group, rate in zip(self.param_groups, rates, strict=True):
+            group["lr"] = rate
+        for state in self.state.values():
+            state["step"].zero_()
+
     def _descend(self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any]) -> None:
         still: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
         sgd(parameters, gradients, [None] * len(parameters), **still, **group)  # type: ignore[arg-type]

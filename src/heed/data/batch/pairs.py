@@ -16,7 +16,7 @@ from torch import Tensor
 
 from heed.data.store.store import take
 from heed.data.tokens.tokenizer import END, PADDING, START
-from heed.moving import moved
+from heed.device import to_device
 
 __all__ = ["PairBatch", "Plan", "TokenPair", "collate_pairs", "draw_epoch", "plan_batches", "plan_pass"]
 
@@ -69,7 +69,7 @@ class PairBatch:
 
     def to(self, device: torch.device) -> PairBatch:
         """The batch on another device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def _batch_sizes(costs: Iterable[tuple[int, int]], batch_tokens: int) -> Iterator[int]:

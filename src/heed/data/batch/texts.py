@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from heed.data.tokens.tokenizer import PADDING
-from heed.moving import moved
+from heed.device import to_device
 
 __all__ = ["TextBatch", "TokenText", "TokenWords", "WordBatch", "collate_texts", "collate_words", "pad_rows"]
 
@@ -62,7 +62,7 @@ class TextBatch:
 
     def to(self, device: torch.device) -> TextBatch:
         """The batch on another device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def collate_texts(
@@ -150,7 +150,7 @@ class WordBatch:
 
     def to(self, device: torch.device) -> WordBatch:
         """The batch on another device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:

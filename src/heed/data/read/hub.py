@@ -12,7 +12,7 @@ from typing import Any
 from heed.config import Columns, HubData
 from heed.data.examples import Pair
 from heed.data.read.findings import Findings
-from heed.errors import DataError, suggest
+from heed.errors import ConfigError, DataError, suggest
 
 __all__ = ["HubSet"]
 
@@ -27,6 +27,7 @@ class HubSet:
 
         Raises:
             DataError: There is no such data set or configuration, or no network to fetch it with.
+        ConfigError: The library `datasets` is missing.
         """
         self._data = data
         self._sets = self._ask()
@@ -65,8 +66,12 @@ class HubSet:
                     yield Pair(source or "", target or "", origin=f"{self._data.hub}:{split}:{row}")
 
     def _ask(self, split: str | None = None) -> Any:
-        import datasets
-
+        try:
+            import datasets
+        except ImportError:
+            raise ConfigError(
+                "data.hub needs the library datasets; install it: pip install 'heed-attention[hub]'"
+            ) from None
         data = self._data
         load: Callable[..., Any] = datasets.load_dataset
         try:

@@ -17,7 +17,6 @@ from heed.data.read.word_vectors import FoundVectors, vector_width
 from heed.data.store.labelled import LabelledSplits, label_order
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, RunError, suggest
-from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.storage.disk import write_whole
@@ -31,6 +30,8 @@ from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, fi
 __all__ = ["LabelledTask"]
 
 _TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
+_SCIKIT = 95 * 2**20
+"""What importing scikit-learn and scipy takes."""
 
 C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
@@ -72,7 +73,6 @@ class LabelledTask(Transfers, ABC, Generic[C, E, T, B]):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        need_tag_extra()
         for field in ("sampling", "shared"):
             if given := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
@@ -358,6 +358,11 @@ class LabelledTask(Transfers, ABC, Generic[C, E, T, B]):
         training = self.config.training
         costs = [self.cost(e) for e in self.encoded("train")]
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""
+        batch = round(4 * self.config.training.batch_tokens * activations)
+        return batch + (_SCIKIT if set(self.split_names) - {"train", "valid"} else 0)
 
     def collate(self, indices: list[int]) -> B:
         """One batch of the training set."""

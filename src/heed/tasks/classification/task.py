@@ -254,7 +254,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def validate(self, model: Classifier) -> dict[str, float]:
         """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""
         encoded = self.encoded("valid")
-        logits = torch.stack(current().spread(lambda part: list(self.logits(model, part)), encoded))
+        logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
         true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
         macro, micro = f1_scores(true, predicted)

@@ -17,7 +17,7 @@ from heed.data.read.numbers import Numbers, Standard, read_numbers
 from heed.data.store.files import default_held_out, held_out_places
 from heed.data.store.labelled import label_order
 from heed.errors import DataError, RunError, suggest
-from heed.evaluation.labels import f1_scores, need_tag_extra
+from heed.evaluation.labels import f1_scores
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelPrediction, most_probable
@@ -59,7 +59,6 @@ class Table(NumericTask[TableConfig]):
     @classmethod
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
-        need_tag_extra()
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls.interfaces)
         splits = open_splits(config)

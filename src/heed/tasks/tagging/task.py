@@ -311,7 +311,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         ]
         (loss,) = processes.total(sum(losses))
         true = [e.tags for e in self.splits.examples["valid"]]
-        predicted = processes.spread(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
+        predicted = processes.map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
         words = sum(map(len, true))
         right = sum(t == p for pair in zip(true, predicted, strict=True) for t, p in zip(*pair, strict=True))
         scores = {"loss": loss / words, "accuracy": right / words}

@@ -19,6 +19,7 @@ from heed.data.store.sources import open_pairs
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
+from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.base.settling import from_data, with_model
@@ -30,7 +31,7 @@ from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.training_set import TrainingSet
-from heed.tasks.translation.writing import Prediction, translate
+from heed.tasks.translation.writing import GENERATE_TOKENS, Prediction, translate
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
@@ -136,6 +137,24 @@ class Translation(TranslationData):
         batch = self.training.collate(indices, self._samplers)
         return self._guided(batch) if self.config.training.guided_attention else batch
 
+    def scoring_memory(self, model: PairDecoder, activations: float) -> int:
+        """Bytes of keys and values that a Transformer keeps while it writes; the states of other models are small.
+
+        What was written is held twice where room is made for more, the source's as the model prepares them and as the
+        search reads them.
+        """
+        widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
+        if not widths:
+            return 0
+        sources = [len(pair.source) for pair in self.encoded("valid")[:_VALIDATE_AT_MOST]]
+        batches = plan_batches([(1, length) for length in sources], GENERATE_TOKENS)
+        positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
+        return 2 * 2 * 4 * sum(widths) * positions
+
+    def _longest_written(self) -> int:
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        return max(len(pair.target) for pair in self.encoded("valid")) + 2
+
     def _guided(self, batch: PairBatch) -> PairBatch:
         """The batch with where to look; what is trained on is aligned on first use."""
         if self._guides is None:
@@ -172,15 +191,14 @@ class Translation(TranslationData):
         def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
             return list(zip(*self.forced_scores(model, encoded), strict=True))
 
-        nll, correct, tokens = zip(*processes.spread(forced, self.encoded("valid")), strict=True)
+        nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
         pairs = pairs[:_VALIDATE_AT_MOST]
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max(len(pair.target) for pair in self.encoded("valid"))
+        longest = self._longest_written()
 
         def written(sources: list[str]) -> list[str]:
-            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest + 2)]
+            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest)]
 
-        texts = processes.spread(written, [pair.source for pair in pairs])
+        texts = processes.map(written, [pair.source for pair in pairs])
         exact = sum(self.is_exact(text, pair) for text, pair in zip(texts, pairs, strict=True))
         scores = {
             "loss": sum(nll) / sum(tokens),
