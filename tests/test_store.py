@@ -190,8 +190,8 @@ def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, mon
 def counting(monkeypatch):
     """The keys of the entries that are made from now on."""
     made = []
-    rename = caching.Path.rename
-    monkeypatch.setattr(caching.Path, "rename", lambda self, to: made.append(to.name) or rename(self, to))
+    write = caching.write_folder
+    monkeypatch.setattr(caching, "write_folder", lambda to: made.append(to.name) or write(to))
     return made
 
 
@@ -229,17 +229,17 @@ def test_a_large_file_is_not_read_again_until_something_touches_it(tmp_path, mon
     path = tmp_path / "a.txt"
     path.write_text("a" * 20)
     first = caching.content_of(path)
-    digest = caching._digest
-    monkeypatch.setattr(caching, "_digest", None)
+    checksum = caching.checksum
+    monkeypatch.setattr(caching, "checksum", None)
     assert caching.content_of(path) == first
-    monkeypatch.setattr(caching, "_digest", digest)
+    monkeypatch.setattr(caching, "checksum", checksum)
     before = os.stat(path)
     path.write_text("b" * 20)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert caching.content_of(path) not in (first, None)
     for memory in (cache_folder() / "contents").iterdir():
         memory.write_text("{")  # damaged: it only saves time
-    assert caching.content_of(path) == digest(path)
+    assert caching.content_of(path) == checksum(path)
 
 
 def test_the_content_of_a_file_that_has_just_been_written_is_not_remembered(tmp_path, monkeypatch):
@@ -294,9 +294,9 @@ def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
     elif damage == "remove":
         texts.unlink()
     elif damage == "manifest":
-        (entry / "entry.json").write_text("{}")
+        (entry / "checksums.json").write_text("{}")
     else:
-        (entry / "entry.json").unlink()
+        (entry / "checksums.json").unlink()
     again = prepare(files)
     (remark,) = [line for line in again.notes.splitlines() if "was damaged" in line]
     assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been made again")
@@ -324,7 +324,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     files = write(tmp_path)
     prepare(files)
     (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
-    left = entry.rename(entry.with_name(entry.name + ".making-x"))
+    left = entry.rename(entry.with_name(f".{entry.name}.part"))
     prepare(files)
     assert not left.exists() and entry.exists()
 
@@ -341,8 +341,8 @@ def _prepare_in_a_process(files, cache, start, results):
     os.environ["HEED_CACHE"] = cache
     start.wait()
     made = []
-    rename = caching.Path.rename
-    caching.Path.rename = lambda self, to: made.append(to.name) or rename(self, to)
+    write = caching.write_folder
+    caching.write_folder = lambda to: made.append(to.name) or write(to)
     task = prepare(files)
     results.put((len(made), [list(b) for b in task.train_batches(0)][:3]))
 
