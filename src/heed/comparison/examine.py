@@ -9,10 +9,9 @@ import numpy as np
 
 from heed.comparison.examiner import Examiner
 from heed.config import FilesData
-from heed.data.examples import Pair, Sentence, Text
+from heed.data.examples import Pair, Sentence, Text, label_order
 from heed.data.read.sentences import without_breaks
 from heed.data.read.tags import OUTSIDE, entities, is_entity_tag
-from heed.data.store.labelled import label_order
 from heed.errors import ConfigError
 from heed.evaluation.entities import tag_measures
 from heed.evaluation.labels import label_measures

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
-from heed.data.batch.pairs import plan_batches
-from heed.data.examples import Sentence, Text
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import Sentence, Text, label_order
 from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
-from heed.data.store.labelled import LabelledSplits, label_order
+from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, RunError, suggest
 from heed.evaluation.labels import need_tag_extra
@@ -54,9 +54,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
     name: ClassVar[str]
     head_class: ClassVar[type[BaseModel]]
 
-    def __init__(
-        self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: LabelledSplits[E] | None
-    ) -> None:
+    def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[E] | None) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.labels = list(labels)
@@ -135,7 +133,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
 
     @classmethod
     @abstractmethod
-    def open_splits(cls, config: C) -> LabelledSplits[E]:
+    def open_splits(cls, config: C) -> Splits[E]:
         """Read the data."""
 
     @classmethod
@@ -286,7 +284,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> LabelledSplits[E]:
+    def splits(self) -> Splits[E]:
         """The examples; read on first use."""
         if self._splits is None:
             self._splits = self.open_splits(self.config)

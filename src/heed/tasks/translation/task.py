@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config import FilesData
-from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair
 from heed.data.read.findings import found_table
-from heed.data.store.lengths import Lengths
-from heed.data.store.sources import Splits, open_pairs
-from heed.data.store.store import select
+from heed.data.sequences import select
+from heed.data.store.lengths import Lengths, lengths_of
+from heed.data.store.pairs import open_pairs
+from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_kept
 from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError
@@ -33,12 +35,11 @@ from heed.registry import body_class, model_config
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.parent import Parent, Started, Taken, with_parents
 from heed.tasks.base.sizes import FEW_PAIRS, auto_size, for_few_pairs
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet, some_of
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.encoding import Encoding, lengths_of, some_of
 from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
-from heed.tasks.translation.stream_set import StreamSet
 from heed.tasks.translation.tokenizers import Tokenizers, learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.training_set import Corpus, Samplers, TrainingSet
+from heed.training.checkpoint import draw_seed
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
@@ -50,6 +51,9 @@ _WITHOUT_END = sys.maxsize
 """How many pairs a stream has, where something is chosen by their number."""
 _VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
+
+
+_Trained = TrainingSet[Pair, TokenPair, PairBatch] | StreamSet[Pair, TokenPair, PairBatch]
 
 
 @dataclass(frozen=True)
@@ -81,20 +85,22 @@ class Translation:
     interfaces = ("pair_decoder",)
 
     def __init__(
-        self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
+        self,
+        config: TranslationConfig,
+        tokenizers: Tokenizers,
+        splits: Splits[Pair] | None,
+        parent: Parent | None = None,
     ) -> None:
         self.config = config
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._splits = splits
         self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
-        self._costs: dict[str, Lengths] = {}
-        self._training: TrainingSet | StreamSet | None = None
+        self._lengths: dict[str, Lengths] = {}
+        self._training: _Trained | None = None
         self._guides: list[Tensor] | None = None
-        self._samplers: Samplers | None = None
-        if config.tokenizer.sampling > 0:
-            amount = config.tokenizer.sampling
-            self._samplers = (self.source_tokenizer.sampler(amount), self.target_tokenizer.sampler(amount))
+        amount = config.tokenizer.sampling
+        self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
 
     @classmethod
     def prepare(cls, config: TranslationConfig) -> Translation:
@@ -108,18 +114,15 @@ class Translation:
         """
         config, parent, spoken = with_parents(config)
         splits = open_pairs(config.data)
-        train = splits.pairs["train"]
-        if not train:
-            raise DataError("no training examples")
-        seen = [train, *(corpus.pairs for corpus in splits.extra.values())]
+        seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         given, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not given:
             remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
-            splits = replace(splits, remarks=(*splits.remarks, remark))
+            splits.remarks.append(remark)
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count)
-            splits = replace(splits, remarks=(*splits.remarks, *([remark] if remark else [])))
+            splits.remarks += [remark] if remark else []
         else:
             tokenizers = spoken.tokenizers
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
@@ -150,30 +153,26 @@ class Translation:
         if not isinstance(data, FilesData) or splits.stream:
             return
 
-        def short(name: str) -> NDArray[np.int64]:
-            costs = self._costs_of(name)
-            return np.flatnonzero(np.maximum(costs[:, 0] - 1, costs[:, 1]) <= data.max_length)
-
-        def keep(name: str, kept: NDArray[np.int64], pairs: Sequence[Pair]) -> None:
-            held = not isinstance(self.encoded(name), Encoding)
-            self._encoded[name] = select(self.encoded(name), kept) if held else Encoding(pairs, self._encode(name))
-            self._costs[name] = self._costs[name][kept]
+        def keep(name: str, examples: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
+            kept = np.flatnonzero(self._lengths_of(name).max(1) <= data.max_length)
+            if len(kept) < len(examples):
+                examples = select(examples, kept)
+                held = not isinstance(self.encoded(name), Encoding)
+                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, examples)
+                self._lengths[name] = self._lengths[name][kept]
+            return examples, kept
 
         rule = f"longer than data.max_length {data.max_length} tokens"
-        pairs, kept = splits.pairs["train"], short("train")
+        pairs = splits.examples["train"]
+        splits.examples["train"], kept = keep("train", pairs)
         if not len(kept):
-            raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
+            raise DataError(f"every training pair is {rule}")
         if len(kept) < len(pairs):
             counts = splits.counts["train"]
             counts.filtered[rule] = len(pairs) - len(kept)
             counts.kept = len(kept)
-            splits.pairs["train"] = select(pairs, kept)
-            keep("train", kept, splits.pairs["train"])
         for name, corpus in splits.extra.items():
-            kept = short(name)
-            if len(kept) < len(corpus.pairs):
-                splits.extra[name] = corpus.keep(kept, rule)
-                keep(name, kept, splits.extra[name].pairs)
+            splits.extra[name] = corpus.keep(keep(name, corpus.examples)[1], rule)
 
     def _settled(self) -> TranslationConfig:
         """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
@@ -191,7 +190,7 @@ class Translation:
         model = model_config(body, size, fields)
         generation = config.generation
         if generation.max_length is None:
-            longest = math.ceil(1.5 * self.training.longest_target) + 20
+            longest = math.ceil(1.5 * self.training.longest(1)) + 20
             generation = generation.model_copy(update={"max_length": longest})
         kept = {"name": config.model.name, "size": size, "from": config.model.from_}
         section = type(config.model).model_validate({**kept, **model.model_dump()})
@@ -222,7 +221,7 @@ class Translation:
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> Splits:
+    def splits(self) -> Splits[Pair]:
         """The examples; read or generated on first use."""
         if self._splits is None:
             self._splits = open_pairs(self.config.data)
@@ -231,7 +230,7 @@ class Translation:
     @property
     def split_names(self) -> list[str]:
         """The sets that the data has."""
-        return list(self.splits.pairs)
+        return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
@@ -241,30 +240,37 @@ class Translation:
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
-            pairs, how = self._pairs_of(name), self._encode(name)
-            self._encoded[name] = how(pairs, kept=True) if isinstance(pairs, list) else Encoding(pairs, how)
+            pairs = self._pairs_of(name)
+            held = isinstance(pairs, list)
+            self._encoded[name] = self.encode_pairs(pairs, self._tag(name), True) if held else self._unheld(name, pairs)
         return self._encoded[name]
+
+    def _unheld(self, name: str, pairs: Sequence[Pair]) -> Encoding[TokenPair]:
+        return Encoding(pairs, partial(self.encode_pairs, tag=self._tag(name)))
 
     def _pairs_of(self, name: str) -> Sequence[Pair]:
         extra = self.splits.extra.get(name)
-        return self.splits.pairs[name] if extra is None else extra.pairs
+        return self.splits.examples[name] if extra is None else extra.examples
 
-    def _encode(self, name: str) -> partial[list[TokenPair]]:
+    def _tag(self, name: str) -> str | None:
         extra = self.splits.extra.get(name)
-        return partial(self.encode_pairs, tag=None if extra is None else extra.tag)
+        return None if extra is None else extra.tag
 
-    def _costs_of(self, name: str) -> Lengths:
-        """What a batch pays for each pair of a training corpus."""
-        if name not in self._costs:
-            tokens, extra = self.encoded(name), self.splits.extra.get(name)
+    def _lengths_of(self, name: str) -> Lengths:
+        """How many tokens the pairs of a training corpus have, the tag among them."""
+        if name not in self._lengths:
+            tokens = self.encoded(name)
             if isinstance(tokens, Encoding):
-                assert isinstance(self.config.data, FilesData)  # embedded data is held
-                tag = extra is not None and extra.tag is not None
-                both = (self.source_tokenizer, self.target_tokenizer)
-                self._costs[name] = lengths_of(self._pairs_of(name), both, self.config.data.max_length // 2, tag)
+                self._lengths[name] = self._word_lengths(self._pairs_of(name), self._tag(name))
             else:
-                self._costs[name] = np.array([pair.cost for pair in tokens], dtype=np.int32).reshape(-1, 2)
-        return self._costs[name]
+                self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
+        return self._lengths[name]
+
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        assert isinstance(self.config.data, FilesData)  # embedded data is held
+        both = (self.source_tokenizer, self.target_tokenizer)
+        lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
+        return lengths if tag is None else lengths + np.array([1, 0], dtype=np.int32)
 
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
         """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
@@ -274,19 +280,27 @@ class Translation:
         sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
         return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
 
+    def _cut_anew(self, pair: Pair, tag: str | None, drawn: tuple[int, int, int]) -> TokenPair:
+        source, target = (
+            sampler.encode(text, draw_seed(*drawn, side))
+            for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
+        )
+        return TokenPair(source if tag is None else [self.source_tokenizer.tags[tag], *source], target)
+
     @property
-    def training(self) -> TrainingSet | StreamSet:
+    def training(self) -> _Trained:
         """Everything that is trained on: the training set, then the further corpora; or a stream."""
         if self._training is None:
-            stream, both = self.splits.stream, (self.source_tokenizer, self.target_tokenizer)
+            stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
+            coding = Coding(self.encode_pairs, self._word_lengths, _costs, collate_pairs, cut)
             if stream is not None and isinstance(self.config.data, FilesData):
-                self._training = StreamSet(stream, both, self.encode_pairs, self.config.data.max_length)
+                self._training = StreamSet(stream, coding, self.config.data.max_length)
                 return self._training
-            corpora = [Corpus(self.splits.pairs["train"], self.encoded("train"), self._costs_of("train"))]
+            corpora = [Corpus(self.splits.examples["train"], self.encoded("train"), self._lengths_of("train"))]
             for name, corpus in self.splits.extra.items():
-                tag = None if corpus.tag is None else self.source_tokenizer.tags[corpus.tag]
-                corpora.append(Corpus(corpus.pairs, self.encoded(name), self._costs_of(name), corpus.weight, tag))
-            self._training = TrainingSet(corpora)
+                lengths = self._lengths_of(name)
+                corpora.append(Corpus(corpus.examples, self.encoded(name), lengths, corpus.weight, corpus.tag))
+            self._training = TrainingSet(corpora, coding)
         return self._training
 
     # What the training loop needs -----------------------------------------------------------------------------
@@ -298,12 +312,12 @@ class Translation:
 
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
-        batch = self.training.collate(indices, self._samplers)
+        batch = self.training.collate(indices)
         return self._guided(batch) if self.config.training.guided_attention else batch
 
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
-        return len(indices) * int(self.training.costs_of(indices).max(0).sum())
+        return self.training.work(indices)
 
     def _guided(self, batch: PairBatch) -> PairBatch:
         """The batch with where to look; what is trained on is aligned on first use."""
@@ -335,7 +349,7 @@ class Translation:
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
-        pairs = self.splits.pairs["valid"]
+        pairs = self.splits.examples["valid"]
         processes = current()
 
         def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
@@ -368,14 +382,14 @@ class Translation:
 
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training examples, and how many there are."""
-        pair = self.training.pair(indices[0])
+        pair = self.training.examples_at(indices[:1])[0]
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
 
     @property
     def finishing_work(self) -> float:
         """Evaluating every test set, in validations (attention is looked at as well, about doubling the cost)."""
-        pairs = self.splits.pairs
+        pairs = self.splits.examples
         tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
         # Validation is greedy; a beam costs at most its width more.
         return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
@@ -513,7 +527,7 @@ class Translation:
         tokenizer = self.config.tokenizer
         tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
         rows, counted = [], []
-        for split in (*self.splits.pairs, *self.splits.extra):
+        for split in (*self.splits.examples, *self.splits.extra):
             encoded = some_of(self.encoded(split))
             if len(encoded) < len(self.encoded(split)):
                 counted.append(f"({split}: tokens of {len(encoded):,} of {len(self.encoded(split)):,} pairs)")
@@ -535,9 +549,12 @@ class Translation:
     def _samples(self) -> Iterator[tuple[Pair, TokenPair]]:
         """A few examples of what is trained on, and the first of each other set."""
         training = self.training
-        yield from ((training.pair(i), training.token_pair(i)) for i in training.samples())
+        chosen = training.samples()
+        yield from zip(training.examples_at(chosen), training.tokens_at(chosen), strict=True)
         yield from (
-            (self.splits.pairs[name][0], self.encoded(name)[0]) for name in self.split_names[1:] if self.encoded(name)
+            (self.splits.examples[name][0], self.encoded(name)[0])
+            for name in self.split_names[1:]
+            if self.encoded(name)
         )
 
     def _sample(self, pair: Pair, tokens: TokenPair) -> str:
@@ -553,7 +570,7 @@ class Translation:
         result: dict[str, Any] = {}
         extra = self.splits.extra
         every_count = self.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
-        for name in (*self.splits.pairs, *extra):
+        for name in (*self.splits.examples, *extra):
             encoded = self.encoded(name)
             endless = name == "train" and self.splits.stream is not None
             entry: dict[str, Any] = {"examples": every_count["train"].kept if endless else len(encoded)}
@@ -576,6 +593,11 @@ def _seeds(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[i
     """A seed for each source, from its own tokens: a text is drawn the same wherever it stands."""
     digests = [hashlib.blake2b(repr((seed, ids)).encode(), digest_size=8).digest() for ids in sources]
     return tuple(int.from_bytes(digest, "big") for digest in digests)
+
+
+def _costs(lengths: Lengths) -> Lengths:
+    """What a batch pays for pairs: the target with its start or end token, and the source."""
+    return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
 
 
 _BLANK = Prediction("", 0.0, 0.0, (), (), True, ())
