@@ -95,7 +95,7 @@ def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer,
 
 def _sources(task: Translation, longest: int) -> tuple[str, list[list[int]]]:
     try:
-        pairs = task.splits.pairs["valid"]
+        pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
         sources = [ids for ids in task.source_tokenizer.encode_all(texts) if 0 < len(ids) <= longest]
     except (HeedError, OSError):  # the run was moved away from its data

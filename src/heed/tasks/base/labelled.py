@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel
 
-from heed.data.batch.pairs import plan_batches
-from heed.data.examples import Sentence, Text
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import Sentence, Text, label_order
 from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
-from heed.data.store.labelled import LabelledSplits, label_order
+from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, RunError, suggest
 from heed.models.base import Body, ModelConfig
@@ -56,9 +56,7 @@ class LabelledTask(Transfers, ABC, Generic[C, E, T, B]):
     head_class: ClassVar[type[BaseModel]]
     config: C
 
-    def __init__(
-        self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: LabelledSplits[E] | None
-    ) -> None:
+    def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[E] | None) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.labels = list(labels)
@@ -116,7 +114,7 @@ class LabelledTask(Transfers, ABC, Generic[C, E, T, B]):
 
     @classmethod
     @abstractmethod
-    def open_splits(cls, config: C) -> LabelledSplits[E]:
+    def open_splits(cls, config: C) -> Splits[E]:
         """Read the data."""
 
     @classmethod
@@ -255,7 +253,7 @@ class LabelledTask(Transfers, ABC, Generic[C, E, T, B]):
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> LabelledSplits[E]:
+    def splits(self) -> Splits[E]:
         """The examples; read on first use."""
         if self._splits is None:
             self._splits = self.open_splits(self.config)

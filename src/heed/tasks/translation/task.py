@@ -13,16 +13,18 @@ import torch
 from torch import Tensor
 
 from heed.config import FilesData
-from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair
-from heed.data.store.sources import open_pairs
+from heed.data.store.pairs import open_pairs
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.evaluation.text import text_scores
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.base.settling import from_data, with_model
+from heed.tasks.base.training_set import TrainingSet
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
@@ -30,7 +32,6 @@ from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
 from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.training_set import TrainingSet
 from heed.tasks.translation.writing import GENERATE_TOKENS, Prediction, translate
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
@@ -60,18 +61,15 @@ class Translation(TranslationData):
         """
         config, parent, spoken = with_parents(config, cls.interfaces)
         splits = open_pairs(config.data)
-        train = splits.pairs["train"]
-        if not train:
-            raise DataError("no training examples")
-        seen = [train, *(corpus.pairs for corpus in splits.extra.values())]
+        seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         given, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not given:
             remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
-            splits = replace(splits, remarks=(*splits.remarks, remark))
+            splits.remarks.append(remark)
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count)
-            splits = replace(splits, remarks=(*splits.remarks, *([remark] if remark else [])))
+            splits.remarks += [remark] if remark else []
         else:
             tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
@@ -108,7 +106,7 @@ class Translation(TranslationData):
         model = model_config(body, size, fields)
         generation = config.generation
         if generation.max_length is None:
-            longest = math.ceil(1.5 * self.training.longest_target) + 20
+            longest = math.ceil(1.5 * self.training.longest(1)) + 20
             generation = generation.model_copy(update={"max_length": longest})
         best = "chrf" if isinstance(config.data, FilesData) else "exact_match"
         return with_model(config, size, model, {}, best).model_copy(update={"generation": generation})
@@ -134,7 +132,7 @@ class Translation(TranslationData):
 
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
-        batch = self.training.collate(indices, self._samplers)
+        batch = self.training.collate(indices)
         return self._guided(batch) if self.config.training.guided_attention else batch
 
     def scoring_memory(self, model: PairDecoder, activations: float) -> int:
@@ -185,7 +183,7 @@ class Translation(TranslationData):
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
-        pairs = self.splits.pairs["valid"]
+        pairs = self.splits.examples["valid"]
         processes = current()
 
         def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
