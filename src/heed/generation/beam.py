@@ -18,8 +18,6 @@ from heed.generation.next_token import NextTokenScores
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
-__all__ = ["beam_search"]
-
 _Row = tuple[float, int, int, float]
 """A beginning that goes on or ends: its log-probability, the row it continues, its new token, the token's own."""
 

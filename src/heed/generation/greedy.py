@@ -9,8 +9,6 @@ from heed.generation.options import Generated, SearchOptions
 from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
 
-__all__ = ["greedy_search"]
-
 
 def greedy_search(
     model: DecoderBody,

@@ -14,8 +14,6 @@ from heed.generation.options import Generated, SearchOptions
 from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
 
-__all__ = ["SamplingOptions", "sample"]
-
 
 @dataclass(frozen=True)
 class SamplingOptions:

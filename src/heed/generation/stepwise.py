@@ -12,8 +12,6 @@ from heed.generation.next_token import NextTokenScores
 from heed.generation.options import Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
-__all__ = ["Choose", "write_rows"]
-
 Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
 """From next-token scores, the hidden states `(open rows, n, d)`, their lengths, the number of tokens written and the
 numbers of the open rows to one token each and its log-probability, `(open rows,)` both."""

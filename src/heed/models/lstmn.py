@@ -31,8 +31,6 @@ from heed.attention import Attention, Keys, make_score
 from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
 from heed.models.base import ModelConfig, TokenEncoder
 
-__all__ = ["LSTMN", "LSTMNConfig"]
-
 
 class LSTMNConfig(ModelConfig):
     """Fields of `lstmn`; the defaults are the one-layer network that the paper classifies sentiment with."""

@@ -46,8 +46,6 @@ from heed.layers import (
 from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
-__all__ = ["Luong", "LuongConfig", "LuongState"]
-
 
 class LuongConfig(ModelConfig):
     """Fields of `luong`; the defaults are the paper's."""

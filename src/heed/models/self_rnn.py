@@ -32,8 +32,6 @@ from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
 from heed.layers.recurrent import CellKind
 from heed.models.base import ModelConfig, TokenEncoder
 
-__all__ = ["SelfRNN", "SelfRNNConfig"]
-
 
 class SelfRNNConfig(ModelConfig):
     """Fields of `self_rnn`; the notes give no sizes, the defaults are those of one direction of `rnn`."""
