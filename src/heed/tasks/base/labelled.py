@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -41,7 +41,7 @@ B = TypeVar("B")
 """A batch."""
 
 
-class LabelledTask(Transfers, ABC, Generic[C, E, T, B]):
+class LabelledTask(Transfers, Generic[C, E, T, B]):
     """A task whose examples are texts with labels; see `heed.tasks.base.task.Task` for what it promises.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -56,7 +56,7 @@ class ValuesBatch:
         return to_device(self, device)
 
 
-class NumericTask(Transfers, ABC, Generic[C]):
+class NumericTask(Transfers, Generic[C]):
     """A task over columns of numbers; see `heed.tasks.base.task.Task` for what it promises.
 
     Attributes:

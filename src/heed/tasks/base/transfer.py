@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ class Taken:
         return {"run": str(self.folder), "whole": list(self.whole), "tokens": tokens, "new": list(self.new)}
 
 
-class Transfers:
+class Transfers(ABC):
     """What a task says of its model so that runs can start from one another.
 
     `build_model` builds as many rows of each kind as `axes` names, or as the field of `model` for that kind says.
@@ -72,9 +73,9 @@ class Transfers:
     config: Any
     parent: Parent | None = None
 
+    @abstractmethod
     def axes(self) -> Mapping[str, Sequence[str]]:
         """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
-        raise NotImplementedError
 
     def body(self, model: Any) -> nn.Module:
         """The part of a model that other tasks can use."""

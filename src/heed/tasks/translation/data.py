@@ -20,7 +20,6 @@ from heed.data.tokens.token_cache import encode_kept
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
-from heed.tasks.base.transfer import Transfers
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.tokenizers import Tokenizers
 from heed.training.checkpoint import draw_seed
@@ -28,7 +27,7 @@ from heed.training.checkpoint import draw_seed
 _Trained = TrainingSet[Pair, TokenPair, PairBatch] | StreamSet[Pair, TokenPair, PairBatch]
 
 
-class TranslationData(Transfers):
+class TranslationData:
     """What a translation reads: splits, tokens, what is trained on.
 
     Attributes:
@@ -36,8 +35,6 @@ class TranslationData(Transfers):
         source_tokenizer: Of the sources.
         target_tokenizer: Of the targets.
     """
-
-    config: TranslationConfig
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         self.config = config
@@ -49,6 +46,10 @@ class TranslationData(Transfers):
         self._guides: list[Tensor] | None = None
         amount = config.tokenizer.sampling
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """Those of both sides."""
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @property
     def splits(self) -> Splits[Pair]:

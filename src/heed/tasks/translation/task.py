@@ -17,7 +17,7 @@ from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair
 from heed.data.store.pairs import open_pairs
-from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
 from heed.errors import ConfigError
 from heed.evaluation.text import text_scores
 from heed.layers.transformer import DecoderBlock
@@ -25,7 +25,7 @@ from heed.models.base import PairDecoder
 from heed.registry import body_class, model_config
 from heed.tasks.base.settling import from_data, with_model
 from heed.tasks.base.training_set import TrainingSet
-from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.transfer import Transfers, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
@@ -42,7 +42,7 @@ _VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
 
-class Translation(TranslationData):
+class Translation(TranslationData, Transfers):
     """The task: where data, model, loss and scores meet."""
 
     interfaces = ("pair_decoder",)
@@ -121,10 +121,6 @@ class Translation(TranslationData):
     def axes(self) -> dict[str, list[str]]:
         """The tokens of both sides."""
         return {kind: tokenizer.tokens for kind, tokenizer in self.tokenizers().items()}
-
-    def tokenizers(self) -> dict[str, TextTokenizer]:
-        """Those of both sides."""
-        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     def body(self, model: PairDecoder) -> PairDecoder:
         """All of it."""
