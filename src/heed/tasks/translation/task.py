@@ -29,13 +29,14 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.text import text_scores
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
 from heed.models.base import PairDecoder
+from heed.observe.trace import trace
 from heed.registry import body_class, model_config
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.parent import Parent, Started, Taken, with_parents
 from heed.tasks.base.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.encoding import Encoding, lengths_of, some_of
-from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
+from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.stream_set import StreamSet
 from heed.tasks.translation.tokenizers import Tokenizers, learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.training_set import Corpus, Samplers, TrainingSet
@@ -322,16 +323,16 @@ class Translation:
         if batch.alignment is None:
             hidden = model(batch.source, batch.source_mask, batch.target)
             return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
-        with seen_weights() as seen:
-            hidden = model(batch.source, batch.source_mask, batch.target)
-        weights = seen.last_layer()
-        if weights is None:
+        if not model.aligns:
             raise ConfigError(
                 f"training.guided_attention is {self.config.training.guided_attention}, but model "
                 f"'{self.config.model.name}' has no attention to the source; set it to 0"
             )
+        with trace(model, grad=True, mechanism="cross", layer=-1) as seen:
+            hidden = model(batch.source, batch.source_mask, batch.target)
+        weights = seen.weights().float().mean(1)  # (rows, target, source)
         loss = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
-        return loss + self.config.training.guided_attention * alignment_loss(weights.float(), batch.alignment)
+        return loss + self.config.training.guided_attention * alignment_loss(weights, batch.alignment)
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
