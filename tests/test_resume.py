@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 import heed
 from heed.cli import main
-from heed.config import read_config
+from heed.config import TrainingConfig, read_config
 from heed.errors import ConfigError, DiskError, RunError
 from heed.runs.train import train_config
 from heed.storage import disk
@@ -22,6 +23,7 @@ from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 from heed.training import checkpoint
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
+from heed.training.optimizer import make_optimizer
 from heed.training.progress import Quiet
 
 HERE = Path(__file__).parent
@@ -295,6 +297,83 @@ def test_a_log_that_cannot_be_written_warns_once_and_never_ends_training(tmp_pat
     warnings = [line for line in reporter.said if "metrics.jsonl cannot be written" in line]
     assert len(warnings) == 1 and "No space left" in warnings[0]
     assert weights(out) == weights(finished)
+
+
+# --- the optimiser's moments
+
+
+class Layers(nn.Module):
+    """Four matrices of one shape, of which two are tied."""
+
+    def __init__(self, names):
+        super().__init__()
+        torch.manual_seed(1)
+        layers = {name: nn.Linear(4, 4) for name in ("a", "b", "c", "tied")}
+        layers["tied"].weight = layers["c"].weight
+        for name in names:
+            self.add_module(name, layers[name])
+
+    def forward(self, x):
+        return self.tied(self.c(self.b(self.a(x).tanh()).tanh()))
+
+
+def update(model, optimizer, count):
+    generator = torch.Generator().manual_seed(count)
+    for _ in range(count):
+        model(torch.randn(3, 4, generator=generator)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("order", [["b", "a", "tied", "c"], ["tied", "c", "b", "a"]], ids=" ".join)
+def test_a_model_with_its_layers_in_another_order_resumes_identically(tmp_path, order):
+    settings = TrainingConfig(steps=1, learning_rate=0.1)
+    whole = Layers(["a", "b", "c", "tied"])
+    optimizer = make_optimizer(whole, settings)
+    update(whole, optimizer, 3)
+    saved = checkpoint.save_checkpoint(tmp_path, whole, optimizer, checkpoint.Progress(step=3))
+    update(whole, optimizer, 4)
+    again = Layers(order)
+    optimizer = make_optimizer(again, settings)
+    assert checkpoint.restore(checkpoint.load_checkpoint(saved), again, optimizer, "it").step == 3
+    update(again, optimizer, 4)
+    other = dict(again.named_parameters(remove_duplicate=False))
+    assert all(torch.equal(parameter, other[name]) for name, parameter in whole.named_parameters())
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_embeddings_that_are_frozen_or_freed_on_resume_leave_other_moments_in_their_places(tmp_path, before):
+    def config(train_embeddings, **training):
+        values = labelled(tmp_path, "classification").model_dump(by_alias=True)
+        values["model"]["train_embeddings"] = train_embeddings
+        return check_config({**values, "training": {**values["training"], **training}}, "the test")
+
+    out = tmp_path / "run"
+    train(out, config(before, steps=2))
+    reporter = Listener()
+    train(out, config(not before, steps=4), resume=True, reporter=reporter)
+    assert f"model.train_embeddings: {before} -> {not before}" in reporter.text
+    steps = {
+        name.removesuffix(".step"): step.item()
+        for name, step in load_file(out / "checkpoints" / "step-4" / "optimizer.safetensors").items()
+        if name.endswith(".step")
+    }
+    trained_later = {name for name, step in steps.items() if step == 2}
+    assert {step for name, step in steps.items() if name not in trained_later} == {4}
+    assert len(trained_later) == (0 if before else 1) and all("embedding" in name for name in trained_later)
+
+
+@pytest.mark.parametrize("numbers", ["too few", "too many"])
+def test_moments_by_number_that_do_not_fit_are_refused(tmp_path, numbers):
+    model = Layers(["a", "b", "c", "tied"])
+    optimizer = make_optimizer(model, TrainingConfig(steps=1))
+    saved = checkpoint.load_checkpoint(
+        checkpoint.save_checkpoint(tmp_path, model, optimizer, checkpoint.Progress(step=1))
+    )
+    count = 6 if numbers == "too few" else 8  # the model has three matrices and four vectors
+    saved.format, saved.optimizer = 2, {f"{number}.step": torch.tensor(1.0) for number in range(count)}
+    with pytest.raises(RunError, match=f"optimiser state of {count} parameters by number, but 7 are trained"):
+        checkpoint.restore(saved, model, optimizer, "it")
 
 
 # --- damage

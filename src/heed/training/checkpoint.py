@@ -46,7 +46,9 @@ __all__ = [
     "save_weights",
 ]
 
-FORMAT = 2
+FORMAT = 3
+_BY_NUMBER = 2
+"""The format before: the optimiser's state is stored by numbers of parameters instead of names."""
 _WEIGHTS, _OPTIMIZER, _RANDOM, _PROGRESS = (
     "model.safetensors",
     "optimizer.safetensors",
@@ -112,6 +114,7 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     random: dict[str, Tensor]
     progress: Progress
+    format: int = FORMAT
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
@@ -135,9 +138,13 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Copy weights into a model; tied tensors, stored once, reach every name."""
+    """Copy weights into a model; tied tensors, stored once under any of their names, reach every name."""
     own = model.state_dict()
     stored = _unshared(own)
+    first = {tensor.data_ptr(): name for name, tensor in stored.items() if tensor.numel()}
+    for name in own.keys() & weights.keys() - stored.keys():
+        if (tied := first.get(own[name].data_ptr(), name)) not in weights:
+            weights = {tied if key == name else key: tensor for key, tensor in weights.items()}
     for name in sorted(set(stored) | set(weights)):
         if name not in weights or name not in stored:
             side = "lacks" if name not in weights else "has an unknown"
@@ -188,7 +195,7 @@ def save_checkpoint(
     final = folder / f"step-{progress.step}"
     tensors = {
         _WEIGHTS: _unshared(model.state_dict()),
-        _OPTIMIZER: _optimizer_tensors(optimizer),
+        _OPTIMIZER: _optimizer_tensors(model, optimizer),
         _RANDOM: random_state() if random is None else random,
     }
     needed = sum(t.numel() * t.element_size() for group in tensors.values() for t in group.values())
@@ -212,13 +219,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     try:
         values: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
-        del values["format"]
-        return Checkpoint(
-            load_file(str(path / _WEIGHTS)),
-            load_file(str(path / _OPTIMIZER)),
-            load_file(str(path / _RANDOM)),
-            Progress(**values),
-        )
+        number = values.pop("format")
+        weights, optimizer, random = (load_file(str(path / name)) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        return Checkpoint(weights, optimizer, random, Progress(**values), number)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -228,11 +231,11 @@ def _check_format(path: Path) -> None:
         number = json.loads((path / _PROGRESS).read_text())["format"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # damaged, which the checksums say better
-    if number != FORMAT:
+    if number not in (_BY_NUMBER, FORMAT):
         age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
         raise RunError(
-            f"{path} was written by {age} heed (checkpoint format {number}); this one reads format {FORMAT}: "
-            "go on with the heed that wrote it, or start from its weights with --from"
+            f"{path} was written by {age} heed (checkpoint format {number}); this one reads formats {_BY_NUMBER} and "
+            f"{FORMAT}: go on with the heed that wrote it, or start from its weights with --from"
         )
 
 
@@ -257,14 +260,7 @@ def restore(
     """
     apply_weights(model, checkpoint.weights, where)
     if optimizer is not None:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        states: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in checkpoint.optimizer.items():
-            number, _, key = name.partition(".")
-            states.setdefault(int(number), {})[key] = tensor
-        for index, state in states.items():
-            for key, value in state.items():
-                optimizer.state[parameters[index]][key].copy_(value)
+        _restore_optimizer(checkpoint, model, optimizer, where)
     if f"{rank}.cpu" in checkpoint.random:
         torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
     else:  # there were fewer processes when it was written
@@ -272,6 +268,30 @@ def restore(
     if torch.cuda.is_available() and f"{rank}.cuda" in checkpoint.random:
         torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"])
     return checkpoint.progress
+
+
+def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:
+    """Copy the optimiser's state; parameters that are trained only now begin without, others are passed over."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    if checkpoint.format == _BY_NUMBER:
+        listed = [p for group in optimizer.param_groups for p in group["params"]]
+        parameters = {str(number): parameter for number, parameter in enumerate(listed)}
+        stored = {name.rpartition(".")[0] for name in checkpoint.optimizer}
+        if stored and stored != parameters.keys():
+            raise RunError(
+                f"{where}: it holds optimiser state of {len(stored)} parameters by number, but {len(parameters)} are "
+                "trained now; undo that change, or start from its weights with --from"
+            )
+    for name, tensor in checkpoint.optimizer.items():
+        parameter, _, key = name.rpartition(".")
+        state = optimizer.state.get(parameters[parameter]) if parameter in parameters else None
+        if state is None:
+            continue
+        if state[key].shape != tensor.shape:
+            raise RunError(
+                f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {tuple(state[key].shape)}"
+            )
+        state[key].copy_(tensor)
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
@@ -350,13 +370,11 @@ def average_weights(paths: list[Path]) -> dict[str, Tensor]:
     }
 
 
-def _optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     return {
-        f"{index}.{key}": value.detach().contiguous()
-        for index, parameter in enumerate(parameters)
+        f"{name}.{key}": value.detach().contiguous()
+        for name, parameter in model.named_parameters()
         for key, value in optimizer.state.get(parameter, {}).items()
-        if isinstance(value, Tensor)
     }
 
 

@@ -1,0 +1,267 @@
+"""Make the run folders under tests/fixtures that tests/test_old_runs.py opens: what an earlier heed has written.
+
+    python tools/make_fixtures.py FOLDER
+
+tests/fixtures/runs-1 was made by this at commit 5e526d5 (run folder format 1, checkpoint format 2, optimiser moments by
+number) and is not made again: the next format gets a folder of its own. For each case FOLDER/CASE gets
+
+    data/             its files, where the data is not embedded
+    finished/         a run that has ended, with one checkpoint
+    unfinished/       the same settings, killed at update 8 of 12 with a checkpoint of update 6
+    expected.json     what the finished run predicts, from what, and its test scores; the updates and validations of an
+                      uninterrupted run with the settings of the unfinished one
+
+Only `heed.train` and `heed.load` are used. Paths in the configurations begin with /runs, which stands for FOLDER.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from small_data import write_small_data
+
+import heed
+
+STANDS_FOR = "/runs"
+"""What configurations hold instead of the folder of all fixtures."""
+TRAINING = {
+    "training.threads": 1,
+    "training.seed": 1,
+    "training.device": "cpu",
+    "training.warmup": 2,
+    "training.learning_rate": 0.01,
+    "training.batch_tokens": 250,
+    "evaluation.bootstrap": 20,
+}
+FINISHED = {"training.steps": 100, "training.validate_every": 100, "training.learning_rate": 0.03}
+UNFINISHED = {"training.steps": 12, "training.validate_every": 6}
+KILLED_AT = 8
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "translation": (
+        "translation",
+        {
+            "data.name": "dates",
+            "data.languages": ["en", "de", "es"],
+            "data.unseen": ["fr"],
+            "data.train": 300,
+            "data.valid": 12,
+            "data.test": 12,
+            "model.name": "bahdanau",
+            "model.d_embedding": 12,
+            "model.d_hidden": 16,
+            "model.d_attention": 8,
+            "model.dropout": 0.2,
+        },
+    ),
+    "translation-files": (
+        "translation",
+        {
+            "data.train": ["train.en", "train.es"],
+            "data.valid": 12,
+            "data.test": ["test.en", "test.es"],
+            "tokenizer.kind": "bpe",
+            "tokenizer.vocab_size": 80,
+            "tokenizer.sampling": 0.1,
+            "model.name": "transformer",
+            "model.size": "tiny",
+            "model.d_model": 16,
+            "model.num_heads": 2,
+            "model.num_layers": 1,
+            "model.d_ff": 16,
+            "model.dropout": 0.1,
+            "training.accumulate": 2,
+            "generation.beam_size": 3,
+        },
+    ),
+    "classification": (
+        "classification",
+        {
+            "data.name": "planted",
+            "data.sentences": [1, 4],
+            "data.train": 200,
+            "data.valid": 20,
+            "data.test": 20,
+            "model.name": "rnn",
+            "model.pooling": "attention",
+            "model.d_embedding": 12,
+            "model.d_hidden": 8,
+            "model.d_pooling": 8,
+            "model.dropout": 0.2,
+        },
+    ),
+    "tagging": (
+        "tagging",
+        {
+            "data.name": "teddy",
+            "data.train": 200,
+            "data.valid": 20,
+            "data.test": 20,
+            "model.name": "rnn",
+            "model.head": "crf",
+            "model.characters": "cnn",
+            "model.d_character": 8,
+            "model.num_filters": 8,
+            "model.d_embedding": 12,
+            "model.d_hidden": 8,
+            "model.dropout": 0.2,
+        },
+    ),
+    "table": (
+        "table",
+        {
+            "data.train": ["train.csv"],
+            "data.valid": 20,
+            "data.test": ["test.csv"],
+            "model.name": "mlp",
+            "model.d_hidden": 16,
+            "model.dropout": 0.2,
+            "training.batch_tokens": 20,
+        },
+    ),
+    "series": (
+        "series",
+        {
+            "data.train": ["series.csv"],
+            "data.valid": 20,
+            "data.test": 20,
+            "data.window": 12,
+            "data.horizon": 4,
+            "model.name": "rnn",
+            "model.d_hidden": 16,
+            "training.batch_tokens": 60,
+        },
+    ),
+}
+INPUTS: dict[str, list[str]] = {
+    "translation": ["9 de mayo de 1998", "March 3, 2021", "17. Juni 1950"],
+    "translation-files": ["the old king sees the cat.", "the tired sailor helps the dog.", "a word unseen"],
+    "classification": ["The referee saw some people. It was late.", "There was garlic.", "Nothing here."],
+    "tagging": ["Teddy Roosevelt was here .", "Teddy bears are soft ."],
+}
+"""What is predicted from texts; tables and series predict their test files."""
+
+
+class Killed(BaseException):
+    """As sudden as a kill: nothing catches it."""
+
+
+@contextmanager
+def killed_at(update: int) -> Iterator[None]:
+    """End training within an update, by the function of torch that clips its gradients."""
+    real, calls = torch.nn.utils.clip_grad_norm_, []
+
+    def clip(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == update:
+            raise Killed
+        return real(*args, **kwargs)
+
+    torch.nn.utils.clip_grad_norm_ = clip
+    try:
+        yield
+    except Killed:
+        pass
+    finally:
+        torch.nn.utils.clip_grad_norm_ = real
+
+
+def settings_of(case: str, data: Path) -> dict[str, Any]:
+    """The settings of a case, its files being in a folder."""
+    settings = {**TRAINING, **CASES[case][1]}
+    for field in ("data.train", "data.test"):
+        if isinstance(settings[field], list):
+            settings[field] = [str(data / name) for name in settings[field]]
+    return settings
+
+
+def predictions(case: str, run: Any, data: Path) -> Any:
+    """What a run predicts, as JSON has it."""
+    if case == "table":
+        return [{"label": p.label, "probabilities": p.probabilities} for p in run.predict_file(data / "test.csv")]
+    if case == "series":
+        return run.predict_file(data / "series.csv").tolist()
+    made = run.predict(INPUTS[case])
+    if case == "classification":
+        return [{"label": p.label, "probabilities": p.probabilities} for p in made]
+    if case == "tagging":
+        return [{"words": list(p.words), "tags": list(p.tags)} for p in made]
+    return [{"text": p.text, "score": p.score} for p in made]
+
+
+def events(run: Path) -> list[dict[str, Any]]:
+    """The updates and validations of a run, without times."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "waited")} for line in lines]
+
+
+def without_paths(run: Path, folder: Path) -> None:
+    """Replace the folder in a run's configuration, and its checksum."""
+    config, sums = run / "config.yaml", run / "checksums.json"
+    config.write_text(config.read_text().replace(str(folder), STANDS_FOR))
+    listed = json.loads(sums.read_text())
+    data = config.read_bytes()
+    listed["config.yaml"] = {"bytes": len(data), "blake2b": hashlib.blake2b(data, digest_size=20).hexdigest()}
+    sums.write_text(json.dumps(listed, indent=1) + "\n")
+
+
+def make(case: str, folder: Path) -> None:
+    """Make a case."""
+    home = folder / case
+    data = home / "data"
+    data.mkdir(parents=True)
+    write_small_data(data)
+    task, settings = CASES[case][0], settings_of(case, data)
+    used = {Path(name).name for name in (*_files(settings["data.train"]), *_files(settings["data.test"]))}
+    for path in data.iterdir():
+        if path.name not in used:
+            path.unlink()
+    finished = heed.train(task, out=home / "finished", settings={**settings, **FINISHED}, quiet=True)
+    with killed_at(KILLED_AT):
+        heed.train(task, out=home / "unfinished", settings={**settings, **UNFINISHED}, quiet=True)
+    with tempfile.TemporaryDirectory() as other:
+        heed.train(task, out=f"{other}/run", settings={**settings, **UNFINISHED}, quiet=True)
+        whole = events(Path(other) / "run")
+    loaded = heed.load(finished.folder)
+    expected = {
+        "inputs": INPUTS.get(case),
+        "predictions": predictions(case, loaded, data),
+        "scores": loaded.evaluate("test"),
+        "events": whole,
+    }
+    (home / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
+    if not used:
+        shutil.rmtree(data)
+    for run in ("finished", "unfinished"):
+        without_paths(home / run, folder)
+        size = sum(path.stat().st_size for path in (home / run).rglob("*") if path.is_file())
+        print(f"{case}/{run}: {size:,} bytes")
+
+
+def _files(value: Any) -> list[str]:
+    return value if isinstance(value, list) else []
+
+
+def main() -> None:
+    """Make all cases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", choices=CASES, help="one case alone")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["HEED_CACHE"] = cache
+        for case in [options.only] if options.only else CASES:
+            make(case, options.folder.resolve())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Loss and gradient norm of each of the first updates of many models, to compare them before and after a change.
+
+    python tools/records.py write FILE [--only NAME ...]
+    python tools/records.py compare FILE [--only NAME ...]
+
+Trains 30 updates of each case on one thread with seed 1, on embedded data or tiny files drawn from a seed, and takes
+loss, gradient norm and target tokens of each update and the validation scores from `metrics.jsonl` and the final scores
+from `report.json` (without intervals), as they hold them: the shortest decimals that give the same number again. Names
+and shapes of the parameters are noted in their order, by which checkpoints of format 2 number the optimiser's moments.
+`compare` trains again, prints the first number of each case that is another in its last digit, and ends with status 1
+if there is one. Bits differ between processors, versions of torch and numbers of threads, so a record is compared on
+the machine that wrote it.
+
+Only `heed.train` and files of the run folder are used, so that records can be compared after modules have moved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
+
+import torch
+from small_data import write_small_data
+
+import heed
+
+Events = list[dict[str, Any]]
+SETTINGS = {
+    "training.steps": 30,
+    "training.validate_every": 15,
+    "training.threads": 1,
+    "training.seed": 1,
+    "training.device": "cpu",
+    "training.precision": "float32",
+    "training.warmup": 5,
+    "training.batch_tokens": 400,
+    "evaluation.bootstrap": 10,
+}
+DATES = {"data.name": "dates", "data.languages": ["en", "de", "es"], "data.train": 600, "data.valid": 12}
+DATES |= {"data.unseen": ["fr"], "data.test": 4}
+PAIRS = {"data.train": ["train.en", "train.es"], "data.valid": 12, "data.test": ["test.en", "test.es"]}
+PLANTED = {"data.name": "planted", "data.sentences": [1, 6], "data.train": 400, "data.valid": 20, "data.test": 20}
+TEDDY = {"data.name": "teddy", "data.train": 400, "data.valid": 20, "data.test": 20}
+ROWS = {"data.train": ["train.csv"], "data.valid": 20, "data.test": ["test.csv"], "training.batch_tokens": 20}
+SERIES = {"data.train": ["series.csv"], "data.valid": 20, "data.test": 20, "data.window": 12, "data.horizon": 4}
+GRAMMAR = {"data.name": "grammar", "data.train": 300, "data.valid": 12, "data.test": 12}
+SMALL_TRANSFORMER = {"model.d_model": 32, "model.num_heads": 4, "model.num_layers": 2, "model.d_ff": 64}
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "bahdanau": ("translation", {**DATES, "model.name": "bahdanau"}),
+    "bahdanau, dropout everywhere": (
+        "translation",
+        {
+            **PAIRS,
+            "tokenizer.kind": "bpe",
+            "tokenizer.vocab_size": 120,
+            "tokenizer.sampling": 0.1,
+            "model.name": "bahdanau",
+            "model.dropout": 0.2,
+            "model.token_dropout": 0.1,
+            "model.d_readout": 32,
+            "model.lexical": True,
+            "training.label_smoothing": 0.1,
+            "training.accumulate": 2,
+        },
+    ),
+    "bahdanau, guided": (
+        "translation",
+        {**PAIRS, "tokenizer.kind": "word", "model.name": "bahdanau", "training.guided_attention": 1.0},
+    ),
+    "transformer": ("translation", {**DATES, **SMALL_TRANSFORMER, "model.name": "transformer"}),
+    "transformer, dropout everywhere": (
+        "translation",
+        {
+            **PAIRS,
+            **SMALL_TRANSFORMER,
+            "tokenizer.kind": "unigram",
+            "tokenizer.vocab_size": 100,
+            "tokenizer.shared": True,
+            "model.name": "transformer",
+            "model.norm": "pre",
+            "model.dropout": 0.2,
+            "model.attention_dropout": 0.1,
+            "model.shared_embeddings": True,
+            "training.label_smoothing": 0.1,
+            "training.weight_decay": 0.01,
+        },
+    ),
+    "transformer, guided": (
+        "translation",
+        {
+            **PAIRS,
+            **SMALL_TRANSFORMER,
+            "tokenizer.kind": "word",
+            "model.name": "transformer",
+            "model.attention_dropout": 0.0,
+            "training.guided_attention": 1.0,
+        },
+    ),
+    "transformer, in parts": (
+        "translation",
+        {
+            **GRAMMAR,
+            **SMALL_TRANSFORMER,
+            "model.name": "transformer",
+            "model.positions": "learned",
+            "training.micro_batches": 2,
+            "training.activation_checkpointing": True,
+            "training.optimizer": "adam",
+            "training.schedule": "inverse_sqrt",
+        },
+    ),
+    "bahdanau, two layers": (
+        "translation",
+        {**GRAMMAR, "model.name": "bahdanau", "model.cell": "lstm", "model.num_layers": 2, "model.score": "general"},
+    ),
+    "luong": ("translation", {**DATES, "model.name": "luong", "model.num_layers": 2, "model.dropout": 0.2}),
+    "seq2seq": ("translation", {**DATES, "model.name": "seq2seq", "model.num_layers": 2, "model.dropout": 0.2}),
+    "seq2seq, lstm": (
+        "translation",
+        {**DATES, "model.name": "seq2seq", "model.cell": "lstm", "model.summary": "start"},
+    ),
+    "rnn translator": ("translation", {**DATES, "model.name": "rnn"}),
+    "attention_only": ("translation", {**DATES, "model.name": "attention_only"}),
+    "classification, rnn": ("classification", {**PLANTED, "model.name": "rnn", "model.dropout": 0.3}),
+    "classification, rnn, self-attentive": (
+        "classification",
+        {**PLANTED, "model.name": "rnn", "model.cell": "gru", "model.pooling_score": "self_attentive"},
+    ),
+    "classification, encoder": ("classification", {**PLANTED, "model.name": "encoder", "model.pooling": "cls"}),
+    "classification, han": ("classification", {**PLANTED, "model.name": "han", "model.dropout": 0.2}),
+    "classification, lstmn": ("classification", {**PLANTED, "model.name": "lstmn"}),
+    "classification, cnn": ("classification", {**PLANTED, "model.name": "cnn", "training.label_smoothing": 0.1}),
+    "classification, self_rnn": ("classification", {**PLANTED, "model.name": "self_rnn"}),
+    "classification, bag": ("classification", {**PLANTED, "model.name": "bag"}),
+    "classification, mlp": ("classification", {**PLANTED, "model.name": "mlp", "data.max_length": 50}),
+    "tagging, rnn and crf": (
+        "tagging",
+        {**TEDDY, "model.name": "rnn", "model.head": "crf", "model.characters": "cnn", "model.dropout": 0.3},
+    ),
+    "tagging, encoder": ("tagging", {**TEDDY, "model.name": "encoder"}),
+    "table, mlp": ("table", {**ROWS, "model.name": "mlp", "model.dropout": 0.2}),
+    "series, rnn": ("series", {**SERIES, "model.name": "rnn", "model.num_layers": 2, "model.dropout": 0.2}),
+    "series, gru, whole rows": (
+        "series",
+        {**SERIES, "model.name": "rnn", "model.cell": "gru", "model.difference": False, "training.optimizer": "sgd"},
+    ),
+}
+
+
+def record(case: str, folder: Path) -> Events:
+    """Parameters, updates, validations and final scores of one case.
+
+    Args:
+        case: Its name.
+        folder: Holds the tiny files; the run goes there too.
+    """
+    task, own = CASES[case]
+    settings = {"model.size": "tiny", **SETTINGS, **own}
+    for field in ("data.train", "data.test"):
+        if isinstance(settings[field], list):
+            settings[field] = [str(folder / name) for name in settings[field]]
+    out = folder / f"run-{len(list(folder.glob('run-*')))}"
+    run = heed.train(task, out=out, settings=settings, quiet=True)
+    shapes = enumerate(f"{name} {tuple(parameter.shape)}" for name, parameter in run.model.named_parameters())
+    parameters = {"event": "parameters", "step": 0, **{str(number): text for number, text in shapes}}
+    events = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    noted = [{key: value for key, value in event.items() if key not in ("seconds", "waited")} for event in events]
+    scores = json.loads((out / "report.json").read_text())["scores"]
+    return [
+        parameters,
+        *noted,
+        *({"event": "scores", "step": split, **_flat(report)} for split, report in scores.items()),
+    ]
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """The numbers and texts of nested scores by their path; nothing that resampling draws."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        parts = [_flat(one, f"{name}.{key}".lstrip(".")) for key, one in items if key not in _NOT_COMPARED]
+        return {path: one for part in parts for path, one in part.items()}
+    return {name: value}
+
+
+_NOT_COMPARED = ("low", "high", "signature", "note")
+
+
+def first_difference(case: str, before: Events, after: Events) -> str | None:
+    """A sentence on the first number that is another; None where all are the same."""
+    for old, new in zip(before, after, strict=False):
+        for key, value in old.items():
+            if key not in new:
+                return f"{case}: {old['event']} {old['step']} has no {key} any more"
+            if repr(new[key]) != repr(value):
+                return f"{case}: {key} of {old['event']} {old['step']} was {value!r} and is {new[key]!r}"
+    if len(before) != len(after):
+        return f"{case}: {len(before)} updates, validations and scored sets were written, now {len(after)}"
+    return None
+
+
+def main() -> None:
+    """Write or compare records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["write", "compare"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help="these cases alone")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    where = {
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "processor": torch.backends.cpu.get_cpu_capability(),
+    }
+    before = json.loads(options.file.read_text()) if options.what == "compare" else None
+    if before is not None and before["where"] != where:
+        print(f"the record was written with {before['where']}, this is {where}: last digits may differ")
+    cases: dict[str, Events] = {}
+    differing = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["HEED_CACHE"] = str(folder / "cache")
+        write_small_data(folder)
+        for case in options.only or CASES:
+            if before is not None and case not in before["cases"]:
+                print(f"{case}: not in {options.file}")
+                continue
+            cases[case] = record(case, folder)
+            if before is not None and (found := first_difference(case, before["cases"][case], cases[case])):
+                print(found, flush=True)
+                differing += 1
+    if differing:
+        sys.exit(f"{differing} of {len(cases)} cases differ")
+    if before is None:
+        options.file.write_text(json.dumps({"where": where, "cases": cases}, indent=1) + "\n")
+    updates = sum(event["event"] == "update" for events in cases.values() for event in events)
+    print(f"{len(cases)} cases, {updates} updates " + ("written" if before is None else "identical to the last digit"))
+
+
+if __name__ == "__main__":
+    main()
