@@ -15,8 +15,8 @@ from heed.observe.frames import Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 from heed.observe.trace import Trace, edit
-from heed.tasks.base.heads import Classifier
 from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, shown_weights, watched
+from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification
 
 

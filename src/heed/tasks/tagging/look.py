@@ -11,8 +11,8 @@ from heed.observe.frames import Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 from heed.observe.trace import edit
-from heed.tasks.base.heads import Tagger
 from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, shown_weights, watched
+from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.task import Tagging
 
 
