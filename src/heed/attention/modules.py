@@ -67,7 +67,9 @@ class Attends(nn.Module):
             else:
                 mask = full_mask(keys.mask, causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
-                context = weigh(masked_softmax(scores, mask), keys.value, dropout)
+                grouped_weights = masked_softmax(scores, mask)
+                context = weigh(grouped_weights, keys.value, dropout)
+                weights = grouped_weights if rows is None or rows.is_identity else None
             if rows is not None:
                 context = rows.ungroup(context)
         if watch.slot is not None:

@@ -22,13 +22,14 @@ from heed.errors import ConfigError
 from heed.evaluation.text import text_scores
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
+from heed.observe.trace import trace
 from heed.registry import body_class, model_config
 from heed.tasks.base.settling import from_data, with_model
 from heed.tasks.base.training_set import TrainingSet
 from heed.tasks.base.transfer import Transfers, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
-from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
+from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
@@ -166,16 +167,16 @@ class Translation(TranslationData, Transfers):
         if batch.alignment is None:
             hidden = model(batch.source, batch.source_mask, batch.target)
             return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
-        with seen_weights() as seen:
-            hidden = model(batch.source, batch.source_mask, batch.target)
-        weights = seen.last_layer()
-        if weights is None:
+        if not model.aligns:
             raise ConfigError(
                 f"training.guided_attention is {self.config.training.guided_attention}, but model "
                 f"'{self.config.model.name}' has no attention to the source; set it to 0"
             )
+        with trace(model, grad=True, mechanism="cross", layer=-1) as seen:
+            hidden = model(batch.source, batch.source_mask, batch.target)
+        weights = seen.weights().float().mean(1)  # (rows, target, source)
         loss = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
-        return loss + self.config.training.guided_attention * alignment_loss(weights.float(), batch.alignment)
+        return loss + self.config.training.guided_attention * alignment_loss(weights, batch.alignment)
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
