@@ -28,7 +28,7 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.training.contracts import Scores, Trainable
+from heed.training.contracts import Scores, Trainable, parts_of
 from heed.training.device import autocast, peak_memory, probe_threads
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import Optimizer
@@ -98,7 +98,7 @@ class TrialStep:
         for part in divided(indices, self.micro_batches):
             batch = self.task.collate(part).to(self.device)
             with autocast(self.precision, self.device):
-                loss = self.task.loss(self.model, batch, self.config.label_smoothing)
+                loss, _ = parts_of(self.task.loss(self.model, batch, self.config.label_smoothing))
             loss.backward()
             loss.item()  # a GPU has finished only when a result is asked for
         passed = time.perf_counter()

@@ -111,7 +111,7 @@ class Trained(ABC, Generic[E, T, B]):
         """Padded positions of a batch."""
         return len(indices) * int(self._coding.costs(self.lengths_at(indices)).max(0).sum())
 
-    def collate(self, indices: list[int]) -> B:
+    def collate(self, indices: list[int], epoch: int = 0) -> B:
         """One batch of the pass that was planned last.
 
         A text that is cut anew is cut the same wherever and whenever it stands in a pass: in any process, and after a

@@ -127,7 +127,7 @@ class Translation(TranslationData, Transfers):
         """All of it."""
         return model
 
-    def collate(self, indices: list[int]) -> PairBatch:
+    def collate(self, indices: list[int], epoch: int = 0) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
         batch = self.training.collate(indices)
         return self._guided(batch) if self.config.training.guided_attention else batch
