@@ -78,7 +78,7 @@ def test_back_translations_stand_line_by_line_beside_the_text(folder):
 
 
 def test_back_is_the_reverse_of_the_same_pairs(folder):
-    back, forth = (heed.load(folder / name).task.splits.pairs for name in ("back", "forth"))
+    back, forth = (heed.load(folder / name).task.splits.examples for name in ("back", "forth"))
     for split in ("train", "valid"):
         assert [(p.target, p.source) for p in back[split]] == [(p.source, p.target) for p in forth[split]]
 

@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel
 
-from heed.data.batch.pairs import plan_batches
-from heed.data.examples import Sentence, Text
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import Sentence, Text, label_order
 from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
-from heed.data.store.labelled import LabelledSplits, label_order
+from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, RunError, suggest
-from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.storage.disk import write_whole
@@ -31,6 +30,8 @@ from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, fi
 __all__ = ["LabelledTask"]
 
 _TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
+_SCIKIT = 95 * 2**20
+"""What importing scikit-learn and scipy takes."""
 
 C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
@@ -55,9 +56,7 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
     head_class: ClassVar[type[BaseModel]]
     config: C
 
-    def __init__(
-        self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: LabelledSplits[E] | None
-    ) -> None:
+    def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[E] | None) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.labels = list(labels)
@@ -72,7 +71,6 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        need_tag_extra()
         for field in ("sampling", "shared"):
             if given := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
@@ -116,7 +114,7 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
 
     @classmethod
     @abstractmethod
-    def open_splits(cls, config: C) -> LabelledSplits[E]:
+    def open_splits(cls, config: C) -> Splits[E]:
         """Read the data."""
 
     @classmethod
@@ -255,7 +253,7 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> LabelledSplits[E]:
+    def splits(self) -> Splits[E]:
         """The examples; read on first use."""
         if self._splits is None:
             self._splits = self.open_splits(self.config)
@@ -358,6 +356,11 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
         training = self.config.training
         costs = [self.cost(e) for e in self.encoded("train")]
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""
+        batch = round(4 * self.config.training.batch_tokens * activations)
+        return batch + (_SCIKIT if set(self.split_names) - {"train", "valid"} else 0)
 
     def collate(self, indices: list[int]) -> B:
         """One batch of the training set."""

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig
 from heed.data.read.numbers import Standard
+from heed.device import to_device
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
-from heed.moving import moved
 from heed.registry import body_class
 from heed.storage.disk import write_whole
 from heed.tasks.base.settling import NoHead, from_data, model_and_head, with_model
@@ -53,7 +53,7 @@ class ValuesBatch:
 
     def to(self, device: torch.device) -> ValuesBatch:
         """The batch on a device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 class NumericTask(Transfers, Generic[C]):
