@@ -145,6 +145,10 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         """By the number of training examples."""
         return labelled_size(len(self.splits.examples["train"]))
 
+    def count_of(self, kind: str) -> int:
+        """Tokens."""
+        return self.tokenizer.vocab_size
+
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
         """The width of given word vectors."""
         return self._fields_of_vectors(given)

@@ -102,6 +102,10 @@ class PreparedTask(Transfers, Generic[C, E]):
         """The named size that "auto" means."""
         return "small"
 
+    def count_of(self, kind: str) -> int:
+        """How many rows of a kind of `size_fields` the data has, before the model section is settled."""
+        return len(self.axes()[kind])
+
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
         """Fields of the body that follow from the data or from the head's fields, beside the sizes of `axes`."""
         return {}
@@ -120,7 +124,7 @@ class PreparedTask(Transfers, Generic[C, E]):
         size = self.auto_size if config.model.size == "auto" else config.model.size
         fields = {**(config.model.model_extra or {})}
         for kind, name in self.size_fields.items():
-            from_data(fields, name, len(self.axes()[kind]), kind)
+            from_data(fields, name, self.count_of(kind), kind)
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)
