@@ -18,11 +18,11 @@ from heed.evaluation.labels import score_labels
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
-from heed.tasks.base.heads import Classifier
 from heed.tasks.base.labels import LabelPrediction, wrong_examples
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run, refuse_blank
 from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification, text_format
 
 if TYPE_CHECKING:

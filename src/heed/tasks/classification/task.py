@@ -25,10 +25,10 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import f1_scores
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.heads import Classifier
 from heed.tasks.base.labelled import LabelledTask
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
+from heed.tasks.classification.model import Classifier
 from heed.training.processes import current
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")

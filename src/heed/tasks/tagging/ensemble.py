@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from heed.tasks.base.ensemble import check_labels
-from heed.tasks.base.heads import CrfHead
+from heed.tasks.tagging.model import CrfHead
 from heed.tasks.tagging.run import TaggingRun, WordTagger
 
 

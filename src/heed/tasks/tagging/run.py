@@ -18,9 +18,9 @@ from heed.evaluation.entities import entity_errors, score_tags, score_words
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
-from heed.tasks.base.heads import Tagger
 from heed.tasks.base.run import Run, refuse_blank
 from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.report import body, error_lines
 from heed.tasks.tagging.task import Tagging, TagPrediction
 

@@ -11,7 +11,7 @@ from heed.evaluation.text import text_measure
 from heed.observe.html_map import map_to_html
 from heed.tasks.base.comparison import Examiner, token_lengths
 from heed.tasks.translation.run import TranslationRun
-from heed.tasks.translation.task import Prediction
+from heed.tasks.translation.writing import Prediction
 
 
 class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):

@@ -12,7 +12,7 @@ from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 
 if TYPE_CHECKING:
     from heed.tasks.translation.run import Translator
-    from heed.tasks.translation.task import Prediction
+    from heed.tasks.translation.writing import Prediction
 
 
 class TranslationOutputs(TextOutputs):

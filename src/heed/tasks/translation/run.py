@@ -22,7 +22,8 @@ from heed.observe.shown import ShownLook
 from heed.tasks.base.run import Run, refuse_blank
 from heed.tasks.translation.look import aligned_counts, look_at, word_links
 from heed.tasks.translation.report import body
-from heed.tasks.translation.task import Prediction, Translation
+from heed.tasks.translation.task import Translation
+from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
