@@ -14,7 +14,7 @@ import heed
 from heed.cli import main
 from heed.cli.settings import settings_from
 from heed.config import HubData, config_text
-from heed.data.store.files import open_files
+from heed.data.store.pairs import open_pairs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 
@@ -46,7 +46,8 @@ def folder(tmp_path):
 
 
 def opened(hub, **fields):
-    return open_files(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
+    splits = open_pairs(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
+    return splits.examples, splits.counts, splits.remarks
 
 
 def test_a_nul_character_is_refused_or_left_out_as_in_a_file(tmp_path):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from heed import folder as folders
+from heed import kernels
 from heed.config import RunConfig, read_config, write_config
 from heed.errors import ConfigError, RunError
 from heed.runs.card import write_card
@@ -250,6 +251,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
             "precision": trainer.precision,
             "threads": progress.threads,
             "micro_batches": progress.micro_batches,
+            "kernels": kernels.choice(),
             "seed": trainer.config.seed,
         },
         "versions": {

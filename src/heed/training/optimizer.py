@@ -10,9 +10,7 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from heed.config import TrainingConfig
-from heed.kernels import large_empty
-
-__all__ = ["Optimizer", "make_optimizer"]
+from heed.kernels import enabled, large_empty
 
 
 class Optimizer:
@@ -96,8 +94,8 @@ class Optimizer:
 
 
 def _is_fused(parameter: nn.Parameter) -> bool:
-    """Whether torch has Adam as one kernel there."""
-    return parameter.device.type in ("cpu", "cuda")
+    """Whether torch has Adam as one kernel there, and fast forms are on."""
+    return enabled() and parameter.device.type in ("cpu", "cuda")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:

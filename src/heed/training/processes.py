@@ -106,9 +106,8 @@ class _Launched(Processes):
         if not on_cpu:
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(self.device)
-        c10d: Any = distributed  # these two names are documented, but not exported explicitly
-        store, self.rank, self.count = next(c10d.rendezvous("env://"))
-        self._store = c10d.PrefixStore(_prefix(), store)
+        store, self.rank, self.count = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
+        self._store = distributed.PrefixStore(_prefix(), store)  # type: ignore[attr-defined]
         backend = "gloo" if on_cpu else "nccl"
         distributed.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.count)
 

@@ -53,11 +53,11 @@ class TableRun(Run[Table, RowClassifier]):
     def _of(self, values: Any) -> list[LabelPrediction]:
         return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
 
-    def examples(self, split: str) -> Numbers:  # type: ignore[override]  # rows side by side, not one by one
+    def examples(self, split: str) -> Numbers:
         """The rows of a split."""
-        return self.task.splits[split]
+        return self.task.rows[split]
 
-    def read(self, files: Sequence[str | Path]) -> Numbers:  # type: ignore[override]
+    def read(self, files: Sequence[str | Path]) -> Numbers:
         """Labelled rows from files with the run's columns."""
         parts = [self.task.read(Path(file)) for file in files]
         return Numbers(

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from heed.data.batch.pairs import TokenPair, collate_pairs, plan_batches
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
-from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 
 if TYPE_CHECKING:
     from heed.tasks.translation.task import Translation
 
-_GENERATE_TOKENS = 8_000
+GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
 
 
@@ -106,7 +106,7 @@ def translate(
         for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
             results[i] = [_prediction(task, h, []) for h in hypotheses]
         return results
-    for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
+    for chosen in plan_batches([pair.cost for pair in encoded], GENERATE_TOKENS // options.beam_size):
         batch = collate_pairs(encoded, chosen).to(device)
         with without_gradient():
             memory = model.encode(batch.source, batch.source_mask)
@@ -140,20 +140,3 @@ def _seeds(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[i
 
 
 _BLANK = Prediction("", 0.0, 0.0, (), (), True, ())
-
-
-def decoding_memory(model: PairDecoder, sources: Sequence[int], written: int) -> int:
-    """Bytes of keys and values that a Transformer keeps during greedy search; the states of other models are small.
-
-    What was written is held twice where room is made for more, the source's as the model prepares them and as the
-    search reads them.
-
-    Args:
-        model: Writes.
-        sources: Their lengths.
-        written: Largest length of an output.
-    """
-    widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
-    batches = plan_batches([(1, length) for length in sources], _GENERATE_TOKENS)
-    positions = max(len(rows) * (written + max(sources[i] for i in rows)) for rows in batches)
-    return 2 * 2 * 4 * sum(widths) * positions
