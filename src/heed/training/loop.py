@@ -153,11 +153,11 @@ class Trainer:
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision)
+        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         # A launcher shares the cores out itself.
         choose_threads = self.config.threads is None and self.device.type == "cpu" and self.processes.count == 1
         with memory_explained("before the first update", self._micro_batches):
-            cost = predict_cost(TrialStep(*given), self.processes, work, choose_threads)
+            cost = predict_cost(TrialStep(*given), self.processes, choose_threads)
         self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
 
