@@ -37,8 +37,8 @@ def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer],
         tokenizers: Of each side.
         exact_from: Texts that seem to have more tokens than this are encoded, so that these lengths are beyond doubt.
     """
-    key = examples.key if isinstance(examples, StoredExamples) else None
-    if key is None:
+    key = examples.key if isinstance(examples, StoredExamples) else ""
+    if not key:
         return np.concatenate(list(_lengths(examples, tokenizers, exact_from)))
 
     def make(folder: Path) -> dict[str, Any]:
