@@ -7,9 +7,9 @@ import time
 
 import torch
 
-from heed.tasks import task_class
 from heed.config import RunConfig, config_text
 from heed.runs.train import model_to_train
+from heed.tasks import task_class
 from heed.training.cost import predict_cost
 from heed.training.device import autocast, choose_device, choose_precision, peak_memory, probe_threads
 from heed.training.micro_batches import divided

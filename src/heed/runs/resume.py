@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from heed import folder as folders
 from heed.config import RunConfig, read_config
-from heed.tasks import check_config
-from heed.storage.disk import describe_damage
 from heed.errors import ConfigError
+from heed.storage.disk import describe_damage
+from heed.tasks import check_config
 from heed.tasks.base.task import Task
 from heed.training.checkpoint import checkpoints_in
 

@@ -1,0 +1,201 @@
+"""The data of a translation: pairs as tokens, training corpora, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.config import FilesData
+from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
+from heed.data.examples import Pair
+from heed.data.sequences import select
+from heed.data.store.lengths import Lengths, lengths_of
+from heed.data.store.pairs import open_pairs
+from heed.data.store.splits import Splits
+from heed.data.tokens.token_cache import encode_kept
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import DataError
+from heed.tasks.base.parent import Parent
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
+from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.tokenizers import Tokenizers
+from heed.training.checkpoint import draw_seed
+
+
+class TranslationData:
+    """What a translation reads: splits, tokens, what is trained on.
+
+    Attributes:
+        config: The configuration.
+        source_tokenizer: Of the sources.
+        target_tokenizer: Of the targets.
+    """
+
+    def __init__(
+        self,
+        config: TranslationConfig,
+        tokenizers: Tokenizers,
+        splits: Splits[Pair] | None,
+        parent: Parent | None = None,
+    ) -> None:
+        self.config = config
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self._splits = splits
+        self._parent = parent
+        self._encoded: dict[str, Sequence[TokenPair]] = {}
+        self._lengths: dict[str, Lengths] = {}
+        self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
+        self._guides: list[Tensor] | None = None
+        amount = config.tokenizer.sampling
+        self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
+
+    @property
+    def splits(self) -> Splits[Pair]:
+        """The examples; read or generated on first use."""
+        if self._splits is None:
+            self._splits = open_pairs(self.config.data)
+        return self._splits
+
+    @property
+    def split_names(self) -> list[str]:
+        """The sets that the data has."""
+        return list(self.splits.examples)
+
+    @property
+    def notes(self) -> str:
+        """What was read, kept and left out."""
+        return self.splits.notes
+
+    def encoded(self, name: str) -> Sequence[TokenPair]:
+        """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
+        if name not in self._encoded:
+            pairs, tag = self._pairs_of(name), self._tag(name)
+            held = isinstance(pairs, list)
+            self._encoded[name] = self.encode_pairs(pairs, tag, kept=True) if held else self._unheld(name, pairs)
+        return self._encoded[name]
+
+    def _unheld(self, name: str, pairs: Sequence[Pair]) -> Encoding[TokenPair]:
+        return Encoding(pairs, partial(self.encode_pairs, tag=self._tag(name)))
+
+    def _pairs_of(self, name: str) -> Sequence[Pair]:
+        extra = self.splits.extra.get(name)
+        return self.splits.examples[name] if extra is None else extra.examples
+
+    def _tag(self, name: str) -> str | None:
+        extra = self.splits.extra.get(name)
+        return None if extra is None else extra.tag
+
+    def _lengths_of(self, name: str) -> Lengths:
+        """How many tokens the pairs of a training corpus have, the tag among them."""
+        if name not in self._lengths:
+            tokens = self.encoded(name)
+            if isinstance(tokens, Encoding):
+                self._lengths[name] = self._word_lengths(self._pairs_of(name), self._tag(name))
+            else:
+                self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
+        return self._lengths[name]
+
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        assert isinstance(self.config.data, FilesData)  # embedded data is held
+        both = (self.source_tokenizer, self.target_tokenizer)
+        lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
+        return lengths if tag is None else lengths + np.array([1, 0], dtype=np.int32)
+
+    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
+        """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
+        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
+        both, how = (self.source_tokenizer, self.target_tokenizer), encode_kept if kept else TextTokenizer.encode_all
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
+        return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
+
+    def _cut_anew(self, pair: Pair, tag: str | None, drawn: tuple[int, int, int]) -> TokenPair:
+        source, target = (
+            sampler.encode(text, draw_seed(*drawn, side))
+            for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
+        )
+        return TokenPair(source if tag is None else [self.source_tokenizer.tags[tag], *source], target)
+
+    @property
+    def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
+        """Everything that is trained on: the training set, then the further corpora; or a stream."""
+        if self._training is None:
+            stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
+            coding = Coding(self.encode_pairs, self._word_lengths, _costs, collate_pairs, cut)
+            if stream is not None and isinstance(self.config.data, FilesData):
+                self._training = StreamSet(stream, coding, self.config.data.max_length)
+                return self._training
+            corpora = [Corpus(self.splits.examples["train"], self.encoded("train"), self._lengths_of("train"))]
+            for name, corpus in self.splits.extra.items():
+                lengths = self._lengths_of(name)
+                corpora.append(Corpus(corpus.examples, self.encoded(name), lengths, corpus.weight, corpus.tag))
+            self._training = TrainingSet(corpora, coding)
+        return self._training
+
+    def _leave_out_long(self) -> None:
+        """Drop training pairs that are too long, and count them; a stream does so window by window."""
+        data, splits = self.config.data, self.splits
+        if not isinstance(data, FilesData) or splits.stream:
+            return
+
+        def keep(name: str, pairs: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
+            kept = np.flatnonzero(self._lengths_of(name).max(1) <= data.max_length)
+            if len(kept) < len(pairs):
+                pairs = select(pairs, kept)
+                held = not isinstance(self.encoded(name), Encoding)
+                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, pairs)
+                self._lengths[name] = self._lengths[name][kept]
+            return pairs, kept
+
+        rule = f"longer than data.max_length {data.max_length} tokens"
+        pairs = splits.examples["train"]
+        splits.examples["train"], kept = keep("train", pairs)
+        if not len(kept):
+            raise DataError(f"every training pair is {rule}")
+        if len(kept) < len(pairs):
+            counts = splits.counts["train"]
+            counts.filtered[rule] = len(pairs) - len(kept)
+            counts.kept = len(kept)
+        for name, corpus in splits.extra.items():
+            splits.extra[name] = corpus.keep(keep(name, corpus.examples)[1], rule)
+
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        """The batches of one pass over the training set, and over the further corpora as often as they weigh."""
+        config = self.config.training
+        return self.training.batches(config.batch_tokens, config.seed, epoch)
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
+        return self.training.work(indices)
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some training examples, and how many there are."""
+        pair = self.training.examples_at(indices[:1])[0]
+        where = pair.origin or f"training example {indices[0]}"
+        return f"{len(indices)} examples, the first {where}: {pair.source!r}"
+
+    @property
+    def finishing_work(self) -> float:
+        """Evaluating every test set, in validations (attention is looked at as well, about doubling the cost)."""
+        pairs = self.splits.examples
+        tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
+        # Validation is greedy; a beam costs at most its width more.
+        return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
+
+    def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
+        """One source with one given output, as a batch of one."""
+        pair = TokenPair(self.source_tokenizer.encode(source).ids, list(target))
+        return collate_pairs([pair], [0])
+
+    def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
+        """Any pairs as one batch, in the order given."""
+        return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
+
+
+def _costs(lengths: Lengths) -> Lengths:
+    """What a batch pays for pairs: the target with its start or end token, and the source."""
+    return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
