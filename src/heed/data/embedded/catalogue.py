@@ -9,8 +9,6 @@ from heed.data.embedded.cldr import DateFormat, Style, UnusableError, has_month_
 from heed.data.embedded.locales import locales
 from heed.errors import DataError, suggest
 
-__all__ = ["Catalogue", "LocaleFormats", "check_languages"]
-
 
 class LocaleFormats(NamedTuple):
     """How one locale writes dates."""

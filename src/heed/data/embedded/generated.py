@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Literal, TypeVar
+from itertools import islice
+from typing import Any, Literal, TypeVar
 
 from heed.data.examples import Pair
 from heed.errors import DataError, suggest
-
-__all__ = ["SPLITS", "Split", "check_range", "check_split", "distinct", "split_of"]
 
 Split = Literal["train", "valid", "test"]
 
@@ -25,6 +25,18 @@ _REMEMBERED = 1_000_000
 """Sources after which the memory of what was drawn starts anew, so that an endless stream stays small."""
 
 Choice = TypeVar("Choice")
+
+
+class PairSource(ABC):
+    """Pairs that are drawn by a seed, without end."""
+
+    @abstractmethod
+    def stream(self, split: Any) -> Iterator[Pair]:
+        """The pairs of a split, one by one."""
+
+    def sample(self, split: str, count: int) -> list[Pair]:
+        """The first pairs of a split: the same each time; a smaller sample is the beginning of a larger one."""
+        return list(islice(self.stream(split), count))
 
 
 def split_of(text: str) -> Split:

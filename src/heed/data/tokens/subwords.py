@@ -17,8 +17,6 @@ from tokenizers import Tokenizer, models
 if TYPE_CHECKING:
     from heed.data.tokens.tokenizer import TextTokenizer
 
-__all__ = ["SubwordSampler"]
-
 _UNKNOWN_PENALTY = 10.0
 """How much less probable than the least probable token an unknown character is, in nats (as in SentencePiece)."""
 

@@ -20,7 +20,7 @@ from heed.data.examples import Text
 from heed.data.read.sentences import split_sentences, without_breaks
 from heed.data.read.texts import TextFormat, text_reader
 from heed.data.store.splits import Splits, drawn_splits, open_splits
-from heed.data.tokens.token_cache import encode_kept, learn_kept
+from heed.data.tokens.token_cache import encode_cached, learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import f1_scores
@@ -81,7 +81,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """A tokenizer of whole texts."""
         texts = [without_breaks(example.text) for example in examples]
         settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
-        return learn_kept(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
+        return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
         """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""
@@ -101,7 +101,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             texts = [without_breaks(text) for text in texts]
             spans = [[(0, len(text))] for text in texts]
         sentences_of_all = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
-        encode = encode_kept if kept else TextTokenizer.encode_all
+        encode = encode_cached if kept else TextTokenizer.encode_all
         rows = encode(self.tokenizer, sentences_of_all)
         result, start = [], 0
         for inside in spans:

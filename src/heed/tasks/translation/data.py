@@ -16,7 +16,7 @@ from heed.data.sequences import select
 from heed.data.store.lengths import Lengths, lengths_of
 from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import Splits
-from heed.data.tokens.token_cache import encode_kept
+from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.parent import Parent
@@ -108,7 +108,7 @@ class TranslationData:
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
         """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
         before = [] if tag is None else [self.source_tokenizer.tags[tag]]
-        both, how = (self.source_tokenizer, self.target_tokenizer), encode_kept if kept else TextTokenizer.encode_all
+        both, how = (self.source_tokenizer, self.target_tokenizer), encode_cached if kept else TextTokenizer.encode_all
         sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
         sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
         return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
