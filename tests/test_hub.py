@@ -228,3 +228,12 @@ def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feat
 def test_a_format_of_files_is_refused_for_a_data_set():
     with pytest.raises(ConfigError, match=r"data.format is csv, but a data set of the Hub is no file; leave it out"):
         check_config({"task": "classification", "data": {"hub": "a/b", "format": "csv"}}, "test")
+
+
+def test_without_the_extra_one_line_says_what_to_install(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "translation", f"hub:{folder}"])
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert "pip install 'heed-attention[hub]'" in err and len(err.splitlines()) == 1

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from heed.data.tokens.tokenizer import END, PADDING, START
-from heed.moving import moved
+from heed.device import to_device
 
 
 class Batch:
@@ -33,7 +33,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Self:
         """The batch on another device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from heed.config import HubSection
 from heed.data.examples import Example
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.reader import Reader
-from heed.errors import DataError, suggest
+from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
 _TOGETHER = 1_000
@@ -28,6 +28,7 @@ class HubSet:
 
         Raises:
             DataError: There is no such data set or configuration, or no network to fetch it with.
+        ConfigError: The library `datasets` is missing.
         """
         self._data = data
         self._sets = self._ask()
@@ -85,8 +86,12 @@ class HubSet:
                 yield number, {field: ways[field](value) for field, value in zip(names, values, strict=True)}
 
     def _ask(self, split: str | None = None) -> Any:
-        import datasets
-
+        try:
+            import datasets
+        except ImportError:
+            raise ConfigError(
+                "data.hub needs the library datasets; install it: pip install 'heed-attention[hub]'"
+            ) from None
         data = self._data
         load: Callable[..., Any] = datasets.load_dataset
         try:

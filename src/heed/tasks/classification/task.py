@@ -37,7 +37,6 @@ _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
     """The task: where texts, model, loss and scores meet."""
 
-    name = "classification"
     head_class = ClassificationHead
 
     # Data -----------------------------------------------------------------------------------------------------
@@ -200,8 +199,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         config, head = self.model_and_head()
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder | TextEncoder)
+        return Classifier(body, head, len(self.axes()["labels"]))
+
+    def axes(self) -> dict[str, list[str]]:
+        """As for every labelled task; two classes with one output are one row, which tells both apart."""
         one = self.sigmoid and not self.config.data.several_labels
-        return Classifier(body, head, 1 if one else len(self.labels))
+        return {**super().axes(), **({"labels": [" against ".join(self.labels)]} if one else {})}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
@@ -250,7 +253,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def validate(self, model: Classifier) -> dict[str, float]:
         """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""
         encoded = self.encoded("valid")
-        logits = torch.stack(current().spread(lambda part: list(self.logits(model, part)), encoded))
+        logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
         true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
         macro, micro = f1_scores(true, predicted)

@@ -22,6 +22,7 @@ from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 
 __all__ = ["Forecaster", "Part", "Series"]
@@ -95,6 +96,7 @@ class Series(NumericTask[SeriesConfig]):
     def prepare(cls, config: SeriesConfig) -> Self:
         """Read the series, standardise their columns by the training rows."""
         cls.refuse(config)
+        config, parent, _ = with_parents(config, cls.interfaces)
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         columns, splits = open_series(config)
@@ -103,6 +105,7 @@ class Series(NumericTask[SeriesConfig]):
             Standard.of(columns, np.concatenate([p.values[p.start :] for p in splits.examples["train"]])),
             splits,
         )
+        task.parent = parent
         task.config = task.settled()
         return task
 
@@ -116,7 +119,7 @@ class Series(NumericTask[SeriesConfig]):
         config, head = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, SeriesEncoder)
-        return Forecaster(body, len(self.standard.columns), head.difference)
+        return Forecaster(body, len(self.axes()["columns"]), head.difference)
 
     # Data -----------------------------------------------------------------------------------------------------
 

@@ -17,11 +17,12 @@ from heed.data.examples import label_order
 from heed.data.read.numbers import Numbers, Row, Standard, read_numbers
 from heed.data.store.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError, RunError, suggest
-from heed.evaluation.labels import f1_scores, need_tag_extra
+from heed.evaluation.labels import f1_scores
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelPrediction, most_probable
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 
 __all__ = ["RowClassifier", "Table"]
@@ -58,14 +59,15 @@ class Table(NumericTask[TableConfig]):
     @classmethod
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
-        need_tag_extra()
         cls.refuse(config)
+        config, parent, _ = with_parents(config, cls.interfaces)
         splits = open_splits(config)
         train = cast(Numbers, splits.examples["train"])
         labels = label_order(train.labels)
         if len(labels) < 2:
             raise DataError(f"every training example has the label '{labels[0]}', so there is nothing to tell apart")
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
+        task.parent = parent
         task.config = task.settled()
         for rows in task.rows.values():
             task.numbers_of(rows)
@@ -91,7 +93,11 @@ class Table(NumericTask[TableConfig]):
         config, _ = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, RowEncoder)
-        return RowClassifier(body, len(self.labels))
+        return RowClassifier(body, len(self.axes()["labels"]))
+
+    def axes(self) -> dict[str, list[str]]:
+        """Columns and labels."""
+        return {**super().axes(), "labels": self.labels}
 
     # Data -----------------------------------------------------------------------------------------------------
 

@@ -121,7 +121,6 @@ class TagPrediction:
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     """The task: where words, model, loss and scores meet."""
 
-    name = "tagging"
     head_class = TaggingHead
 
     def __init__(
@@ -280,10 +279,15 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder)
         characters = None
+        axes = self.axes()
         if self.characters is not None:
-            characters = CharacterFeatures(self.characters.vocab_size, head.d_character, head.num_filters)
+            characters = CharacterFeatures(len(axes["characters"]), head.d_character, head.num_filters)
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
-        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels, in_bio), characters, head.delay)
+        return Tagger(body, TAG_HEADS[head.head](body.d_output, axes["labels"], in_bio), characters, head.delay)
+
+    def axes(self) -> dict[str, list[str]]:
+        """As for every labelled task, and characters where the model reads them."""
+        return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
@@ -307,7 +311,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         ]
         (loss,) = processes.total(sum(losses))
         true = [e.tags for e in self.splits.examples["valid"]]
-        predicted = processes.spread(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
+        predicted = processes.map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
         words = sum(map(len, true))
         right = sum(t == p for pair in zip(true, predicted, strict=True) for t, p in zip(*pair, strict=True))
         scores = {"loss": loss / words, "accuracy": right / words}

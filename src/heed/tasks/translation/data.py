@@ -19,7 +19,6 @@ from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.base.parent import Parent
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.tokenizers import Tokenizers
@@ -35,23 +34,20 @@ class TranslationData:
         target_tokenizer: Of the targets.
     """
 
-    def __init__(
-        self,
-        config: TranslationConfig,
-        tokenizers: Tokenizers,
-        splits: Splits[Pair] | None,
-        parent: Parent | None = None,
-    ) -> None:
+    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         self.config = config
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._splits = splits
-        self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._lengths: dict[str, Lengths] = {}
         self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
         self._guides: list[Tensor] | None = None
         amount = config.tokenizer.sampling
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """Those of both sides."""
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @property
     def splits(self) -> Splits[Pair]:
@@ -73,9 +69,9 @@ class TranslationData:
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
-            pairs, tag = self._pairs_of(name), self._tag(name)
+            pairs = self._pairs_of(name)
             held = isinstance(pairs, list)
-            self._encoded[name] = self.encode_pairs(pairs, tag, kept=True) if held else self._unheld(name, pairs)
+            self._encoded[name] = self.encode_pairs(pairs, self._tag(name), True) if held else self._unheld(name, pairs)
         return self._encoded[name]
 
     def _unheld(self, name: str, pairs: Sequence[Pair]) -> Encoding[TokenPair]:
@@ -142,14 +138,14 @@ class TranslationData:
         if not isinstance(data, FilesData) or splits.stream:
             return
 
-        def keep(name: str, pairs: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
+        def keep(name: str, examples: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
             kept = np.flatnonzero(self._lengths_of(name).max(1) <= data.max_length)
-            if len(kept) < len(pairs):
-                pairs = select(pairs, kept)
+            if len(kept) < len(examples):
+                examples = select(examples, kept)
                 held = not isinstance(self.encoded(name), Encoding)
-                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, pairs)
+                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, examples)
                 self._lengths[name] = self._lengths[name][kept]
-            return pairs, kept
+            return examples, kept
 
         rule = f"longer than data.max_length {data.max_length} tokens"
         pairs = splits.examples["train"]

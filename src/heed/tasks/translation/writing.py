@@ -18,7 +18,7 @@ from heed.models.base import PairDecoder
 if TYPE_CHECKING:
     from heed.tasks.translation.task import Translation
 
-_GENERATE_TOKENS = 8_000
+GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
 
 
@@ -106,7 +106,7 @@ def translate(
         for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
             results[i] = [_prediction(task, h, []) for h in hypotheses]
         return results
-    for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
+    for chosen in plan_batches([pair.cost for pair in encoded], GENERATE_TOKENS // options.beam_size):
         batch = collate_pairs(encoded, chosen).to(device)
         with without_gradient():
             memory = model.encode(batch.source, batch.source_mask)
