@@ -24,7 +24,7 @@ from typing import Any
 from filelock import FileLock
 
 from heed.errors import DataError, DiskError
-from heed.storage.disk import checksum, describe_damage, write_folder
+from heed.storage.disk import checksum, describe_damage, write_folder, write_whole
 
 FORMAT = 2
 """Number of the format of everything kept; what another format wrote is not found."""
@@ -58,9 +58,8 @@ class Entry:
 
 def key_of(**what: Any) -> str:
     """A key for everything that decides an entry: plain values, compared as JSON; this version of heed is one."""
-    text = json.dumps(
-        {"format": FORMAT, "heed": metadata.version("heed-attention"), **what}, sort_keys=True, ensure_ascii=False
-    )
+    what |= {"format": FORMAT, "heed": metadata.version("heed-attention")}
+    text = json.dumps(what, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -118,19 +117,18 @@ def content_of(path: Path) -> dict[str, Any]:
     if stat.st_size < _LARGE:
         return checksum(path)
     memory = cache_folder() / "contents" / hashlib.blake2b(str(path.absolute()).encode(), digest_size=16).hexdigest()
-    identity = _identity(path)
+    identity = _identity(stat)
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(memory.read_text(encoding="utf-8"))
         if known["identity"] == identity:
             return dict(known["content"])
     settled = time.time() - max(stat.st_mtime, stat.st_ctime) > _SETTLED
     content = checksum(path)
-    if settled and _identity(path) == identity:
-        with suppress(OSError):  # it only saves time
+    if settled and _identity(path.stat()) == identity:
+        text = json.dumps({"file": str(path.absolute()), "identity": identity, "content": content})
+        with suppress(OSError, DiskError):  # it only saves time
             memory.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False, encoding="utf-8") as file:
-                json.dump({"file": str(path.absolute()), "identity": identity, "content": content}, file)
-            os.replace(file.name, memory)
+            write_whole(memory, lambda part: part.write_text(text, encoding="utf-8"))
     return content
 
 
@@ -145,8 +143,7 @@ def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
         return None  # whoever reads the file will say what is wrong with it
 
 
-def _identity(path: Path) -> list[int]:
-    stat = path.stat()
+def _identity(stat: os.stat_result) -> list[int]:
     return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 

@@ -266,7 +266,7 @@ class TextTokenizer:
 
     def sampler(self, amount: float) -> SubwordSampler:
         """Cuts a text differently for each seed (subword sampling, for training); see `SubwordSampler`."""
-        return SubwordSampler(self, amount)
+        return SubwordSampler(self._tokenizer, amount)
 
     @property
     def library(self) -> Tokenizer:
