@@ -31,6 +31,7 @@ FORMAT = 2
 _RECORD = "record.json"
 _LARGE = 1 << 26
 """Files larger than this many bytes are not read again to know their content where nothing has touched them."""
+_IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 _SETTLED = 2.0
 """Seconds for which a file must have been left alone before its time stamps are trusted: they may be that coarse."""
 
@@ -117,14 +118,14 @@ def content_of(path: Path) -> dict[str, Any]:
     if stat.st_size < _LARGE:
         return checksum(path)
     memory = cache_folder() / "contents" / hashlib.blake2b(str(path.absolute()).encode(), digest_size=16).hexdigest()
-    identity = _identity(stat)
+    identity = [getattr(stat, name) for name in _IDENTITY]
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(memory.read_text(encoding="utf-8"))
         if known["identity"] == identity:
             return dict(known["content"])
     settled = time.time() - max(stat.st_mtime, stat.st_ctime) > _SETTLED
     content = checksum(path)
-    if settled and _identity(path.stat()) == identity:
+    if settled and [getattr(path.stat(), name) for name in _IDENTITY] == identity:
         text = json.dumps({"file": str(path.absolute()), "identity": identity, "content": content})
         with suppress(OSError, DiskError):  # it only saves time
             memory.parent.mkdir(parents=True, exist_ok=True)
@@ -141,10 +142,6 @@ def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
         return [content_of(file) for file in files]
     except OSError:
         return None  # whoever reads the file will say what is wrong with it
-
-
-def _identity(stat: os.stat_result) -> list[int]:
-    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 @contextmanager

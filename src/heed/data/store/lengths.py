@@ -30,12 +30,9 @@ _ASKED = 50_000
 
 
 def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
-    """The number of tokens of each text of each example, from the cache where the examples are.
+    """The number of tokens of each text of each example by the tokenizer of its side, from the cache if they are there.
 
-    Args:
-        examples: Any number.
-        tokenizers: Of each side.
-        exact_from: Texts that seem to have more tokens than this are encoded, so that these lengths are beyond doubt.
+    Texts that seem to have more tokens than `exact_from` are encoded, so that these lengths are beyond doubt.
     """
     key = examples.key if isinstance(examples, StoredExamples) else ""
     if not key:
