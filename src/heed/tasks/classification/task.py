@@ -20,7 +20,7 @@ from heed.data.examples import Text
 from heed.data.read.sentences import without_breaks
 from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, drawn_splits, open_splits
-from heed.data.tokens.token_cache import learn_kept
+from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import f1_scores
@@ -81,7 +81,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """A tokenizer of whole texts."""
         texts = [without_breaks(example.text) for example in examples]
         settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
-        return learn_kept(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
+        return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
         """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heed.data.read.sentences import split_sentences, without_breaks
 from heed.data.read.texts import TextFormat
-from heed.data.tokens.token_cache import encode_kept
+from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.classification.config import TextOptions
 
@@ -29,7 +29,7 @@ def cut_texts(
         texts = [without_breaks(text) for text in texts]
         spans = [[(0, len(text))] for text in texts]
     sentences_of_all = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
-    encode = encode_kept if kept else TextTokenizer.encode_all
+    encode = encode_cached if kept else TextTokenizer.encode_all
     rows = encode(tokenizer, sentences_of_all)
     result, start = [], 0
     for inside in spans:
