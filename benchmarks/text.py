@@ -31,8 +31,9 @@ from heed.data.read.texts import TextFormat, read_texts
 from heed.data.tokens.words import split_words
 from heed.models.han import HAN, HANConfig
 from heed.models.rnn import RNN, RNNConfig
-from heed.tasks.base.heads import Classifier, CrfHead, SoftmaxHead, Tagger, TagHead
 from heed.tasks.classification.config import ClassificationHead
+from heed.tasks.classification.model import Classifier
+from heed.tasks.tagging.model import CrfHead, SoftmaxHead, Tagger, TagHead
 
 VOCABULARY, BATCH_TOKENS, MAX_SENTENCE, MAX_LENGTH = 20_000, 8_000, 60, 1_000
 LABELS = ["O", *(f"{letter}-{kind}" for kind in "abcdef" for letter in "BI")]

@@ -92,7 +92,7 @@ def test_an_empty_document_has_no_label(han, capsys, text):
     code, out, _ = call(capsys, "predict", han.folder, "great film.", text)
     assert code == 0 and out.splitlines()[1] == ""
     code, _, err = call(capsys, "look", han.folder, text)
-    assert code == 2 and "nothing to look at in a blank text" in err
+    assert code == 2 and "the text is blank" in err
 
 
 def test_an_empty_document_of_a_file_is_left_out_and_counted(folder, capsys, tmp_path):

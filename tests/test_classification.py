@@ -152,11 +152,11 @@ def test_an_edit_reaches_the_pooling_attention(run):
     assert np.allclose(shading.weights, 0.25)
 
 
-def test_a_text_to_look_at_must_hold_something_and_has_no_target(run):
+def test_a_text_to_look_at_must_hold_something_and_has_no_target(run, capsys):
     with pytest.raises(ConfigError, match="blank"):
         run.look(" ")
-    with pytest.raises(ConfigError, match="does not apply"):
-        run.look("great", target="pos")
+    code, _, err = call(capsys, "look", run.folder, "great", "--target", "pos")
+    assert code == 2 and "--target does not apply to a run of classification" in err
 
 
 # --- the model

@@ -412,7 +412,7 @@ def test_predict_refuses_in_one_line(call, run, tmp_path):
 
 
 def test_look_and_evaluate_refuse_in_one_line(call, run):
-    assert_one_line(call("look", run.folder, "  "), "blank text")
+    assert_one_line(call("look", run.folder, "  "), "the text is blank")
     assert_one_line(
         call("look", run.folder, "1", "--out", "a.gif"), r"'a.gif' does not say how to draw; end it in \.html"
     )

@@ -200,7 +200,7 @@ def test_runs_of_classification_label_by_their_mean_probability(labels, capsys):
     assert code == 0 and json.loads(out)["test"]["accuracy"] == report["accuracy"]
     code, out, _ = call(capsys, "predict", labels[0].folder, "--with", labels[1].folder, texts[0])
     assert out.startswith(both.predict(texts[0]).label + "\t")
-    with pytest.raises(ConfigError, match="look inside one run at a time"):
+    with pytest.raises(ConfigError, match="`look` is not available for an ensemble; use one run at a time"):
         both.look(texts[0])
 
 

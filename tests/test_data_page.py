@@ -12,8 +12,8 @@ from heed.cli import main
 from heed.config import FilesData, TokenizerConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
-from heed.tasks.base.sizes import auto_size
 from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.sizes import auto_size
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
 GOOD = [(f"the cat, {n}", f"ologbo n\u00e1\u00e0, {n}") for n in range(40)]

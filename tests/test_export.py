@@ -307,7 +307,7 @@ def test_what_the_engine_cannot_do_is_refused(trained, capsys):
     both = heed.ensemble([run, run])
     with pytest.raises(ConfigError, match=r"engine 'ctranslate2' runs one model"):
         both.predict("12", engine="ctranslate2")
-    with pytest.raises(ConfigError, match="export one run at a time"):
+    with pytest.raises(ConfigError, match="`export` is not available for an ensemble"):
         both.export()
     code, _, err = call(capsys, "predict", run.folder, "12", "--engine", "ctranslate2", "--sample")
     assert code == 2 and err.startswith("heed: engine 'ctranslate2' cannot draw") and err.count("\n") == 1
@@ -326,7 +326,7 @@ def test_other_models_and_tasks_are_refused(tmp_path, capsys):
     (tmp_path / "t.tsv").write_text("text\tlabel\na film\tgood\nno film\tbad\n" * 20)
     options = {"steps": 1, "model": "bag", "quiet": True, "settings": {"training.device": "cpu"}}
     labels = heed.train("classification", train=tmp_path / "t.tsv", out=tmp_path / "labels", **options)
-    with pytest.raises(ConfigError, match="a run of classification cannot be exported"):
+    with pytest.raises(ConfigError, match="`export` is not available for classification; it is for translation"):
         labels.export()
     code, _, err = call(capsys, "predict", labels.folder, "a", "--engine", "ctranslate2")
     assert code == 2 and err == "heed: --engine does not apply to a run of classification\n"

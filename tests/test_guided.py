@@ -13,9 +13,9 @@ from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
-from heed.tasks.base.sizes import FEW_PAIRS, for_few_pairs
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
+from heed.tasks.translation.sizes import FEW_PAIRS, for_few_pairs
 from heed.tasks.translation.task import Translation
 
 PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]

@@ -6,13 +6,14 @@ import math
 
 import pytest
 import torch
+from heed.runs.card import scores_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.examples import Link
 from heed.evaluation.alignment import aligned_characters
 from heed.evaluation.metrics import PairScores, bootstrap, length_buckets, summarise
-from heed.evaluation.report import scores_text
+from heed.tasks.translation.run import TranslationRun
 
 # --- bootstrap
 
@@ -150,8 +151,8 @@ def test_without_known_links_there_is_no_alignment_error():
 
 
 def test_the_report_for_people_holds_the_numbers():
-    text = scores_text({"test": summarise(make_scores(), resamples=20)})
+    text = scores_text(TranslationRun, {"test": summarise(make_scores(), resamples=20)})
     for part in ("test: 4 examples", "75.00%", "81.25%", "30.00%", "1.6487", "2-2", "9-9"):
         assert part in text
-    text = scores_text({"valid": {"loss": 0.5, "exact_match": 0.25, "note": "chosen on it"}})
+    text = scores_text(TranslationRun, {"valid": {"loss": 0.5, "exact_match": 0.25, "note": "chosen on it"}})
     assert text == "valid: loss 0.5000, exact_match 0.2500 (chosen on it)"

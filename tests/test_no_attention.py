@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
+from heed.runs.card import scores_text
 from torch.testing import assert_close
 
 import heed
@@ -13,7 +14,6 @@ from heed.attention import Rows
 from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.data.tokens.tokenizer import UNKNOWN
-from heed.evaluation.report import scores_text
 from heed.observe.edits import Uniform
 from heed.observe.labels import FIXED_VECTOR
 from heed.observe.shown import ShownLook
@@ -123,7 +123,7 @@ def test_a_model_that_attends_shows_maps_and_no_vector(name):
 def test_the_report_says_that_nothing_attends(name):
     run = make_run(name)
     report = run.evaluate()
-    text = scores_text({"test": report})
+    text = scores_text(run, {"test": report})
     if name == "luong":
         assert "alignment" not in report and "alignment_error" in report and "no attention" not in text
     else:

@@ -137,9 +137,12 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (["predict", flowers.folder, "5,2000"], "a run of table reads a file of columns; name it with --input"),
         (["predict", flowers.folder, "--input", folder / "sales.csv"], "names no column 'length'"),
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
-        (["look", flowers.folder, "x"], "has no attention: there is nothing to look at"),
+        (
+            ["look", flowers.folder, "x"],
+            "`look` is not available for table; it is for classification, tagging, translation",
+        ),
         (["compare", flowers.folder, flowers.folder], "given twice"),
-        (["evaluate", flowers.folder, "--with", flowers.folder], "such runs do not answer together"),
+        (["evaluate", flowers.folder, "--with", flowers.folder], "(`--with`) is not available for table"),
         (["train", "table", folder / "train.csv", "tokenizer.kind=bpe"], "tokenizer section does not apply to table"),
         (["train", "table", folder / "train.csv", "--model", "rnn"], "model 'rnn' .* does not fit this task"),
     ):
@@ -251,4 +254,4 @@ def test_the_commands_on_series(folder, sales, capsys):
     code, out, _ = call(capsys, "check", "series", folder / "sales.csv")
     assert code == 0 and "sold" in out and "train: 162 rows of 1 series" in out
     code, _, err = call(capsys, "look", sales.folder, "x")
-    assert code == 2 and "a run of series reads numbers" in err
+    assert code == 2 and "`look` is not available for series" in err

@@ -10,12 +10,12 @@ import unicodedata
 
 import pytest
 import yaml
+from heed.runs.card import scores_text
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 import heed
 from heed.cli import main
 from heed.data.examples import Pair
-from heed.evaluation.report import scores_text
 from heed.observe.edits import Uniform
 from heed.observe.words import MERGED
 
@@ -404,4 +404,4 @@ def test_outputs_cut_off_at_the_largest_length_are_counted(run, data):
     pairs = [Pair("the cat sees a dog", "x"), Pair("a dog", "y")]
     report = opened.score(pairs)
     assert report["cut_off"] == sum(not out.finished for out in opened.predict([p.source for p in pairs])) > 0
-    assert f"{report['cut_off']} outputs were cut off at generation.max_length" in scores_text({"test": report})
+    assert f"{report['cut_off']} outputs were cut off at generation.max_length" in scores_text(opened, {"test": report})

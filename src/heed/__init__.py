@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from heed.observe.trace import edit, trace
     from heed.runs.check import check_run
     from heed.runs.ensemble import ensemble
-    from heed.runs.train import Run, export, load, train
+    from heed.runs.train import export, load, train
+    from heed.tasks.base.run import Run
 
 __all__ = [
     "HeedError",
@@ -41,7 +42,7 @@ __all__ = [
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
     "HeedError": "heed.errors",
-    "Run": "heed.runs.train",
+    "Run": "heed.tasks.base.run",
     "attend": "heed.attention",
     "check_run": "heed.runs.check",
     "compare": "heed.comparison",

@@ -15,23 +15,7 @@ from typing import Any
 
 from heed.config import RunConfig
 from heed.errors import RunError
-from heed.evaluation.report import scores_text
 from heed.storage.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
-
-__all__ = [
-    "CONFIG",
-    "EXPORT",
-    "FORMAT",
-    "WEIGHTS",
-    "check_format",
-    "create",
-    "find",
-    "read_report",
-    "seal",
-    "unsealed",
-    "write_card",
-    "write_report",
-]
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
@@ -41,8 +25,6 @@ _FORMAT_FILE = "format.json"
 _FIRST_FILES = {"checkpoints", ".format.json.part"}
 """What a folder may hold of a run that was killed while it began."""
 _RUNS = Path("runs")
-_USES = (("predict", " TEXT"), ("look", " TEXT"), ("evaluate", ""))
-_USES_OF_NUMBERS = (("predict", " --input FILE"), ("evaluate", ""))
 
 
 def find(run: str | Path) -> Path:
@@ -146,29 +128,3 @@ def write_report(path: Path, report: dict[str, Any]) -> None:
     """Write `report.json`."""
     text = json.dumps(report, indent=1, ensure_ascii=False)
     write_whole(path / REPORT, lambda part: part.write_text(text + "\n", encoding="utf-8"))
-
-
-def write_card(path: Path, report: dict[str, Any], config: RunConfig) -> None:
-    """Write the model card, `README.md`."""
-    training = report["training"]
-    uses = _USES_OF_NUMBERS if config.task in ("table", "series") else _USES
-    examples = ", ".join(f"{counts['examples']:,} {name}" for name, counts in report["data"].items())
-    lines = [
-        f"# {config.model.name} on {config.data.name}",
-        "",
-        f"A {report['task']} model of {report['parameters']:,} parameters, trained by heed "
-        f"{report['versions']['heed']} (torch {report['versions']['torch']}).",
-        "",
-        f"Data: {examples} examples. "
-        f"Training: {training['updates']:,} updates in {training['seconds']:.0f} s on {training['device']} "
-        f"({training['threads']} threads, {training['precision']}), seed {training['seed']}; "
-        f"{training['ended']}; weights of {training['kept']}.",
-        "",
-        "```",
-        scores_text({name: scores for name, scores in report["scores"].items() if "examples" in scores}),
-        "```",
-        "",
-        "Use it: " + ", ".join(f"`heed {verb} {path.name}{text}`" for verb, text in uses) + ".",
-    ]
-    text = "\n".join(lines) + "\n"
-    write_whole(path / "README.md", lambda part: part.write_text(text, encoding="utf-8"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `heed`; errors about the user's input are one line and an exit code, never a traceback."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from heed.errors import ConfigError
+from heed.cli.flags import with_flags
+from heed.tasks import task_names
 
 app = typer.Typer(
     name="heed",
@@ -49,14 +49,6 @@ class LessonForm(StrEnum):
     json = "json"
 
 
-class Engine(StrEnum):
-    """What runs the model."""
-
-    torch = "torch"
-    ctranslate2 = "ctranslate2"
-    ctranslate2_int8 = "ctranslate2-int8"
-
-
 class Target(StrEnum):
     """What a run is written for."""
 
@@ -68,12 +60,6 @@ class Quantization(StrEnum):
 
     float32 = "float32"
     int8 = "int8"
-
-
-class Sort(StrEnum):
-    """What predictions are sorted by."""
-
-    uncertainty = "uncertainty"
 
 
 def _version(wanted: bool) -> None:
@@ -109,7 +95,7 @@ WordsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="CONFIG | TASK FILE...",
-        help="A YAML file; or a task (translation, classification, tagging, table, series) and its training files, "
+        help=f"A YAML file; or a task ({', '.join(task_names())}) and its training files, "
         "source before target, or hub:USER/NAME, a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE "
         "changes a field. "
         "With --resume a run folder goes on.",
@@ -181,6 +167,7 @@ def _split_files(files: list[str] | None) -> list[str] | None:
 
 
 @app.command()
+@with_flags
 def predict(
     run: RunArgument,
     text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; else --input.")] = None,
@@ -188,51 +175,14 @@ def predict(
         Path | None, typer.Option("--input", "-i", help="A file, one text a line; or a folder of such files.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write here; for a folder of input, a folder.")] = None,
-    nbest: Annotated[int, typer.Option(help="Candidates per text, best first.", min=1)] = 1,
-    beam: Annotated[int | None, typer.Option(help="Beam size; the run's by default.", min=1)] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw outputs instead of searching for the best.")] = False,
-    temperature: Annotated[float, typer.Option(help="With --sample: below 1 sharper, above 1 flatter.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="With --sample: from this many best tokens only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="With --sample: from the best holding this share.")] = None,
-    seed: Annotated[int, typer.Option(help="With --sample: the same seed draws the same outputs.")] = 1,
-    prefix: Annotated[str, typer.Option(help="Every output begins with this text.")] = "",
     others: WithOption = None,
-    align: Annotated[bool, typer.Option("--align", help="Add which source word each word looked at most.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per output: text, scores, tokens.")] = False,
-    sort: Annotated[
-        Sort | None, typer.Option(help="uncertainty: what the model is least sure of first, for labelling.")
-    ] = None,
-    columns: Annotated[
-        bool, typer.Option("--columns", help="Tagging: --input is in columns; write it again with predicted tags.")
-    ] = False,
-    engine: Annotated[Engine, typer.Option(help="What runs the model; others than torch need heed export.")] = (
-        Engine.torch
-    ),
-    horizon: Annotated[
-        int | None, typer.Option(help="Series: rows to forecast; data.horizon by default.", min=1)
-    ] = None,
+    *,
+    flags: dict[str, Any],
 ) -> None:
     """Write the output for each line of input; without text on a terminal, ask for it."""
-    from heed.cli.outputs import PredictOptions
     from heed.cli.predict import run_predict
 
-    options = PredictOptions(
-        nbest,
-        beam,
-        sample,
-        temperature,
-        top_k,
-        top_p,
-        seed,
-        prefix,
-        align,
-        as_json,
-        sort is not None,
-        columns,
-        engine.value,
-        horizon,
-    )
-    run_predict([run, *(others or [])], text or [], input, out, options)
+    run_predict([run, *(others or [])], text or [], input, out, flags)
 
 
 @app.command()
@@ -250,6 +200,7 @@ def export(
 
 
 @app.command()
+@with_flags
 def evaluate(
     run: RunArgument,
     files: Annotated[
@@ -258,12 +209,13 @@ def evaluate(
     split: Annotated[str | None, typer.Option(help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
-    errors: Annotated[int, typer.Option(help="List this many wrong labels or entities with context.", min=0)] = 0,
+    *,
+    flags: dict[str, Any],
 ) -> None:
     """Score a run on its test set, else on its validation set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate([run, *(others or [])], files or [], split, as_json, errors)
+    run_evaluate([run, *(others or [])], files or [], split, as_json, flags)
 
 
 @app.command()
@@ -318,25 +270,26 @@ def compare(
 
 
 @app.command()
+@with_flags
 def look(
     run: RunArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
-    target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="One frame per token read and per token written.")] = False,
     form: Annotated[Form, typer.Option("--as", help="How to write it.")] = Form.text,
     out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
-    beam: Annotated[int | None, typer.Option(help="Beam size; the run's by default.", min=1)] = None,
     mechanism: Annotated[
         str | None, typer.Option(help="Only this attention: cross, encoder (self), decoder (masked self).")
     ] = None,
     layer: Annotated[str, typer.Option(help="Which layer, from 0, from the end where negative, or all.")] = "-1",
     head: Annotated[str, typer.Option(help="Which head, from 0, the mean of all, or all one by one.")] = "mean",
+    *,
+    flags: dict[str, Any],
 ) -> None:
     """See where a model looked while it wrote."""
-    from heed.cli.look import run_look
+    from heed.cli.look import Drawing, run_look
 
-    run_look(run, text, target, steps, form.value, out, open_it, beam, mechanism, layer, head)
+    run_look(run, text, flags, Drawing(steps, form.value, out, open_it, mechanism, layer, head))
 
 
 @app.command()
@@ -363,27 +316,3 @@ def models(
     from heed.cli.models import list_models_text, list_scores_text
 
     print(list_scores_text() if scores else list_models_text())
-
-
-def read_lines(path: Path | None) -> list[str]:
-    """Lines of a file or of stdin, without their line ends; nothing else is stripped.
-
-    Raises:
-        ConfigError: The file is missing or is not UTF-8; the message names file, line and byte.
-    """
-    try:
-        data = sys.stdin.buffer.read() if path is None else path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
-    if not data:
-        return []
-    lines = []
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), start=1):
-        line = raw.removesuffix(b"\r")
-        try:
-            lines.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            byte = line[error.start]
-            where = "stdin" if path is None else f"'{path}'"
-            raise ConfigError(f"{where} line {number}: byte 0x{byte:02x} at {error.start + 1} is not UTF-8") from None
-    return lines

@@ -17,8 +17,8 @@ from heed.comparison.entries import Entry, group_by_seed, open_runs
 from heed.comparison.results import Resampling
 from heed.comparison.training import finished_entries, is_comparison, train_missing
 from heed.errors import ConfigError
-from heed.runs.train import Run
 from heed.tasks import task_names
+from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
 
 __all__ = ["CompareOptions", "run_compare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from heed.cli.predict import ask
+from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, use_color, width
 from heed.config import DatesData
 from heed.data.embedded.dates import LANGUAGES
@@ -13,7 +13,9 @@ from heed.data.examples import Pair
 from heed.evaluation.metrics import Interval, bootstrap
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
-from heed.runs.train import Run, train_config
+from heed.runs.train import train_config
+from heed.tasks.base.outputs import TextOutputs
+from heed.tasks.base.run import Run
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
@@ -44,6 +46,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
             f"exactly right, {scores['token_accuracy']:.0%} of the characters.\n"
             f"Where it looks now if it is made to write {_ANSWER} (in the end it should be at the right field):\n"
         )
+        assert isinstance(run, TranslationRun)
         print(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()), "\n", flush=True)
 
     run, result = train_config(config, out, TerminalReporter(), on_validation=early_map)
@@ -54,7 +57,9 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     _tell(run)
     if interactive():
         print("\nTry one of your own, in any of these languages:", ", ".join(LANGUAGES))
-        ask(run)
+        outputs = outputs_of(run, {})
+        assert isinstance(outputs, TextOutputs)
+        ask(outputs)
     print(
         f"\nThe run lies in {run.folder}. Next:\n"
         f"  heed look {run.folder} '{_EXAMPLE}' --steps\n"

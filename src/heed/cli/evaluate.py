@@ -6,18 +6,19 @@ import json
 from typing import Any
 
 import heed
+from heed.cli.flags import options_of
 from heed.errors import ConfigError
-from heed.evaluation.report import errors_text, scores_text
-from heed.runs.train import Run
+from heed.runs.card import scores_text
+from heed.tasks.base.capabilities import ListsErrors, capability
+from heed.tasks.base.run import Run
 
-__all__ = ["run_evaluate"]
 
-
-def run_evaluate(names: list[str], files: list[str], split: str | None, as_json: bool, errors: int = 0) -> None:
+def run_evaluate(names: list[str], files: list[str], split: str | None, as_json: bool, flags: dict[str, Any]) -> None:
     """Score a run, or several that write together, on the data of the first, and print the report."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
     run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
+    most = options_of(run.config.task, "evaluate", flags).get("errors", 0)
     if files:
         reports = {" ".join(files): run.score(run.read(files))}
     else:
@@ -28,7 +29,7 @@ def run_evaluate(names: list[str], files: list[str], split: str | None, as_json:
     if as_json:
         print(json.dumps(reports, indent=1, ensure_ascii=False))
         return
-    print(scores_text(reports))
-    if errors:
+    print(scores_text(run, reports))
+    if most:
         for report in reports.values():
-            print("\n" + errors_text(report, errors))
+            print("\n" + "\n".join(capability(run, ListsErrors).errors(report, most)))

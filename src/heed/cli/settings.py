@@ -8,20 +8,9 @@ from typing import Any
 
 import yaml
 
-from heed.config import RunConfig, apply_overrides, read_config, with_paths_from
+from heed.config import RunConfig, apply_overrides, read_config
 from heed.errors import ConfigError, suggest
-from heed.tasks import check_config, task_names
-
-__all__ = ["settings_from"]
-
-_EXAMPLES = {
-    "translation": "my.en my.yo",
-    "classification": "reviews.tsv",
-    "tagging": "train.conll",
-    "table": "flowers.csv",
-    "series": "sales.csv",
-}
-"""How the files of each task are given."""
+from heed.tasks import DEFAULT, check_config, spec_of, task_names, with_paths
 
 
 def settings_from(words: list[str], fields: list[str]) -> RunConfig:
@@ -41,7 +30,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
     if first.endswith((".yaml", ".yml")):
         if files:
             raise ConfigError(f"'{files[0]}' is not section.key=value, and '{first}' names its own files")
-        values, where = read_config(first), first
+        values, where = with_paths(read_config(first), Path(first).absolute().parent), first
     elif Path(first).is_dir():
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
     elif first in task_names():
@@ -53,22 +42,23 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
                     "its splits, data.extra further files"
                 )
             overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
-        if first == "translation" and len(files) > 2:
+        spec = spec_of(first)
+        if spec.num_files[1] is not None and len(files) > spec.num_files[1]:
             raise ConfigError(
-                f"{len(files)} training files were given ({', '.join(files)}); expected two parallel files, source "
-                "first, or one with both sides; --valid and --test name the others"
+                f"{len(files)} training files were given ({', '.join(files)}); expected {spec.files}; --valid and "
+                "--test name the others"
             )
         if files:
             overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
         elif not any(word.startswith("data.") for word in overrides):
-            raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} {_EXAMPLES[first]}")
+            raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} {spec.example}")
     else:
         hint = suggest(first, task_names())
         if Path(first).exists():
-            hint = f"; name the task first, as: heed train translation {' '.join(words)}"
+            hint = f"; name the task first, as: heed train {DEFAULT} {' '.join(words)}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [_held_out(field) for field in (*overrides, *fields)])
-    values = with_paths_from(values, Path.cwd())  # files on the command line are relative to where the user stands
+    values = with_paths(values, Path.cwd())  # files on the command line are relative to where the user stands
     return check_config(values, where)
 
 

@@ -9,13 +9,12 @@ from heed import folder
 from heed.cli.settings import settings_from
 from heed.config import config_text
 from heed.errors import ConfigError
-from heed.evaluation.report import scores_text
+from heed.runs.card import scores_text
 from heed.runs.forecast import forecast
 from heed.runs.train import train_config
+from heed.tasks import spec_of
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
-
-__all__ = ["run_train"]
 
 
 def run_train(words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool) -> None:
@@ -41,7 +40,6 @@ def run_train(words: list[str], fields: list[str], out: Path | None, resume: boo
             file=sys.stderr,
         )
         raise SystemExit(130)
-    print(scores_text(run.report["scores"]))
-    numbers = run.config.task in ("table", "series")
-    use = f"heed predict {run.folder} --input FILE" if numbers else f"heed look {run.folder} TEXT"
+    print(scores_text(run, run.report["scores"]))
+    use = spec_of(run.config.task).next_command.format(run=run.folder)
     print(f"\nrun folder: {run.folder}\nnext: {use}", file=sys.stderr)

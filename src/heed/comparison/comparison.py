@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from heed.comparison.entries import Entry, common_examples, find_entry, group_by_seed, open_runs
-from heed.comparison.examine import examiner_of
-from heed.comparison.examiner import Examiner, Speed, predict_timed
 from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes
-from heed.runs.train import Run
+from heed.tasks.base.capabilities import Compares, capability
+from heed.tasks.base.comparison import Examiner, Speed, predict_timed
+from heed.tasks.base.run import Run
 from heed.training.device import choose_device
 
 __all__ = ["Comparison", "Conditions", "compare", "compare_entries"]
@@ -226,7 +226,7 @@ def compare_entries(
     where = choose_device(device)
     if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
         raise ConfigError("resamples, threads and beam_size must be at least 1")
-    kind = examiner_of(runs)
+    kind = _examiner_of(runs)
     if beam_size is not None and not kind.has_beam:
         raise ConfigError(f"beam_size {beam_size} does not apply to runs of {runs[0].config.task}")
     name, examples = common_examples(runs, split, kind)
@@ -261,6 +261,22 @@ def compare_entries(
         Conditions(str(where), count, beam_size, (min(passes), max(passes))),
         (*_remarks(examiner, name, beam_size), *_uneven(entries)),
     )
+
+
+def _examiner_of(runs: Sequence[Run[Any, Any]]) -> type[Examiner[Any, Any, Any]]:
+    """What runs of one task are compared by.
+
+    Raises:
+        ConfigError: They are of several tasks, or of one that cannot be compared.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        if run.config.task != first.config.task:
+            raise ConfigError(
+                f"'{first.folder}' is a run of {first.config.task} and '{run.folder}' one of {run.config.task}; only "
+                "runs of one task can be compared"
+            )
+    return capability(first, Compares).examiner()
 
 
 def _remarks(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:

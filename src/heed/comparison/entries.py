@@ -9,10 +9,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from heed.comparison.examiner import Examiner
 from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
-from heed.runs.train import Run, load
+from heed.runs.train import load
+from heed.tasks.base.comparison import Examiner
+from heed.tasks.base.run import Run
 
 __all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_runs"]
 

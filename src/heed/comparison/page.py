@@ -16,7 +16,7 @@ from heed.comparison.chart import chart
 from heed.comparison.tables import tables_html
 from heed.observe.draw_html import CONTENT_POLICY, page_script, page_style
 from heed.observe.labels import clean
-from heed.runs.train import Run
+from heed.tasks.base.run import Run
 
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from heed.config.sections import Section
+from heed.config.sections import DataPath, IsPath, Section
 
 
 class DatesData(Section):
@@ -83,7 +83,7 @@ class Columns(Section):
 class ExtraData(Section):
     """A further training corpus, never held out: back-translations, another domain, crawled pairs."""
 
-    files: list[str] = Field(min_length=1, max_length=2)
+    files: list[DataPath] = Field(min_length=1, max_length=2)
     """Two parallel files, source first, or one with both sides; relative to the configuration."""
     columns: Columns = Columns()
     """Where both sides stand in a file of columns."""
@@ -111,11 +111,11 @@ class ExtraData(Section):
 class OwnData(Section):
     """Your own data, as far as all tasks share it: which files, and what becomes of lines that cannot be used."""
 
-    train: list[str] = Field(min_length=1)
+    train: list[DataPath] = Field(min_length=1)
     """Training files. Relative to the configuration."""
-    valid: list[str] | int | None = None
+    valid: list[DataPath] | int | None = None
     """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000."""
-    test: list[str] | None = None
+    test: list[DataPath] | None = None
     """Test files."""
     bad_lines: Literal["error", "skip"] = "error"
     """What becomes of a line that cannot be used (docs/data.md lists why): error stops at the first, skip leaves them
@@ -164,7 +164,7 @@ class OwnData(Section):
 class FilesData(OwnData):
     """Your own pairs, in two parallel files or in one file of columns (`heed.data.read.pairs`)."""
 
-    train: list[str] = Field(min_length=1, max_length=2)
+    train: list[DataPath] = Field(min_length=1, max_length=2)
     """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
     columns: Columns = Columns()
     """Where both sides stand in a file of columns."""
@@ -200,7 +200,7 @@ class FilesData(OwnData):
 class HubData(FilesData):
     """Pairs of a data set of the Hugging Face Hub (`heed.data.read.hub`): all fields of your own files, and these."""
 
-    hub: str
+    hub: Annotated[str, IsPath(if_folder=True)]
     """Name of the data set, as user/name; or a folder that the `datasets` library can read."""
     config: str | None = None
     """Which of its configurations, where it has several."""
@@ -235,7 +235,7 @@ class HubData(FilesData):
 class LabelledData(OwnData):
     """Your own labelled files, as far as classification and tagging share them."""
 
-    train: list[str] = Field(min_length=1)
+    train: list[DataPath] = Field(min_length=1)
     """Training files (for classification also folders); several are read one after the other. Relative to the
     configuration."""
     max_line: int = Field(1_000_000, gt=0)

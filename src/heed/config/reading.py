@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, cast, get_args, get_origin
 
 import yaml
+from pydantic import BaseModel, Discriminator, Tag
 
-from heed.config.sections import RunConfig
+from heed.config.sections import IsPath, RunConfig
 from heed.errors import ConfigError
 
 
@@ -31,33 +33,45 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}{where} is not YAML: {getattr(error, 'problem', error)}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")
-    return with_paths_from(values, Path(path).absolute().parent)
+    return values
 
 
-def with_paths_from(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Values whose data files are relative to a folder, with absolute paths: a run must find them from anywhere."""
-    model = values.get("model")
-    if isinstance(model, dict) and isinstance(model.get("word_vectors"), str):
-        values = {**values, "model": {**model, "word_vectors": str(folder / model["word_vectors"])}}
-    data = values.get("data")
-    if not isinstance(data, dict) or "name" in data:
-        return values
+def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
+    """Values whose paths are relative to a folder, with absolute paths: a run must find its data from anywhere.
 
-    def absolute(given: Any) -> Any:
-        if isinstance(given, list):
-            return [absolute(one) for one in given]
-        return str(folder / given) if isinstance(given, str) else given
+    Args:
+        values: What the user wrote for a section or a field; what does not fit stays as it is.
+        folder: Where it was written.
+        annotation: The section's class, or the type of the field.
+    """
+    if get_origin(annotation) is Annotated:
+        inner, *marks = get_args(annotation)
+        for mark in marks:
+            if isinstance(mark, IsPath) and isinstance(values, str):
+                return str(folder / values) if not mark.if_folder or (folder / values).is_dir() else values
+            if isinstance(mark, Discriminator):
+                tag = cast(Callable[[Any], str], mark.discriminator)(values)
+                inner = next((one for one in get_args(inner) if tag in _tags(one)), Any)
+        return with_paths_from(values, folder, inner)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
+        types = {
+            field.alias or name: Annotated[(field.annotation, None, *field.metadata, field.discriminator)]
+            for name, field in annotation.model_fields.items()
+        }
+        return {key: with_paths_from(value, folder, types.get(key, Any)) for key, value in values.items()}
+    if isinstance(values, list):
+        (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
+        return [with_paths_from(one, folder, inner) for one in values]
+    for member in get_args(annotation):  # a union, of which one member at most knows paths
+        if isinstance(values, str) and get_origin(member) is list:  # one file may stand without brackets
+            member = get_args(member)[0]
+        if (made := with_paths_from(values, folder, member)) != values:
+            return made
+    return values
 
-    if "hub" not in data:
-        files = {key: absolute(data[key]) for key in ("train", "valid", "test") if key in data}
-    else:  # these are names of splits; the data set itself may be a folder
-        files = {"hub": absolute(data["hub"])} if (folder / str(data["hub"])).is_dir() else {}
-    if isinstance(data.get("extra"), list):
-        files["extra"] = [
-            {**one, "files": absolute(one["files"])} if isinstance(one, dict) and "files" in one else one
-            for one in data["extra"]
-        ]
-    return {**values, "data": {**data, **files}}
+
+def _tags(member: Any) -> set[str]:
+    return {mark.tag for mark in get_args(member) if isinstance(mark, Tag)}
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

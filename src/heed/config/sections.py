@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+@dataclass(frozen=True)
+class IsPath:
+    """Marks a field that names a file or folder, relative to where it was written.
+
+    Attributes:
+        if_folder: Whether it is a path only where there is such a folder, and a name elsewhere.
+    """
+
+    if_folder: bool = False
+
+
+DataPath = Annotated[str, IsPath()]
+"""A file or folder; `with_paths_from` makes it absolute."""
 
 
 class Section(BaseModel):

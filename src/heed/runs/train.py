@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config, with_paths_from, write_config
-from heed.tasks import check_config, run_class, task_class
+from heed.config import RunConfig, read_config, write_config
+from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.storage.disk import write_whole
 from heed.errors import ConfigError, RunError
 from heed.runs.resume import Unfinished
@@ -26,12 +26,12 @@ from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 from heed.training.recompute import recompute_blocks
+from heed.runs.card import write_card
+from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.run import Run
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
-
-__all__ = ["Run", "export", "load", "model_to_train", "train", "train_config"]
 
 
 Files = str | Path | Sequence[str | Path]
@@ -76,7 +76,7 @@ def export(
         RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
     """
     opened = run if isinstance(run, Run) else load(run)
-    return opened.export(to, quantization)
+    return capability(opened, Exports).export(to, quantization)
 
 
 def train(
@@ -124,7 +124,9 @@ def train(
         ConfigError, DataError, RunError, TrainingError: As the messages say.
     """
     is_file = str(what).endswith((".yaml", ".yml"))
-    values: dict[str, Any] = read_config(what) if is_file else {"task": str(what)}
+    values: dict[str, Any] = {"task": str(what)}
+    if is_file:
+        values = with_paths(read_config(what), Path(what).absolute().parent)
     given = {
         "data.name": data,
         "data.hub": hub,
@@ -147,7 +149,7 @@ def train(
         for section in sections:
             place = place.setdefault(section, {})
         place[key] = value
-    values = with_paths_from(values, Path.cwd())
+    values = with_paths(values, Path.cwd())
     config = check_config(values, str(what) if is_file else "heed.train")
     run, result = train_config(config, out, Quiet() if quiet else TerminalReporter())
     if run is None:
@@ -248,7 +250,7 @@ def train_config(
         },
     }
     folders.write_report(path, run.report)
-    folders.write_card(path, run.report, config)
+    write_card(run)
     folders.seal(path)
     took = run.report["training"]
     reporter.say(

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from heed.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from heed.config import RunConfig
     from heed.tasks.base.run import Run
     from heed.tasks.base.spec import TaskSpec
     from heed.tasks.base.task import Task
 
-__all__ = ["DEFAULT", "check_config", "config_class", "run_class", "spec_of", "task_class", "task_names"]
+__all__ = ["DEFAULT", "check_config", "config_class", "run_class", "spec_of", "task_class", "task_names", "with_paths"]
 
 DEFAULT = "translation"
 """The task of a configuration that names none."""
@@ -43,13 +45,14 @@ def spec_of(task: str) -> TaskSpec:
 
 @cache
 def _class_of(task: str, part: str, base: type[Any]) -> Any:
-    """The class of a task's module that is of a kind; the module defines one."""
+    """The class of a kind that a task's module is about: the one there that no other derives from."""
     module = _module(task, f".{part}")
-    (found,) = (
+    own = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
-    )
+    ]
+    (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
     return found
 
 
@@ -70,6 +73,16 @@ def run_class(task: str) -> type[Run[Any, Any]]:
 def task_class(task: str) -> type[Task]:
     """The class of a task."""
     return run_class(task).task_class
+
+
+def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A configuration as written, with the paths in it, relative to a folder, made absolute."""
+    from heed.config import with_paths_from
+
+    task = values.get("task", DEFAULT)
+    if task not in task_names():
+        return values  # refused where the configuration is checked
+    return with_paths_from(values, folder, config_class(task))  # type: ignore[no-any-return]
 
 
 def check_config(values: dict[str, Any], where: str) -> RunConfig:

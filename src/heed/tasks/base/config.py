@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heed.config.sections import ModelSection, RunConfig
+from heed.config.sections import DataPath, ModelSection, RunConfig
 
 
 class TextModelSection(ModelSection):
@@ -10,7 +10,7 @@ class TextModelSection(ModelSection):
 
     name: str = "rnn"
     """File in `heed/models`."""
-    word_vectors: str | None = None
+    word_vectors: DataPath | None = None
     """File of word vectors (text of word2vec, GloVe or fastText) to begin the embeddings with, relative to the
     configuration; only for word tokenizers. The width of the embeddings is theirs where none is given."""
     train_embeddings: bool = True

@@ -22,10 +22,10 @@ from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.storage.disk import write_whole
 from heed.tasks.base.config import LabelledConfig
-from heed.tasks.base.heads import model_and_head
 from heed.tasks.base.labelled_parent import LabelledParent
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.parent import Started, Taken, open_parent
+from heed.tasks.base.settling import from_data, model_and_head, with_model
 from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 
@@ -206,25 +206,11 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         config = self.config
         size = labelled_size(len(self.splits.examples["train"])) if config.model.size == "auto" else config.model.size
         fields = {**(config.model.model_extra or {})}
-        given = fields.setdefault("vocab_size", self.tokenizer.vocab_size)
-        if given != self.tokenizer.vocab_size:
-            raise ConfigError(
-                f"model.vocab_size is {given}, but the data has {self.tokenizer.vocab_size} tokens; leave the field out"
-            )
+        from_data(fields, "vocab_size", self.tokenizer.vocab_size, "tokens")
         fields |= self.fields_from_data(fields)
         self._settle_vectors(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        section = type(config.model).model_validate(
-            {
-                **config.model.model_dump(by_alias=True),
-                **{"size": size, **model.model_dump()},
-                **self.head_fields(head, fields),
-            }
-        )
-        evaluation = config.evaluation
-        if evaluation.select_by == "auto":
-            evaluation = evaluation.model_copy(update={"select_by": self.selected_by})
-        return config.model_copy(update={"model": section, "evaluation": evaluation})
+        return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)
 
     def _settle_vectors(self, fields: dict[str, Any]) -> None:
         path = self.config.model.word_vectors

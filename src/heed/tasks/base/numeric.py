@@ -18,17 +18,13 @@ from heed.models.base import Body, Interface, ModelConfig
 from heed.moving import moved
 from heed.registry import body_class
 from heed.storage.disk import write_whole
-from heed.tasks.base.heads import model_and_head
 from heed.tasks.base.parent import Started
+from heed.tasks.base.settling import NoHead, from_data, model_and_head, with_model
 
 __all__ = ["NumericTask", "ValuesBatch"]
 
 _STANDARD = "standard.json"
 C = TypeVar("C", bound=RunConfig)
-
-
-class NoHead(BaseModel):
-    """A task whose head has no fields."""
 
 
 @dataclass(frozen=True)
@@ -123,19 +119,9 @@ class NumericTask(ABC, Generic[C]):
         config = self.config
         size = "small" if config.model.size == "auto" else config.model.size
         fields = {**(config.model.model_extra or {})}
-        columns = len(self.standard.columns)
-        if fields.setdefault("num_columns", columns) != columns:
-            raise ConfigError(
-                f"model.num_columns is {fields['num_columns']}, but the data has {columns} columns; leave the field out"
-            )
+        from_data(fields, "num_columns", len(self.standard.columns), "columns")
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        section = type(config.model).model_validate(
-            {**config.model.model_dump(by_alias=True), "size": size, **model.model_dump(), **head.model_dump()}
-        )
-        evaluation = config.evaluation
-        if evaluation.select_by == "auto":
-            evaluation = evaluation.model_copy(update={"select_by": self.selected_by})
-        return config.model_copy(update={"model": section, "evaluation": evaluation})
+        return with_model(config, size, model, head.model_dump(), self.selected_by)
 
     def start(self, model: nn.Module) -> dict[str, Started]:
         """A task over numbers starts from nothing."""

@@ -5,23 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from torch import nn
 
 from heed.config import RunConfig
 from heed.errors import ConfigError, suggest
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
 from heed.tasks.base.task import Task
-
-if TYPE_CHECKING:
-    from heed.exchange import Exported
-
-__all__ = ["Run"]
 
 T = TypeVar("T", bound=Task)
 M = TypeVar("M", bound=nn.Module)
+
+
+class MissingCapabilityError(ConfigError, AttributeError):
+    """A run's task lacks a capability that was asked for."""
 
 
 class Run(ABC, Generic[T, M]):
@@ -46,6 +43,8 @@ class Run(ABC, Generic[T, M]):
         self.report = report
 
     def __repr__(self) -> str:
+        if len(self.members) > 1:
+            return f"<heed ensemble of {', '.join(str(run.folder) for run in self.members)}>"
         test = self.report.get("scores", {}).get("test", {})
         name = self.config.evaluation.select_by
         score = f", test {name.replace('_', ' ')} {test[name]['value']:.4g}" if name in test else ""
@@ -67,47 +66,10 @@ class Run(ABC, Generic[T, M]):
             The report, as plain values.
         """
 
+    @staticmethod
     @abstractmethod
-    def look(
-        self,
-        text: str,
-        *,
-        target: str | None = None,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """Look inside at one text; a notebook displays the result.
-
-        Args:
-            text: What the model reads.
-            target: A given output instead of the model's own, for models that write.
-            steps: Whether to show every step.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            mechanism: Only this attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
-        """
-
-    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
-        """Write the model for another program, and compare what both write.
-
-        Args:
-            to: "ctranslate2".
-            quantization: "float32" or "int8".
-
-        Raises:
-            ConfigError: The program cannot express the model; the message names it.
-        """
-        raise ConfigError(
-            f"a run of {self.config.task} cannot be exported: CTranslate2 runs models that translate, and of those "
-            "'transformer' only"
-        )
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
         """Score a split of the run's data.
@@ -124,16 +86,32 @@ class Run(ABC, Generic[T, M]):
         return self.score(self.examples(split))
 
     @property
+    def members(self) -> tuple[Run[Any, Any], ...]:
+        """The runs that answer together; of a single run itself."""
+        return (self,)
+
+    if not TYPE_CHECKING:  # a type checker shall see what is missing
+
+        def __getattr__(self, name: str) -> Any:
+            """Called where an attribute is missing: for a capability the error names the tasks that have it."""
+            from heed.tasks.base.capabilities import CAPABILITIES, missing
+
+            for kind in CAPABILITIES:
+                if name in vars(kind) and not name.startswith("_"):
+                    raise MissingCapabilityError(missing(self, kind))
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+    @property
     def title(self) -> str:
-        """What a look is headed with."""
+        """Title of a look."""
         return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
 
 
 def refuse_blank(text: str) -> None:
-    """There is nothing to look at in a blank text.
+    """Refuse a text without anything to look at.
 
     Raises:
         ConfigError: The text is blank.
     """
     if not text.strip():
-        raise ConfigError("there is nothing to look at in a blank text")
+        raise ConfigError("the text is blank")

@@ -13,23 +13,25 @@ class Flag:
     Attributes:
         command: The command that takes it.
         name: As typed, without dashes.
-        type: What its text becomes; `bool` for a switch.
+        type: What its text becomes, `bool` for a switch; or the words it may be.
         help: One line.
         default: The value where it is not given.
-        many: Whether it may be given several times.
+        least: The smallest number.
+        keyword: Keyword of the Python method, where it is not the name.
     """
 
     command: Literal["predict", "look", "evaluate"]
     name: str
-    type: type[bool] | type[int] | type[float] | type[str]
+    type: type | tuple[str, ...]
     help: str
     default: Any = None
-    many: bool = False
+    least: int | None = None
+    keyword: str | None = None
 
     @property
     def key(self) -> str:
         """The name as a keyword."""
-        return self.name.replace("-", "_")
+        return self.keyword or self.name.replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,19 @@ class TaskSpec:
     Attributes:
         summary: One line.
         example: Its training files, as in `heed train TASK <example>`.
-        num_files: Fewest and most training files.
         interfaces: Interfaces of the models it can use, the preferred one first.
-        files: What messages call its training files.
+        num_files: Fewest and most training files; None for any number.
+        files: What messages say of its training files.
         flags: Options that only some tasks have.
-        next_command: What to type after training.
+        uses: Commands for a trained model; `{run}` is its folder.
+        next_command: The command to type after training.
     """
 
     summary: str
     example: str
-    num_files: tuple[int, int | None]
     interfaces: tuple[str, ...]
-    files: str = "training files"
+    num_files: tuple[int, int | None] = (1, None)
+    files: str = "any number of files"
     flags: tuple[Flag, ...] = ()
+    uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"

@@ -1,10 +1,11 @@
 """Classification: give texts labels."""
 
+from heed.tasks.base.flags import ERRORS, JSON, NBEST, SORT
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
     summary="Give texts labels.",
     example="reviews.tsv",
-    num_files=(1, None),
     interfaces=("encoder",),
+    flags=(NBEST, JSON, SORT, ERRORS),
 )

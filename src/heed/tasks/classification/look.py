@@ -17,7 +17,7 @@ from heed.observe.frames import EncoderFrame, Look
 from heed.observe.maps import Axis, Map, Traces
 from heed.observe.shading import Shading
 from heed.observe.trace import Trace, edit, trace
-from heed.tasks.base.heads import Classifier
+from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification
 
 __all__ = ["causal_square", "join_tokens", "look_at_text", "network_traces", "word_axis"]

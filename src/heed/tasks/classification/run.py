@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torch import Tensor
 
@@ -18,16 +18,20 @@ from heed.evaluation.labels import need_tag_extra, score_labels
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
-from heed.tasks.base.heads import Classifier
+from heed.tasks.base.labels import LabelPrediction, wrong_examples
+from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run, refuse_blank
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.task import Classification, LabelPrediction, text_format
+from heed.tasks.classification.model import Classifier
+from heed.tasks.classification.task import Classification, text_format
 
-__all__ = ["ClassificationRun"]
+if TYPE_CHECKING:
+    from heed.tasks.classification.comparison import ClassificationExaminer
+    from heed.tasks.classification.outputs import ClassificationOutputs
 
 
-class ClassificationRun(Run[Classification, Classifier]):
-    """A model that gives texts labels."""
+class Labeller(Run[Classification, Classifier]):
+    """What a run and an ensemble of runs share: labels of texts, and their scores."""
 
     task_class = Classification
 
@@ -83,26 +87,37 @@ class ClassificationRun(Run[Classification, Classifier]):
             self.config.evaluation.bootstrap,
         )
         report["cut"] = sum(text.cut > 0 for text in encoded)
-        wrong = [i for i in range(len(examples)) if (true[i] != predicted[i]).any()]
-        predictions = {i: task.prediction(probabilities[i]) for i in wrong}
-        wrong.sort(key=lambda i: -predictions[i].probability)
-        report["errors"] = [
-            {
-                "origin": examples[i].origin,
-                "text": " ".join(examples[i].text.split())[:200],
-                "true": ",".join(examples[i].labels),
-                "predicted": predictions[i].label,
-                "probability": predictions[i].probability,
-            }
-            for i in wrong[:_ERRORS]
-        ]
+        report["errors"] = wrong_examples(
+            true,
+            predicted,
+            lambda i: task.prediction(probabilities[i]),
+            lambda i: (examples[i].origin, " ".join(examples[i].text.split())[:200], ",".join(examples[i].labels)),
+        )
         return report
+
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return label_body(report)
+
+    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong texts of a report."""
+        return label_errors(report["errors"][:most])
+
+    def outputs(self, options: Mapping[str, Any]) -> ClassificationOutputs:
+        """How predictions are written."""
+        from heed.tasks.classification.outputs import ClassificationOutputs
+
+        return ClassificationOutputs(self, options)
+
+
+class ClassificationRun(Labeller):
+    """A model that gives texts labels."""
 
     def look(
         self,
         text: str,
         *,
-        target: str | None = None,
         steps: bool = False,
         edits: Sequence[Edit] = (),
         mechanism: str | None = None,
@@ -113,7 +128,6 @@ class ClassificationRun(Run[Classification, Classifier]):
 
         Args:
             text: The text.
-            target: Not for a classification, which writes nothing.
             steps: Whether to show every word that was read.
             edits: Changes of the attention weights (`heed.observe.edits`).
             mechanism: Only this attention; all by default.
@@ -121,16 +135,24 @@ class ClassificationRun(Run[Classification, Classifier]):
             head: Which head, from 0, the "mean" of all, or "all" one by one.
 
         Raises:
-            ConfigError: The text is blank, a target is given, an edit does not fit the model, or there is no such
+            ConfigError: The text is blank, an edit does not fit the model, or there is no such
                 attention.
         """
         refuse_blank(without_breaks(text))
-        if target is not None:
-            raise ConfigError(f"target {target!r} does not apply: a classification writes no text")
         choice = Choice(mechanism, layer, head)
         look = look_at_text(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
         return ShownLook(look, steps)
 
+    @classmethod
+    def examiner(cls) -> type[ClassificationExaminer]:
+        """What a comparison is made by."""
+        from heed.tasks.classification.comparison import ClassificationExaminer
 
-_ERRORS = 100
-"""Wrong texts kept in a report."""
+        return ClassificationExaminer
+
+    @classmethod
+    def combine(cls, runs: Sequence[ClassificationRun]) -> Labeller:
+        """Runs that label together."""
+        from heed.tasks.classification.ensemble import ClassificationEnsemble
+
+        return ClassificationEnsemble(runs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -26,41 +25,13 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import f1_scores
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.heads import Classifier
 from heed.tasks.base.labelled import LabelledTask
+from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
+from heed.tasks.classification.model import Classifier
 from heed.training.processes import current
 
-__all__ = ["Classification", "LabelPrediction", "text_format"]
-
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
-
-
-@dataclass(frozen=True)
-class LabelPrediction:
-    """What a model says of one text.
-
-    Attributes:
-        label: The most probable label, or with several the chosen ones joined by commas; "" for a blank text.
-        labels: The label, or the chosen ones, most probable first.
-        probability: Of the label; with several, of every decision on a label being as it is.
-        probabilities: Of each label.
-    """
-
-    label: str
-    labels: tuple[str, ...]
-    probability: float
-    probabilities: dict[str, float]
-
-    @property
-    def uncertainty(self) -> float:
-        """1 - probability; 1 for a blank text."""
-        return 1.0 - self.probability
-
-    def summary(self, most: int = 5) -> str:
-        """The labels with their probabilities, most probable first, in one line."""
-        ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
-        return "  ".join(f"{label} {probability:.3f}" for label, probability in ranked[:most]) or "(blank)"
 
 
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):

@@ -1,11 +1,12 @@
 """Series: forecast series of numbers."""
 
-from heed.tasks.base.spec import TaskSpec
+from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
     summary="Forecast series of numbers.",
     example="sales.csv",
-    num_files=(1, None),
     interfaces=("series",),
+    flags=(Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1),),
+    uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",
 )

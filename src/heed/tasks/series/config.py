@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section
+from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section
 
 
 class SeriesData(Section):
     """Series of numbers in the order of time: CSV or TSV with column names first (`heed.data.read.numbers`)."""
 
-    train: list[str] = Field(min_length=1)
+    train: list[DataPath] = Field(min_length=1)
     """Training files, each a series of its own, with the same columns. Relative to the configuration."""
-    valid: list[str] | int | None = None
+    valid: list[DataPath] | int | None = None
     """Validation files, or how many of each training file's last rows to hold out; a tenth by default."""
-    test: list[str] | int | None = None
+    test: list[DataPath] | int | None = None
     """Test files, or how many of each training file's last rows to hold out, behind those for validation."""
     columns: tuple[int | str, ...] | None = None
     """Columns to read and forecast, by name or by number from 0; all by default."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
 from heed.tasks.base.run import Run
+from heed.tasks.series.outputs import SeriesOutputs
+from heed.tasks.series.report import body
 from heed.tasks.series.task import Forecaster, Part, Series
-
-__all__ = ["SeriesRun"]
 
 Values = NDArray[np.float64]
 
@@ -83,10 +83,11 @@ class SeriesRun(Run[Series, Forecaster]):
         report = score_forecasts(true, cut, self.task.standard.columns, self.config.evaluation.bootstrap)
         return {**report, "horizon": data.horizon}
 
-    def look(self, text: str, **options: Any) -> NoReturn:
-        """A look is at texts.
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return body(report)
 
-        Raises:
-            ConfigError: Always.
-        """
-        raise ConfigError("a run of series reads numbers; a look is at the words of a text")
+    def outputs(self, options: Mapping[str, Any]) -> SeriesOutputs:
+        """How predictions are written."""
+        return SeriesOutputs(self, options)

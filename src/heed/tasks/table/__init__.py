@@ -1,11 +1,13 @@
 """Table: give rows of numbers labels."""
 
+from heed.tasks.base.flags import ERRORS, JSON
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
     summary="Give rows of numbers labels.",
     example="flowers.csv",
-    num_files=(1, None),
     interfaces=("rows",),
+    flags=(JSON, ERRORS),
+    uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",
 )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, overload
+from typing import Any, overload
 
 import numpy as np
 
 from heed.data.read.numbers import Numbers
 from heed.errors import ConfigError
 from heed.evaluation.labels import need_tag_extra, score_labels
+from heed.tasks.base.labels import LabelPrediction, wrong_examples
+from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
-from heed.tasks.classification.task import LabelPrediction
+from heed.tasks.table.outputs import TableOutputs
 from heed.tasks.table.task import RowClassifier, Table
-
-__all__ = ["TableRun"]
-
-_ERRORS = 100
-"""Wrong rows kept in a report."""
 
 
 class TableRun(Run[Table, RowClassifier]):
@@ -78,24 +75,28 @@ class TableRun(Run[Table, RowClassifier]):
         predicted = task.decide(probabilities)
         resamples = self.config.evaluation.bootstrap
         report = score_labels(true, predicted, probabilities.numpy(), task.labels, False, resamples)
-        wrong = np.flatnonzero((true != predicted).any(1)).tolist()
-        wrong.sort(key=lambda i: -float(probabilities[i].max()))
-        report["errors"] = [
-            {
-                "origin": examples.origins[i],
-                "text": ", ".join(f"{c} {v:g}" for c, v in zip(examples.columns, examples.values[i], strict=True)),
-                "true": examples.labels[i],
-                "predicted": task.prediction(probabilities[i]).label,
-                "probability": float(probabilities[i].max()),
-            }
-            for i in wrong[:_ERRORS]
-        ]
+        columns = examples.columns
+        report["errors"] = wrong_examples(
+            true,
+            predicted,
+            lambda i: task.prediction(probabilities[i]),
+            lambda i: (
+                examples.origins[i],
+                ", ".join(f"{c} {v:g}" for c, v in zip(columns, examples.values[i], strict=True)),
+                examples.labels[i],
+            ),
+        )
         return report
 
-    def look(self, text: str, **options: Any) -> NoReturn:
-        """There is nothing to look at.
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return label_body(report)
 
-        Raises:
-            ConfigError: Always.
-        """
-        raise ConfigError("a run of table reads rows of numbers and has no attention: there is nothing to look at")
+    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong rows of a report."""
+        return label_errors(report["errors"][:most])
+
+    def outputs(self, options: Mapping[str, Any]) -> TableOutputs:
+        """How predictions are written."""
+        return TableOutputs(self, options)

@@ -20,8 +20,8 @@ from heed.errors import DataError, RunError, suggest
 from heed.evaluation.labels import f1_scores, need_tag_extra
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
+from heed.tasks.base.labels import LabelPrediction, most_probable
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
-from heed.tasks.classification.task import LabelPrediction
 from heed.tasks.table.config import TableConfig
 
 __all__ = ["RowClassifier", "Table"]
@@ -214,9 +214,7 @@ class Table(NumericTask[TableConfig]):
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
         """What one row's probabilities say."""
-        values = dict(zip(self.labels, probabilities.tolist(), strict=True))
-        best = max(values, key=lambda label: values[label])
-        return LabelPrediction(best, (best,), values[best], values)
+        return most_probable(self.labels, probabilities.tolist())
 
 
 def open_splits(config: TableConfig) -> dict[str, Numbers]:

@@ -13,8 +13,8 @@ from heed.observe.frames import Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 from heed.observe.trace import edit, trace
-from heed.tasks.base.heads import Tagger
 from heed.tasks.classification.look import causal_square, join_tokens, network_traces
+from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.task import Tagging
 
 __all__ = ["look_at_tags"]

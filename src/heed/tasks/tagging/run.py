@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torch import Tensor
 
@@ -19,19 +19,22 @@ from heed.evaluation.labels import need_tag_extra
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
-from heed.tasks.base.heads import Tagger
 from heed.tasks.base.run import Run, refuse_blank
 from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.model import Tagger
+from heed.tasks.tagging.report import body, error_lines
 from heed.tasks.tagging.task import Tagging, TagPrediction
 
-__all__ = ["TaggingRun"]
+if TYPE_CHECKING:
+    from heed.tasks.tagging.comparison import TaggingExaminer
+    from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
 
 _ERRORS = 100
 """Wrong entities kept in a report."""
 
 
-class TaggingRun(Run[Tagging, Tagger]):
-    """A model that gives words tags."""
+class WordTagger(Run[Tagging, Tagger]):
+    """What a run and an ensemble of runs share: tags of words, and their scores."""
 
     task_class = Tagging
 
@@ -127,11 +130,29 @@ class TaggingRun(Run[Tagging, Tagger]):
         )
         return [{"true": t, "predicted": p, "count": count} for (t, p), count in pairs.most_common(_ERRORS)]
 
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return body(report)
+
+    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong entities of a report, or the most frequent confusions of tags."""
+        return error_lines(report["errors"][:most])
+
+    def outputs(self, options: Mapping[str, Any]) -> TaggingOutputs | ColumnOutputs:
+        """How predictions are written."""
+        from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
+
+        return ColumnOutputs(self, options) if options["columns"] else TaggingOutputs(self, options)
+
+
+class TaggingRun(WordTagger):
+    """A model that gives words tags."""
+
     def look(
         self,
         text: str,
         *,
-        target: str | None = None,
         steps: bool = False,
         edits: Sequence[Edit] = (),
         mechanism: str | None = None,
@@ -142,7 +163,6 @@ class TaggingRun(Run[Tagging, Tagger]):
 
         Args:
             text: The text.
-            target: Not for a tagging, which writes nothing.
             steps: Whether to show every word that was read.
             edits: Changes of the attention weights (`heed.observe.edits`).
             mechanism: Only this attention; all by default.
@@ -150,15 +170,27 @@ class TaggingRun(Run[Tagging, Tagger]):
             head: Which head, from 0, the "mean" of all, or "all" one by one.
 
         Raises:
-            ConfigError: The text is blank, a target is given, an edit does not fit the model, or there is no such
+            ConfigError: The text is blank, an edit does not fit the model, or there is no such
                 attention.
         """
         refuse_blank(text)
-        if target is not None:
-            raise ConfigError(f"target {target!r} does not apply: a tagging writes no text")
         choice = Choice(mechanism, layer, head)
         look = look_at_tags(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
         return ShownLook(look, steps)
+
+    @classmethod
+    def examiner(cls) -> type[TaggingExaminer]:
+        """What a comparison is made by."""
+        from heed.tasks.tagging.comparison import TaggingExaminer
+
+        return TaggingExaminer
+
+    @classmethod
+    def combine(cls, runs: Sequence[TaggingRun]) -> WordTagger:
+        """Runs that tag together."""
+        from heed.tasks.tagging.ensemble import TaggingEnsemble
+
+        return TaggingEnsemble(runs)
 
 
 def _errors(examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:

@@ -25,9 +25,9 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.entities import entity_f1
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.heads import TAG_HEADS, Tagger
 from heed.tasks.base.labelled import LabelledTask
 from heed.tasks.tagging.config import ColumnsData, TaggingConfig, TaggingHead, TeddyData
+from heed.tasks.tagging.model import TAG_HEADS, Tagger
 from heed.training.processes import current
 
 __all__ = ["EntityPrediction", "TagPrediction", "Tagging"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -21,24 +21,25 @@ from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
 from heed.tasks.base.run import Run, refuse_blank
 from heed.tasks.translation.look import aligned_counts, look_at, word_links
-from heed.tasks.translation.task import Prediction, Translation
+from heed.tasks.translation.report import body
+from heed.tasks.translation.task import Translation
+from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
+    from heed.tasks.translation.comparison import TranslationExaminer
+    from heed.tasks.translation.outputs import TranslationOutputs
 
-__all__ = ["TranslationRun"]
 
-
-class TranslationRun(Run[Translation, PairDecoder]):
-    """A model that writes a target for a source."""
+class Translator(Run[Translation, PairDecoder]):
+    """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
 
-    def __init__(
-        self, folder: Path, config: RunConfig, task: Translation, model: PairDecoder, report: dict[str, Any]
-    ) -> None:
-        super().__init__(folder, config, task, model, report)
-        self._writers: dict[str, Writer] = {}
+    @property
+    def attending(self) -> Translator:
+        """The run whose attention links words."""
+        return self
 
     @overload
     def predict(self, text: str, **options: Any) -> Prediction: ...
@@ -72,6 +73,84 @@ class TranslationRun(Run[Translation, PairDecoder]):
                 candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
         return results
 
+    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
+        """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
+        run = self.attending
+        return word_links(run.task, run.model, source, prediction.ids)[0]
+
+    def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
+        if UNKNOWN not in prediction.ids:
+            return prediction
+        run = self.attending
+        _, instead = word_links(run.task, run.model, source, prediction.ids)
+        words = {n: f" {word}" for n, word in instead.items()}
+        return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
+
+    def writer(self, engine: str) -> Writer:
+        """Another program that writes in torch's place.
+
+        Raises:
+            ConfigError: None can.
+        """
+        raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
+
+    def examples(self, split: str) -> Sequence[Pair]:
+        """The pairs of a split."""
+        return self.task.splits.pairs[split]
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
+        """Pairs from two parallel files, or from one with both sides."""
+        data = self.task.config.data
+        # Columns of a Hub data set are none of a file's.
+        columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
+        findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
+        return list(read_pairs(files, *columns, findings))
+
+    def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
+        """What is measured on each pair, given what was written for it."""
+        encoded = self.task.encode_pairs(pairs)
+        nll, correct, tokens = self.task.forced_scores(self.model, encoded)
+        nothing = [0] * len(pairs)
+        found = aligned_counts(self.task, self.model, pairs) if self.attending is self else None
+        aligned, linked = found or (nothing, nothing)
+        exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
+        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+
+    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
+        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
+        outputs = self.predict([pair.source for pair in pairs])
+        scores = self.pair_scores(pairs, outputs)
+        texts = None
+        if isinstance(self.task.config.data, FilesData):
+            references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
+            texts = [out.text for out in outputs], references
+        report = summarise(scores, self.config.evaluation.bootstrap, texts)
+        if not self.model.aligns and any(pair.links for pair in pairs):
+            report["alignment"] = "no attention"
+        report["cut_off"] = sum(not out.finished for out in outputs)
+        return report
+
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return body(report)
+
+    def outputs(self, options: Mapping[str, Any]) -> TranslationOutputs:
+        """How predictions are written."""
+        from heed.tasks.translation.outputs import TranslationOutputs
+
+        return TranslationOutputs(self, options)
+
+
+class TranslationRun(Translator):
+    """A model that writes a target for a source."""
+
+    def __init__(
+        self, folder: Path, config: RunConfig, task: Translation, model: PairDecoder, report: dict[str, Any]
+    ) -> None:
+        super().__init__(folder, config, task, model, report)
+        self._writers: dict[str, Writer] = {}
+
     def writer(self, engine: str) -> Writer:
         """What was exported of this run, opened on first use.
 
@@ -90,20 +169,6 @@ class TranslationRun(Run[Translation, PairDecoder]):
 
         self._writers.clear()
         return export_translation(self.folder, self.task, self.model, to, quantization)
-
-    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
-        """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
-        return word_links(self.task, self.model, source, prediction.ids)[0]
-
-    def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
-        if UNKNOWN not in prediction.ids:
-            return prediction
-        _, instead = word_links(self.task, self.model, source, prediction.ids)
-        words = {n: f" {word}" for n, word in instead.items()}
-        return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
-
-    def _aligned(self, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
-        return aligned_counts(self.task, self.model, pairs)
 
     def look(
         self,
@@ -145,37 +210,16 @@ class TranslationRun(Run[Translation, PairDecoder]):
         )
         return ShownLook(look, steps)
 
-    def examples(self, split: str) -> Sequence[Pair]:
-        """The pairs of a split."""
-        return self.task.splits.pairs[split]
+    @classmethod
+    def examiner(cls) -> type[TranslationExaminer]:
+        """What a comparison is made by."""
+        from heed.tasks.translation.comparison import TranslationExaminer
 
-    def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
-        """Pairs from two parallel files, or from one with both sides."""
-        data = self.task.config.data
-        # Columns of a Hub data set are none of a file's.
-        columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
-        findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
-        return list(read_pairs(files, *columns, findings))
+        return TranslationExaminer
 
-    def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
-        """What is measured on each pair, given what was written for it."""
-        encoded = self.task.encode_pairs(pairs)
-        nll, correct, tokens = self.task.forced_scores(self.model, encoded)
-        nothing = [0] * len(pairs)
-        aligned, linked = self._aligned(pairs) or (nothing, nothing)
-        exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
-        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+    @classmethod
+    def combine(cls, runs: Sequence[TranslationRun]) -> Translator:
+        """Runs that write together."""
+        from heed.tasks.translation.ensemble import TranslationEnsemble
 
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
-        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
-        outputs = self.predict([pair.source for pair in pairs])
-        scores = self.pair_scores(pairs, outputs)
-        texts = None
-        if isinstance(self.task.config.data, FilesData):
-            references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
-            texts = [out.text for out in outputs], references
-        report = summarise(scores, self.config.evaluation.bootstrap, texts)
-        if not self.model.aligns and any(pair.links for pair in pairs):
-            report["alignment"] = "no attention"
-        report["cut_off"] = sum(not out.finished for out in outputs)
-        return report
+        return TranslationEnsemble(runs)

@@ -16,8 +16,8 @@ from heed.data.store.store import Joined, StoredPairs, pair_marks, select
 from heed.data.tokens.token_cache import are_many
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry
-from heed.tasks.base.sizes import with_tokenizer
 from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.sizes import with_tokenizer
 
 __all__ = ["Tokenizers", "learn_tokenizers", "load_tokenizers", "save_tokenizers", "train_tokenizers"]
 

@@ -1,99 +1,18 @@
-"""From a model's hidden states to labels: pooling and output layers, and their fields beside the model's own."""
+"""A tagger: a body, the states of words, a head that decides for each word or for all together."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
 import torch
-from pydantic import BaseModel
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from heed.attention import AttentionPooling
-from heed.config import check_section
 from heed.data.read.tags import may_follow
-from heed.data.tokens.tokenizer import END, START
-from heed.errors import ConfigError, suggest
-from heed.layers import CharacterFeatures, LinearChainCRF, max_pooling, mean_pooling
-from heed.models.base import Body, ModelConfig, TextEncoder, TokenEncoder, state_at
-from heed.registry import model_config
-from heed.tasks.classification.config import ClassificationHead
-
-__all__ = ["TAG_HEADS", "Classifier", "CrfHead", "Pooling", "SoftmaxHead", "TagHead", "Tagger", "model_and_head"]
-
-H = TypeVar("H", bound=BaseModel)
-
-
-def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str, Any]) -> tuple[ModelConfig, H]:
-    """Split the fields of a `model` section into the model's own and the head's.
-
-    Raises:
-        ConfigError: A field belongs to neither, or cannot have that value.
-    """
-    own, heads = body.config_class.model_fields, head.model_fields
-    for name in fields:
-        if name not in own and name not in heads:
-            raise ConfigError(
-                f"model: unknown field '{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
-            )
-    shared = set(own) & set(heads)
-    assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
-    config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
-    return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
-
-
-class Pooling(nn.Module):
-    """One vector per text from the states of a token encoder."""
-
-    def __init__(self, body: TokenEncoder, head: ClassificationHead) -> None:
-        super().__init__()
-        self.kind = head.pooling
-        self.d_output = body.d_output
-        if self.kind == "attention":
-            hops = head.pooling_hops if head.pooling_score == "self_attentive" else 1
-            self.attention = AttentionPooling(
-                body.d_output, score=head.pooling_score, d_attention=head.d_pooling, num_queries=hops
-            )
-            self.d_output = self.attention.d_output
-
-    def forward(self, body: TokenEncoder, hidden: Tensor, mask: Tensor) -> Tensor:
-        """`(batch, length, d)` to `(batch, d_output)`; zeros for a text without tokens."""
-        if self.kind == "attention":
-            return self.attention(hidden, mask)  # type: ignore[no-any-return]
-        if self.kind == "last":
-            return body.last(hidden, mask)
-        if self.kind in ("first", "cls"):
-            return state_at(hidden, mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
-        return {"mean": mean_pooling, "max": max_pooling}[self.kind](hidden, mask)
-
-
-class Classifier(nn.Module):
-    """A body, a pooling where the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
-
-    With the pooling "cls" the start token, which no text holds, stands before the text as [CLS].
-    """
-
-    def __init__(self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int) -> None:
-        super().__init__()
-        self.body = body
-        self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
-        self.output = nn.Linear(body.d_output if self.pooling is None else self.pooling.d_output, num_outputs)
-
-    @property
-    def has_cls(self) -> bool:
-        """Whether [CLS] stands before each text."""
-        return self.pooling is not None and self.pooling.kind == "cls"
-
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`."""
-        if self.has_cls:
-            tokens, mask = pad(tokens, (1, 0), value=START), pad(mask, (1, 0), value=True)
-        pooled = self.body(tokens, mask)
-        if self.pooling is not None:
-            pooled = self.pooling(self.body, pooled, mask)
-        return self.output(pooled)  # type: ignore[no-any-return]
+from heed.data.tokens.tokenizer import END
+from heed.layers import CharacterFeatures, LinearChainCRF
+from heed.models.base import TokenEncoder
 
 
 class TagHead(nn.Module, ABC):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from heed.evaluation.measures import Outcomes
+from heed.observe.draw_shading import shading_to_html
+from heed.observe.frames import Look
 from heed.tasks.base.run import Run
-
-__all__ = ["Examiner", "Speed", "predict_timed"]
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
 """The set is predicted again until this much time is measured, or this many times."""
@@ -111,3 +111,18 @@ def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) ->
         seconds.append(time.perf_counter() - start)
     taken = statistics.median(seconds)
     return outputs, Speed(len(examples) / taken, examiner.count_tokens(run, outputs) / taken, len(seconds))
+
+
+def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:
+    """Tokens of each text where all tokenizers cut alike, else characters."""
+    lengths = [[len(ids) for ids in tokenizer.encode_all(texts)] for tokenizer in tokenizers]
+    if all(other == lengths[0] for other in lengths[1:]):
+        return lengths[0], f"{tokenizers[0].unit}s"
+    return [len(text) for text in texts], "characters"
+
+
+def shadings_html(look: Look) -> str:
+    """The shaded words of a look."""
+    if not look.shadings:
+        return '<p class="hint">This model weighs no words: it has no attention that its label rests on.</p>'
+    return "".join(map(shading_to_html, look.shadings))

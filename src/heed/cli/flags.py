@@ -1,0 +1,75 @@
+"""Options that only some tasks have: added to the commands from the tasks' specifications, refused elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from heed.errors import ConfigError
+from heed.tasks import spec_of, task_names
+from heed.tasks.base.spec import Flag
+
+
+def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, by its name, the options of all tasks; it gets those that were typed as `flags`, by name."""
+    owners: dict[str, tuple[Flag, list[str]]] = {}
+    for task in task_names():
+        for flag in spec_of(task).flags:
+            if flag.command == function.__name__:
+                owners.setdefault(flag.key, (flag, []))[1].append(task)
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        flags = {}
+        for key, (flag, _) in owners.items():
+            value = values.pop(key)
+            if value is not None and value is not False:
+                flags[flag.name] = value.value if isinstance(value, Enum) else value
+        function(**values, flags=flags)
+
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "flags"
+    ]
+    added = [_parameter(flag, tasks) for flag, tasks in owners.values()]
+    command.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    return command
+
+
+def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
+    kind: Any = flag.type
+    if isinstance(kind, tuple):
+        kind = _choice(flag.key, {word.replace("-", "_"): word for word in kind})
+    option = typer.Option(f"--{flag.name}", help=f"{flag.help} [{', '.join(tasks)}]", min=flag.least)
+    switch = kind is bool
+    return inspect.Parameter(
+        flag.key,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=False if switch else None,
+        annotation=Annotated[kind if switch else kind | None, option],
+    )
+
+
+def _choice(name: str, words: dict[str, str]) -> Any:
+    return Enum(name, words, type=str)
+
+
+def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The value of each option that a task has for a command.
+
+    Raises:
+        ConfigError: An option was given that the task does not have.
+    """
+    own = [flag for flag in spec_of(task).flags if flag.command == command]
+    for name in given:
+        if name not in {flag.name for flag in own}:
+            raise ConfigError(f"--{name} does not apply to a run of {task}")
+    return {flag.key: given.get(flag.name, flag.default) for flag in own}

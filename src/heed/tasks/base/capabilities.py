@@ -1,0 +1,133 @@
+"""What runs of some tasks can do and others cannot: a capability is a method that is there or absent.
+
+| capability | method | command |
+|---|---|---|
+| Writes | outputs | heed predict |
+| Looks | look | heed look |
+| Compares | examiner | heed compare |
+| Combines | combine | --with, heed.ensemble |
+| Exports | export | heed export |
+| Aligns | align | heed predict --align |
+| ListsErrors | errors | heed evaluate --errors |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from heed import tasks
+from heed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from heed.exchange import Exported
+    from heed.observe.shown import ShownLook
+    from heed.tasks.base.comparison import Examiner
+    from heed.tasks.base.outputs import Outputs
+    from heed.tasks.base.run import Run
+
+P = TypeVar("P")
+
+
+@runtime_checkable
+class Writes(Protocol):
+    """`heed predict`."""
+
+    def outputs(self, options: Mapping[str, Any]) -> Outputs:
+        """How predictions are written, by the options of the task's flags."""
+        ...
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """`look`."""
+
+    def look(self, text: str, **options: Any) -> ShownLook:
+        """Maps, gates and steps for one input."""
+        ...
+
+
+@runtime_checkable
+class Compares(Protocol):
+    """`compare`."""
+
+    @classmethod
+    def examiner(cls) -> type[Examiner[Any, Any, Any]]:
+        """What a comparison of such runs is made by."""
+        ...
+
+
+@runtime_checkable
+class Combines(Protocol):
+    """An ensemble (`--with`)."""
+
+    @classmethod
+    def combine(cls, runs: Sequence[Any]) -> Run[Any, Any]:
+        """An ensemble: the mean of several runs' probabilities decides."""
+        ...
+
+
+@runtime_checkable
+class Exports(Protocol):
+    """`export`."""
+
+    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
+        """Write the model for another program."""
+        ...
+
+
+@runtime_checkable
+class Aligns(Protocol):
+    """An alignment (`--align`)."""
+
+    def align(self, source: str, prediction: Any) -> list[tuple[int, int]]:
+        """Pairs (source word, written word)."""
+        ...
+
+
+@runtime_checkable
+class ListsErrors(Protocol):
+    """A list of errors (`--errors`)."""
+
+    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong examples of a report, for people."""
+        ...
+
+
+CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors)
+
+
+def tasks_with(kind: type[Any]) -> list[str]:
+    """The tasks whose runs have a capability."""
+    return [name for name in tasks.task_names() if issubclass(tasks.run_class(name), kind)]
+
+
+def capability(run: Any, kind: type[P]) -> P:
+    """A run as something that has a capability.
+
+    Raises:
+        ConfigError: It has not; the message names the tasks that have.
+    """
+    if isinstance(run, kind):
+        return run
+    raise ConfigError(missing(run, kind))
+
+
+def missing(run: Any, kind: type[Any]) -> str:
+    """What to say of a capability that a run does not have."""
+    what = (kind.__doc__ or "").rstrip(".")
+    if len(run.members) > 1:
+        folders = ", ".join(str(one.folder) for one in run.members)
+        return f"{what} is not available for an ensemble; use one run at a time: {folders}"
+    return f"{what} is not available for {run.config.task}; it is for {', '.join(tasks_with(kind))}"
+
+
+def capability_table() -> str:
+    """Tasks and capabilities as a table in Markdown."""
+    names = tasks.task_names()
+    rows = [["", *names], ["---"] * (len(names) + 1)]
+    rows += [
+        [(kind.__doc__ or "").rstrip("."), *("yes" if name in tasks_with(kind) else "" for name in names)]
+        for kind in CAPABILITIES
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -1,0 +1,26 @@
+"""What ensembles of runs with labels check before they answer together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heed.errors import ConfigError
+
+
+def check_labels(runs: Sequence[Any]) -> None:
+    """Refuse runs that do not have the same labels, or of which only some give several to a text.
+
+    Raises:
+        ConfigError: It names the first difference.
+    """
+    first = runs[0]
+    for other in runs[1:]:
+        mine, theirs = first.task.labels, other.task.labels
+        start = f"'{first.folder}' and '{other.folder}' cannot answer together"
+        if mine != theirs:
+            only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
+            raise ConfigError(f"{start}, their labels differ: only one has '{only[0]}'")
+        several = [getattr(run.config.data, "several_labels", False) for run in (first, other)]
+        if several[0] != several[1]:
+            raise ConfigError(f"{start}: data.several_labels is {several[0]} in one and {several[1]} in the other")

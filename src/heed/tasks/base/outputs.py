@@ -1,0 +1,73 @@
+"""How predictions are written by `heed predict`: each task has its lines and its options."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heed.tasks.base.run import Run
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is written for one input: its lines, and how unsure the model is (0 where that is not asked)."""
+
+    lines: tuple[str, ...]
+    uncertainty: float = 0.0
+
+
+class Outputs:
+    """Predictions of a run as text.
+
+    Attributes:
+        run: The run.
+        options: The values of the task's flags.
+    """
+
+    def __init__(self, run: Run[Any, Any], options: Mapping[str, Any]) -> None:
+        self.run: Any = run
+        self.options = options
+
+
+class TextOutputs(Outputs, ABC):
+    """Lines for lines: each line of input is an input of its own."""
+
+    unit = "pieces"
+    """What messages call the parts of a text that training never saw."""
+
+    @abstractmethod
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """The output of each text."""
+
+    @abstractmethod
+    def answer(self, text: str) -> str:
+        """The output of one text, for the person who typed it."""
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        """The parts of a text that training never saw."""
+        return ()
+
+
+class FileOutputs(Outputs, ABC):
+    """Lines for a file that only makes sense as a whole, as a table does."""
+
+    reads = "a file of columns"
+    """What messages call that file."""
+
+    @abstractmethod
+    def write_file(self, path: Path) -> Iterable[str]:
+        """The output of a file, line by line."""
+
+
+def one_line(text: str) -> str:
+    """A text without the line breaks and tabs that a model may have learned: a line in is a line out."""
+    return text.translate({ord(c): " " for c in "\n\r\t"})
+
+
+def units(unit: str) -> str:
+    """The plural of what a tokenizer's tokens are, where a person knows it."""
+    return {"character": "characters", "word": "words"}.get(unit, "pieces")

@@ -1,0 +1,72 @@
+"""Reports for people: numbers with their intervals, tables by label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def interval(values: dict[str, float]) -> str:
+    """A share with its interval, in per cent."""
+    return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"
+
+
+def points(values: dict[str, float]) -> str:
+    """A number of points, with its interval where it has one."""
+    span = f"  [{values['low']:.2f}, {values['high']:.2f}]" if "low" in values else ""
+    return f"{values['value']:7.2f}{span}"
+
+
+def plain(values: dict[str, float]) -> str:
+    """A number with its interval, in its own unit."""
+    return f"{values['value']:.4g} [{values['low']:.4g}, {values['high']:.4g}]"
+
+
+def label_body(report: dict[str, Any]) -> list[str]:
+    """The scores of labels."""
+    names = {"accuracy": "accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+    lines = [f"  {label:<20} {interval(report[key])}" for key, label in names.items()]
+    lines.append(f"  {'calibration error':<20} {report['calibration_error']:7.2%}")
+    lines += per_label(report["per_label"], "label")
+    if "confusion" in report:
+        lines += confusion_table(report["confusion"])
+    if report.get("cut"):
+        lines.append(f"  {report['cut']} texts are longer than data.max_length and were read up to there")
+    return lines
+
+
+def per_label(scores: dict[str, dict[str, float]], kind: str) -> list[str]:
+    """Precision, recall and F1 of each label."""
+    width = min(24, max(map(len, [kind, *scores]), default=0))
+    lines = [f"  {kind:<{width}} {'precision':>10} {'recall':>10} {'F1':>10} {'support':>9}"]
+    for label, values in scores.items():
+        numbers = " ".join(f"{values[key]:10.2%}" for key in ("precision", "recall", "f1"))
+        lines.append(f"  {label[:width]:<{width}} {numbers} {values['support']:>9,}")
+    return lines
+
+
+_SHOWN = 12
+"""A confusion matrix of more labels is in the report only."""
+
+
+def confusion_table(confusion: dict[str, Any]) -> list[str]:
+    """Counts by true and predicted label."""
+    labels, matrix = confusion["labels"], confusion["matrix"]
+    if len(labels) > _SHOWN:
+        return [f"  confusion matrix of {len(labels)} labels: see --json"]
+    width = max(7, *(min(12, len(label)) for label in labels)) + 1
+    lines = ["  confusion (rows true, columns predicted)", "  " + " " * width]
+    lines[1] += "".join(f"{label[: width - 1]:>{width}}" for label in labels)
+    for label, row in zip(labels, matrix, strict=True):
+        lines.append(f"  {label[: width - 1]:>{width}}" + "".join(f"{count:>{width},}" for count in row))
+    return lines
+
+
+def label_errors(errors: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Wrong examples, the surest first."""
+    lines = [
+        f"  {e['origin']}  is {e['true'] or '(none)'}, predicted {e['predicted'] or '(none)'} "
+        f"({e['probability']:.3f})\n    {e['text']}"
+        for e in errors
+    ]
+    return ["errors, the surest first:", *lines] if lines else ["no errors"]

@@ -1,0 +1,65 @@
+"""The `model` section of a task, settled: every field of the model and of the head decided and written out."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from heed.config import RunConfig, check_section
+from heed.errors import ConfigError, suggest
+from heed.models.base import Body, ModelConfig
+from heed.registry import model_config
+
+C = TypeVar("C", bound=RunConfig)
+H = TypeVar("H", bound=BaseModel)
+
+
+class NoHead(BaseModel):
+    """A head without fields."""
+
+
+def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str, Any]) -> tuple[ModelConfig, H]:
+    """Split the fields of a `model` section into the model's own and the head's.
+
+    Raises:
+        ConfigError: A field belongs to neither, or cannot have that value.
+    """
+    own, heads = body.config_class.model_fields, head.model_fields
+    for name in fields:
+        if name not in own and name not in heads:
+            raise ConfigError(
+                f"model: unknown field '{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
+            )
+    shared = set(own) & set(heads)
+    assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
+    config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
+    return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
+
+
+def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:
+    """Set a field of the model that follows from the data.
+
+    Raises:
+        ConfigError: The user gave another value.
+    """
+    given = fields.setdefault(name, value)
+    if given != value:
+        raise ConfigError(f"model.{name} is {given}, but the data has {value} {unit}; leave the field out")
+
+
+def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], selected_by: str) -> C:
+    """The configuration with its `model` section written out, and with the score that "auto" selects by.
+
+    Args:
+        config: As given.
+        size: The named size, decided.
+        model: The model's fields.
+        head: The head's fields.
+        selected_by: The validation score that "auto" means.
+    """
+    values = {**config.model.model_dump(by_alias=True), "size": size, **model.model_dump(), **head}
+    update: dict[str, Any] = {"model": type(config.model).model_validate(values)}
+    if config.evaluation.select_by == "auto":
+        update["evaluation"] = config.evaluation.model_copy(update={"select_by": selected_by})
+    return config.model_copy(update=update)

@@ -1,0 +1,60 @@
+"""Comparison of classifications: labels of all runs, their measures, and the words each label rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from heed.data.examples import Text
+from heed.data.read.sentences import without_breaks
+from heed.data.store.labelled import label_order
+from heed.evaluation.labels import label_measures
+from heed.evaluation.measures import Outcomes
+from heed.tasks.base.comparison import Examiner, shadings_html, token_lengths
+from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.classification.run import ClassificationRun
+
+
+class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction]):
+    """Labels of texts."""
+
+    names = ("text", "label")
+    targets = "texts"
+
+    @classmethod
+    def source_of(cls, example: Text) -> str:
+        """The text."""
+        return example.text
+
+    @classmethod
+    def truth_of(cls, example: Text) -> str:
+        """Its labels."""
+        return ",".join(label_order(example.labels))
+
+    def _lengths(self) -> tuple[list[int], str]:
+        texts = [without_breaks(text) for text in self.sources]
+        return token_lengths([run.task.tokenizer for run in self.runs], texts)
+
+    def predict(self, run: ClassificationRun, examples: Sequence[Text], beam_size: int | None) -> list[LabelPrediction]:
+        """The label of each text."""
+        return run.predict([text.text for text in examples])
+
+    def count_tokens(self, run: ClassificationRun, outputs: Sequence[LabelPrediction]) -> int:
+        """Tokens read."""
+        return sum(text.length for text in run.task.encode_texts(self.sources))
+
+    def outcomes(self, run: ClassificationRun, outputs: Sequence[LabelPrediction]) -> Outcomes:
+        """Accuracy, F1 and calibration, over the labels of all runs and of the examples."""
+        found = [label for one in self.runs for label in one.task.labels]
+        labels = label_order([*found, *(label for text in self.examples for label in text.labels)])
+        several = any(one.task.config.data.several_labels for one in self.runs)
+        true = np.array([[label in text.labels for label in labels] for text in self.examples])
+        predicted = np.array([[label in output.labels for label in labels] for output in outputs])
+        probabilities = np.array([[output.probabilities.get(label, 0.0) for label in labels] for output in outputs])
+        measures = label_measures(true, predicted, probabilities, several)
+        return Outcomes(tuple(",".join(label_order(output.labels)) for output in outputs), measures)
+
+    def drawing(self, run: ClassificationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+        """The words that the label rests on."""
+        return shadings_html(run.look(self.sources[index]).look)

@@ -1,0 +1,31 @@
+"""Runs of classification that label together: the mean of their probabilities decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from heed.data.batch.texts import TokenText
+from heed.tasks.base.ensemble import check_labels
+from heed.tasks.classification.run import ClassificationRun, Labeller
+
+
+class ClassificationEnsemble(Labeller):
+    """Several runs that label together; each reads a text with its own tokenizer. Settings are those of the first."""
+
+    def __init__(self, runs: Sequence[ClassificationRun]) -> None:
+        check_labels(runs)
+        first = runs[0]
+        super().__init__(first.folder, first.config, first.task, first.model, {})
+        self.runs = tuple(runs)
+
+    @property
+    def members(self) -> tuple[ClassificationRun, ...]:
+        """The runs."""
+        return self.runs
+
+    def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
+        """The mean of the runs' probabilities, `(texts, labels)`; each cuts the texts as it does."""
+        return torch.stack([run.probabilities(texts) for run in self.runs]).mean(0)

@@ -1,0 +1,29 @@
+"""Written labels of rows: `label TAB probability` a line, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heed.tasks.base.outputs import FileOutputs
+
+if TYPE_CHECKING:
+    from heed.tasks.table.run import TableRun
+
+    pass
+
+
+class TableOutputs(FileOutputs):
+    """A line for each row of a file."""
+
+    run: TableRun
+
+    def write_file(self, path: Path) -> Iterator[str]:
+        """Each row's label."""
+        for one in self.run.predict_file(path):
+            if self.options["json"]:
+                yield json.dumps({"label": one.label, "probabilities": one.probabilities}, ensure_ascii=False)
+            else:
+                yield f"{one.label}\t{one.probability:.4f}"

@@ -1,0 +1,37 @@
+"""Runs of tagging that tag together: the mean of their tags' probabilities decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from heed.tasks.base.ensemble import check_labels
+from heed.tasks.tagging.model import CrfHead
+from heed.tasks.tagging.run import TaggingRun, WordTagger
+
+
+class TaggingEnsemble(WordTagger):
+    """Several runs that tag together.
+
+    Each word has the tag of the largest mean. Where a run has a CRF, the tags of a sentence are those of the largest
+    product of means among the sequences that are allowed.
+    """
+
+    def __init__(self, runs: Sequence[TaggingRun]) -> None:
+        check_labels(runs)
+        first = next((run for run in runs if isinstance(run.model.head, CrfHead)), runs[0])
+        super().__init__(first.folder, runs[0].config, first.task, first.model, {})
+        self.runs = tuple(runs)
+
+    @property
+    def members(self) -> tuple[TaggingRun, ...]:
+        """The runs."""
+        return self.runs
+
+    def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:
+        """The tags of each text, and the mean of the runs' probabilities, `(words, labels)`."""
+        each = [[probabilities for _, probabilities in run.tagged(sentences)] for run in self.runs]
+        means = [torch.stack(one).mean(0) for one in zip(*each, strict=True)]
+        return [([self.task.labels[i] for i in self.model.head.choose(mean)], mean) for mean in means]

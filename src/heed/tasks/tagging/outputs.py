@@ -1,0 +1,55 @@
+"""Written tags: the entities of a text on its line, JSON, or a file in columns again with predicted tags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heed.data.tokens.words import split_words
+from heed.tasks.base.outputs import FileOutputs, TextOutputs, Written, one_line
+
+if TYPE_CHECKING:
+    from heed.tasks.tagging.run import WordTagger
+    from heed.tasks.tagging.task import TagPrediction
+
+
+class TaggingOutputs(TextOutputs):
+    """The entities of a text on its line, tabs between them: `start-end label probability words`.
+
+    Plain tags are written as `word/tag`.
+    """
+
+    run: WordTagger
+
+    unit = "words"
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        """The words of a text that training never saw."""
+        return self.run.task.unknown_in(text[start:end] for start, end in split_words(text))
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """Each text's entities."""
+        for text, prediction in zip(texts, self.run.predict(texts), strict=True):
+            yield Written((self._line(text, prediction),), prediction.uncertainty)
+
+    def _line(self, text: str, prediction: TagPrediction) -> str:
+        if self.options["json"]:
+            return json.dumps({"text": text, **prediction.as_values()}, ensure_ascii=False)
+        line = prediction.summary()
+        return "\t".join([f"{prediction.uncertainty:.4f}", one_line(text), line]) if self.options["sort"] else line
+
+    def answer(self, text: str) -> str:
+        """The entities."""
+        return self.run.predict(text).summary() or "(no entity)"
+
+
+class ColumnOutputs(FileOutputs):
+    """The lines of a file in columns again, with the predicted tags in the column of the tags."""
+
+    run: WordTagger
+
+    def write_file(self, path: Path) -> Iterable[str]:
+        """The file's lines."""
+        return self.run.tag_columns(path)

@@ -1,0 +1,39 @@
+"""The scores of a tagging for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from heed.tasks.base.report import interval, per_label
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """The scores of one set."""
+    lines = [f"  {'words':<20} {report['words']:7,}"]
+    if "entity_f1" in report:
+        lines.append(f"  {'entity F1':<20} {interval(report['entity_f1'])}")
+        lines += [f"  {key:<20} {report[key]:7.2%}" for key in ("precision", "recall")]
+    lines.append(f"  {'accuracy of tags':<20} {interval(report['accuracy'])}")
+    if "per_type" in report:
+        lines += per_label(report["per_type"], "type")
+    else:
+        lines += per_label(report["per_tag"], "tag")
+    for word, found in report.get("per_word", {}).items():
+        lines.append(f"  the word {word!r:<11} {interval(found['accuracy'])}  ({found['support']:,} times)")
+    if "never_seen" in report:
+        lines.append(f"  never seen in training, so never predicted: {', '.join(report['never_seen'])}")
+    return lines
+
+
+def error_lines(errors: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Wrong entities in their context, or the most frequent confusions."""
+    lines = []
+    for e in errors:
+        if "count" in e:
+            lines.append(f"  {e['count']:>6,}  {e['true']} predicted as {e['predicted']}")
+        else:
+            kinds = " as ".join(kind for kind in (e["true"], e["predicted"]) if kind)
+            lines.append(f"  {e['origin']}  {e['kind']}: {kinds}\n    {e['context']}")
+    head = "errors (true entity in [ ], predicted in { }):"
+    return [head, *lines] if lines else ["no errors"]

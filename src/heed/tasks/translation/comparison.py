@@ -1,0 +1,85 @@
+"""Comparison of translations: references, measures, and the cross attention of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from heed.config import FilesData
+from heed.data.examples import Pair
+from heed.evaluation.measures import Outcomes, share
+from heed.evaluation.text import text_measure
+from heed.observe.html_map import map_to_html
+from heed.tasks.base.comparison import Examiner, token_lengths
+from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.writing import Prediction
+
+
+class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
+    """Texts written for texts."""
+
+    names = ("source", "reference")
+    targets = "target tokens"
+    has_beam = True
+
+    @classmethod
+    def source_of(cls, example: Pair) -> str:
+        """The source."""
+        return example.source
+
+    @classmethod
+    def truth_of(cls, example: Pair) -> str:
+        """The target."""
+        return example.target
+
+    def _references(self) -> tuple[list[str], list[str]]:
+        """As the runs normalise text, or as they stand in the data where the runs differ in that."""
+        remarks, first = [], self._normal(self.runs[0])
+        if any(first != self._normal(run) for run in self.runs[1:]):
+            remarks.append("The runs normalise text differently: references are taken as they stand in the data.")
+            first = [pair.target for pair in self.examples]
+        first_tokens, *others = (run.task.target_tokenizer for run in self.runs)
+        self._per_token = not any(first_tokens.first_difference(other) for other in others)
+        if not self._per_token:
+            remarks.append(
+                "The runs write different tokens: scores per token are left out, and tokens a second differ."
+            )
+        return first, remarks
+
+    def _normal(self, run: TranslationRun) -> list[str]:
+        return [run.task.target_tokenizer.normalize(pair.target) for pair in self.examples]
+
+    def _lengths(self) -> tuple[list[int], str]:
+        return token_lengths([run.task.source_tokenizer for run in self.runs], self.sources)
+
+    def predict(self, run: TranslationRun, examples: Sequence[Pair], beam_size: int | None) -> list[Prediction]:
+        """What is written for each source."""
+        return run.predict([pair.source for pair in examples], beam_size=beam_size)
+
+    def count_tokens(self, run: TranslationRun, outputs: Sequence[Prediction]) -> int:
+        """Tokens written."""
+        return sum(len(output.tokens) for output in outputs)
+
+    def outcomes(self, run: TranslationRun, outputs: Sequence[Prediction]) -> Outcomes:
+        """Scores of texts for people's files, exact match, and what generated data knows besides."""
+        texts = [output.text for output in outputs]
+        scores = run.pair_scores(self.examples, outputs)
+        same = [float(t == r) for t, r in zip(texts, self.references, strict=True)]
+        exact = share("exact_match", "exact match", same)
+        if isinstance(run.config.data, FilesData):
+            measures = [*(text_measure(name, texts, self.references) for name in ("chrf", "bleu", "ter")), exact]
+        else:
+            measures = [exact]
+        if self._per_token:
+            measures.append(share("token_accuracy", "token accuracy", scores.correct, scores.tokens))
+        if any(pair.links for pair in self.examples):
+            wrong = [linked - aligned for aligned, linked in zip(scores.aligned, scores.linked, strict=True)]
+            measures.append(share("alignment_error", "alignment error", wrong, scores.linked, higher_is_better=False))
+        return Outcomes(tuple(texts), tuple(measures))
+
+    def drawing(self, run: TranslationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+        """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""
+        look = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
+        cross = [one for one in look.maps if one.mechanism == "cross"]
+        if not cross:
+            return '<p class="hint">This model does not look at the source while it writes.</p>'
+        return map_to_html(cross[-1], next(numbers))

@@ -1,0 +1,98 @@
+"""Written translations: a line each, candidates with their score, alignments, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from heed.errors import ConfigError
+from heed.generation import SamplingOptions
+from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+
+if TYPE_CHECKING:
+    from heed.tasks.translation.run import Translator
+    from heed.tasks.translation.writing import Prediction
+
+
+class TranslationOutputs(TextOutputs):
+    """A line for each candidate: its text; with several its score first; with --align its word alignment last."""
+
+    run: Translator
+
+    def __init__(self, run: Translator, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self.unit = units(run.task.source_tokenizer.unit)
+        nbest, beam = options["nbest"], options["beam"]
+        if beam is not None and nbest > beam:
+            raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
+        self.sampling = _sampling(options)
+        if options["align"] and not run.model.aligns:
+            raise ConfigError(
+                f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show"
+            )
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        """The pieces of a source that training never saw."""
+        return self.run.task.source_tokenizer.unknown_in(text)
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """Each text's candidates."""
+        options = self.options
+        results = self.run.candidates(
+            texts,
+            num_best=options["nbest"],
+            beam_size=options["beam"],
+            sampling=self.sampling,
+            prefix=options["prefix"],
+            engine=options["engine"],
+        )
+        for text, candidates in zip(texts, results, strict=True):
+            yield Written(tuple(self._line(text, candidate) for candidate in candidates))
+
+    def _line(self, source: str, candidate: Prediction) -> str:
+        links = self.run.align(source, candidate) if self.options["align"] else None
+        if self.options["json"]:
+            return _json(source, candidate, links)
+        columns = [one_line(candidate.text)]
+        if self.options["nbest"] > 1:
+            columns.insert(0, f"{candidate.score:.4f}")
+        if links is not None:
+            columns.append(" ".join(f"{i}-{j}" for i, j in links))
+        return "\t".join(columns)
+
+    def answer(self, text: str) -> str:
+        """The best output and its probability."""
+        best = self.run.predict(text, engine=self.options["engine"])
+        return f"{best.text}    (log-probability {best.log_prob:.3f})"
+
+
+def _sampling(options: Mapping[str, Any]) -> SamplingOptions | None:
+    """How to draw, or None.
+
+    Raises:
+        ConfigError: An option of sampling was given without --sample, or with a value that cannot be.
+    """
+    if options["sample"]:
+        if options["beam"] is not None:
+            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give one of them")
+        return SamplingOptions(*(options[key] for key in ("temperature", "top_k", "top_p", "seed")))
+    for name, default in {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}.items():
+        if (value := options[name.replace("-", "_")]) != default:
+            raise ConfigError(f"--{name} {value} is about drawing outputs, so it needs --sample")
+    return None
+
+
+def _json(source: str, candidate: Prediction, links: list[tuple[int, int]] | None) -> str:
+    values = {
+        "source": source,
+        "text": candidate.text,
+        "score": round(candidate.score, 6),
+        "log_prob": round(candidate.log_prob, 6),
+        "tokens": candidate.tokens,
+        "token_probs": [round(p, 6) for p in candidate.token_probs],
+        "finished": candidate.finished,
+    }
+    if links is not None:
+        values["alignment"] = links
+    return json.dumps(values, ensure_ascii=False)

@@ -1,0 +1,28 @@
+"""The scores of a translation for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heed.tasks.base.report import interval, points
+
+_TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (less is better)"}
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """The scores of one set."""
+    names = {"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"}
+    lines = [f"  {label:<20} {points(report[key])}" for key, label in _TEXT_NAMES.items() if key in report]
+    lines += [f"  {label:<20} {interval(report[key])}" for key, label in names.items() if key in report]
+    if "alignment" in report:  # why there is no alignment error although the truth is known
+        lines.append(f"  {names['alignment_error']:<20} {report['alignment']}")
+    lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
+    shown, show = ("chrf", points) if "chrf" in report else ("exact_match", interval)
+    lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")
+    for bucket in report["by_source_length"]:
+        span = f"{bucket['first']}-{bucket['last']}"
+        lines.append(f"    {span:>8}  {show(bucket[shown])}  ({bucket['examples']})")
+    lines += [f"  {label}: {report[key]['signature']}" for key, label in _TEXT_NAMES.items() if key in report]
+    if report.get("cut_off"):
+        lines.append(f"  {report['cut_off']} outputs were cut off at generation.max_length")
+    return lines

@@ -1,0 +1,88 @@
+"""What is chosen from the amount of pairs: the tokenizers, the model's size, and settings for few pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from heed.config import FilesData, GrammarData
+from heed.data.examples import Pair
+from heed.models.base import Body
+from heed.tasks.base.sizes import num_subwords
+from heed.tasks.translation.config import TranslationConfig
+
+FEW_PAIRS = 10_000
+"""Fewer training pairs of text than this are few."""
+_FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
+    "tokenizer": {"lowercase": "source"},
+    "training": {"guided_attention": 1.0, "label_smoothing": 0.1, "batch_tokens": 1_000, "learning_rate": 0.002},
+    "generation": {"beam_size": 5},
+}
+"""Fields of sections for few pairs, where the user gave none (docs/benchmarks.md has what each is worth)."""
+
+
+def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -> TranslationConfig:
+    """The configuration for a few thousand pairs of text; unchanged where there are more, or for characters.
+
+    It applies where the size is left to heed and the model has a size "scarce". What the user gave stays as given.
+    """
+    text = isinstance(config.data, FilesData) and config.tokenizer.kind != "char"
+    if not text or num_pairs >= FEW_PAIRS or config.model.size != "auto" or "scarce" not in body.config_class.sizes:
+        return config
+    changed: dict[str, Any] = {"model": config.model.model_copy(update={"size": "scarce"})}
+    for name, fields in _FOR_FEW_PAIRS.items():
+        section = getattr(config, name)
+        free = {field: value for field, value in fields.items() if field not in section.model_fields_set}
+        if config.tokenizer.sampling:
+            free.pop("guided_attention", None)
+        if config.tokenizer.shared or config.tokenizer.from_ is not None:
+            free.pop("lowercase", None)
+        changed[name] = section.model_copy(update=free)
+    return config.model_copy(update=changed)
+
+
+def auto_size(config: TranslationConfig, num_examples: int) -> str:
+    """The named size for an amount of data: characters need little width; words more, the more there are of them.
+
+    `for_few_pairs` comes before it.
+
+    | training pairs | char tokenizer | others |
+    |---|---|---|
+    | up to 100,000 | tiny | small |
+    | up to 2,000,000 | small | small |
+    | more | small | base |
+    """
+    if config.tokenizer.kind == "char" and num_examples <= 100_000:
+        return "tiny"
+    return "small" if num_examples <= 2_000_000 or config.tokenizer.kind == "char" else "base"
+
+
+def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: int) -> TranslationConfig:
+    """The configuration with the kind and size of the tokenizer decided.
+
+    About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
+    to learn anything. At least two for each different character, which matters where a script has thousands. A word
+    vocabulary holds all words that occur often enough, up to 30,000.
+
+    Args:
+        config: What the user asked for.
+        pairs: What the tokenizers are trained on; read once.
+        num_pairs: How many pairs the model is trained on.
+    """
+    tokenizer = config.tokenizer
+    kind = tokenizer.kind
+    if kind == "auto":
+        words = isinstance(config.data, GrammarData)
+        kind = "bpe" if isinstance(config.data, FilesData) else "word" if words else "char"
+    size = tokenizer.vocab_size
+    if size is None and kind == "word":
+        size = 30_000
+    elif size is None and kind != "char":
+        sides: tuple[set[str], set[str]] = (set(), set())
+        for pair in pairs:
+            sides[0].update(pair.source)
+            sides[1].update(pair.target)
+        characters = len(sides[0] | sides[1]) if tokenizer.shared else max(map(len, sides))
+        size = num_subwords(num_pairs, characters)
+    changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
+    return config.model_copy(update={"tokenizer": changed})

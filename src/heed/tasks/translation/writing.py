@@ -1,0 +1,141 @@
+"""Writing targets: search or sampling over sources, and what was written as predictions."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from heed.data.batch.pairs import TokenPair, collate_pairs, plan_batches
+from heed.data.tokens.tokenizer import END, START
+from heed.errors import ConfigError
+from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
+from heed.models.base import PairDecoder
+
+if TYPE_CHECKING:
+    from heed.tasks.translation.task import Translation
+
+_GENERATE_TOKENS = 8_000
+"""Source tokens decoded together."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One output.
+
+    Attributes:
+        text: What was written.
+        score: What candidates are ranked by: log-probability / length ** length_penalty.
+        log_prob: Log-probability of the whole output in nats.
+        tokens: The tokens that were written (a forced prefix was not), as text; "</s>" last where the model ended it.
+        token_probs: Probability of each of them.
+        finished: Whether the model ended it; False where the largest length cut it off.
+        ids: All its tokens as numbers, a forced prefix too, without the end token.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: tuple[str, ...]
+    token_probs: tuple[float, ...]
+    finished: bool
+    ids: tuple[int, ...]
+
+
+def translate(
+    task: Translation,
+    model: PairDecoder,
+    texts: Sequence[str],
+    *,
+    beam_size: int | None = None,
+    num_best: int = 1,
+    length_penalty: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    sampling: SamplingOptions | None = None,
+    prefix: str = "",
+    writer: Writer | None = None,
+) -> list[list[Prediction]]:
+    """Write a target for each text; options default to the configuration's.
+
+    Args:
+        task: Turns texts into tokens and back.
+        model: Writes.
+        texts: Sources.
+        beam_size: Width of the beam; 1 is greedy.
+        num_best: Candidates per text.
+        length_penalty: See `heed.generation`.
+        min_length: Smallest number of tokens.
+        max_length: Largest number of tokens.
+        sampling: Draw instead of searching.
+        prefix: Every output begins with this text.
+        writer: Searches instead of torch; it neither draws nor continues a prefix.
+
+    Returns:
+        Per text its candidates, best first; for a blank text one blank output.
+
+    Raises:
+        ConfigError: The prefix holds what training never saw, so that it could not be written; or the writer cannot
+            do what is asked.
+    """
+    if writer is not None and (sampling is not None or prefix):
+        what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
+        raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
+    if unknown := task.target_tokenizer.unknown_in(prefix):
+        raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
+    given = task.config.generation
+    options = SearchOptions(
+        end_token=END,
+        max_length=(given.max_length or 200) if max_length is None else max_length,
+        min_length=given.min_length if min_length is None else min_length,
+        beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
+        length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+        num_best=num_best,
+        forbidden=task.never_written(model),
+    )
+    forced = task.target_tokenizer.encode(prefix).ids if prefix else []
+    model.eval()
+    device = next(model.parameters()).device
+    results: list[list[Prediction]] = [[_BLANK] for _ in texts]
+    written = [i for i, text in enumerate(texts) if text.strip()]
+    encoded = [TokenPair(ids, []) for ids in task.source_tokenizer.encode_all([texts[i] for i in written])]
+    if writer is not None:
+        for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
+            results[i] = [_prediction(task, h, []) for h in hypotheses]
+        return results
+    for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
+        batch = collate_pairs(encoded, chosen).to(device)
+        with without_gradient():
+            memory = model.encode(batch.source, batch.source_mask)
+        prompt = batch.source.new_tensor([[START, *forced]]).expand(len(chosen), -1)
+        drawing = sampling and replace(sampling, seed=_seeds(sampling.seed, [encoded[i].source for i in chosen]))
+        generated = generate(model, memory, prompt, options, sampling=drawing)
+        for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
+            results[written[i]] = [_prediction(task, h, forced) for h in hypotheses]
+    return results
+
+
+def _prediction(task: Translation, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
+    tokens = [task.target_tokenizer.token(t) for t in hypothesis.tokens]
+    if hypothesis.finished:
+        tokens.append(task.target_tokenizer.token(END))
+    return Prediction(
+        task.target_tokenizer.decode([*forced, *hypothesis.tokens]),
+        hypothesis.score,
+        hypothesis.log_prob,
+        tuple(tokens),
+        tuple(math.exp(p) for p in hypothesis.log_probs),
+        hypothesis.finished,
+        (*forced, *hypothesis.tokens),
+    )
+
+
+def _seeds(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[int, ...]:
+    """A seed for each source, from its own tokens: a text is drawn the same wherever it stands."""
+    digests = [hashlib.blake2b(repr((seed, ids)).encode(), digest_size=8).digest() for ids in sources]
+    return tuple(int.from_bytes(digest, "big") for digest in digests)
+
+
+_BLANK = Prediction("", 0.0, 0.0, (), (), True, ())
