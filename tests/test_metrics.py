@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
-from heed.runs.card import scores_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.examples import Link
 from heed.evaluation.alignment import aligned_characters
 from heed.evaluation.metrics import PairScores, bootstrap, length_buckets, summarise
+from heed.runs.card import scores_text
 from heed.tasks.translation.run import TranslationRun
 
 # --- bootstrap

@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
-from heed.runs.card import scores_text
 from torch.testing import assert_close
 
 import heed
@@ -17,6 +16,7 @@ from heed.data.tokens.tokenizer import UNKNOWN
 from heed.observe.edits import Uniform
 from heed.observe.labels import FIXED_VECTOR
 from heed.observe.shown import ShownLook
+from heed.runs.card import scores_text
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.run import TranslationRun

@@ -10,7 +10,6 @@ import unicodedata
 
 import pytest
 import yaml
-from heed.runs.card import scores_text
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 import heed
@@ -18,6 +17,7 @@ from heed.cli import main
 from heed.data.examples import Pair
 from heed.observe.edits import Uniform
 from heed.observe.words import MERGED
+from heed.runs.card import scores_text
 
 WORDS = {
     "the cat": "ologbo náà",
