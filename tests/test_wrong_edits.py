@@ -1,4 +1,4 @@
-"""The list of `make mutants` is up to date: each text to be edited occurs exactly once, and each file of tests exists."""
+"""The list of `make mutants` is current: each text to be edited occurs exactly once, each file of tests exists."""
 
 from pathlib import Path
 
