@@ -7,18 +7,19 @@ import torch
 from torch.testing import assert_close
 
 from heed import trace
-from heed.attention import watch
 from heed.config import TokenizerConfig
-from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch.pairs import TokenPair
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
+from heed.tasks.translation import guided
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.guided import alignment_loss, guides, seen_weights
+from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.sizes import FEW_PAIRS, for_few_pairs
 from heed.tasks.translation.task import Translation
 
 PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]
+NO_ATTENTION = ["seq2seq", "rnn"]
 
 
 @pytest.fixture
@@ -38,13 +39,14 @@ def make_tokenizer(texts):
     return TextTokenizer.train(texts * 2, TokenizerConfig(kind="bpe", vocab_size=4 + letters))
 
 
-def make_task(files, **training):
+def make_task(files, model=None, **training):
     return Translation.prepare(
         TranslationConfig.model_validate(
             {
                 "data": {"train": files, "valid": 6},
                 "tokenizer": {"kind": "word", "min_count": 1},
-                "model": {"name": "bahdanau", "size": "tiny", "d_embedding": 16, "d_hidden": 16, "d_attention": 16},
+                "model": model
+                or {"name": "bahdanau", "size": "tiny", "d_embedding": 16, "d_hidden": 16, "d_attention": 16},
                 "training": {"steps": 1, **training},
             }
         )
@@ -85,28 +87,51 @@ def test_text_without_blanks_is_aligned_by_its_tokens():
     assert_close(guide[:-1].argmax(1), torch.arange(len(guide) - 1))
 
 
-@pytest.mark.parametrize("name", PAIR_DECODERS)
-def test_the_weights_seen_are_the_model_s_and_whoever_watched_goes_on(name):
-    body = body_class(name, ("pair_decoder",))
-    fields = dict(body.config_class.sizes["tiny"])
+def test_weak_links_say_nothing_and_the_others_are_shared_out(monkeypatch):
+    tokenizer = make_tokenizer(["a", "b", "c"])  # tokens: a blank and a letter each word
+    pair = TokenPair(tokenizer.encode("a b c").ids, tokenizer.encode("a b c").ids)
+    assert (len(pair.source), len(pair.target)) == (6, 6)
+    strength = torch.tensor([[0.31, 0.29, 0.4], [0.3, 0.2, 0.1], [0.9, 0.05, 0.05]])  # of words: (target, source)
+    monkeypatch.setattr(guided, "align_tokens", lambda pairs: [strength])
+    (guide,) = guides([pair], tokenizer, tokenizer)
+    # The second word has no link above 0.3; the others' links are repeated on both tokens of a word, rows at most 1.
+    strong = torch.tensor([[0.31, 0.0, 0.4], [0.0, 0.0, 0.0], [0.9, 0.0, 0.0]]).repeat_interleave(2, dim=1)
+    rows = strong / strong.sum(1, keepdim=True).clamp_min(1.0)
+    assert_close(guide[:-1], rows.repeat_interleave(2, dim=0))
+    assert not guide[-1].any()
+    assert guide[0].sum() == pytest.approx(1.0) and guide[2].sum() == 0
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("name", [name for name in PAIR_DECODERS if name not in NO_ATTENTION])
+def test_guidance_leaves_the_pass_as_it_is_dropout_included(files, name, dropout):
+    """The loss is the plain one plus the guidance, to the last digit, drawn with the same dropout masks."""
+    values = {"name": name, "size": "tiny", "dropout": dropout}
+    plain, task = (make_task(files, values, guided_attention=weight) for weight in (0.0, 0.5))
     torch.manual_seed(0)
-    model = body(body.config_class(**{**fields, "source_vocab_size": 11, "target_vocab_size": 11})).eval()
-    batch = collate_pairs([TokenPair([4, 5, 6], [7, 8]), TokenPair([9], [4, 4, 5])], [0, 1])
-    outer = object()
-    watch.slot = outer
-    try:
-        with seen_weights() as seen:
-            hidden = model(batch.source, batch.source_mask, batch.target)
-        assert watch.slot is outer
-    finally:
-        watch.slot = None
-    weights = seen.last_layer()
-    if weights is None:
-        return  # a model that does not look at its source by attention
-    assert weights.requires_grad
-    with trace(model) as traced:
-        assert_close(model(batch.source, batch.source_mask, batch.target), hidden)
-    assert_close(weights, traced.maps("cross").weights.mean(1), rtol=1e-5, atol=1e-6)
+    model = plain.build_model().train()
+    batch = task.collate([0, 1, 2])
+
+    def under_seed(work):
+        torch.manual_seed(7)
+        return work()
+
+    unguided = under_seed(lambda: plain.loss(model, plain.collate([0, 1, 2]), 0.0))
+    with trace(model) as seen:
+        under_seed(lambda: model(batch.source, batch.source_mask, batch.target))
+    more = 0.5 * alignment_loss(seen.maps("cross").weights.mean(1), batch.alignment)
+    total = under_seed(lambda: task.loss(model, batch, 0.0))
+    assert_close(total, unguided + more, rtol=1e-5, atol=1e-5)
+    if dropout:
+        without = plain.loss(model.eval(), plain.collate([0, 1, 2]), 0.0)
+        assert not torch.allclose(without, unguided)
+
+
+@pytest.mark.parametrize("name", NO_ATTENTION)
+def test_a_model_without_attention_to_the_source_cannot_be_guided(files, name):
+    task = make_task(files, {"name": name, "size": "tiny"}, guided_attention=0.5)
+    with pytest.raises(ConfigError, match=rf"guided_attention is 0.5, but model '{name}' has no attention"):
+        task.loss(task.build_model(), task.collate([0]), 0.0)
 
 
 def test_a_few_updates_turn_attention_to_the_aligned_words(files):
@@ -127,15 +152,15 @@ def test_a_few_updates_turn_attention_to_the_aligned_words(files):
 
 
 def test_a_weight_of_zero_is_the_loss_without_it(files):
-    plain, guided = make_task(files, guided_attention=0.0), make_task(files, guided_attention=0.5)
+    plain, task = make_task(files, guided_attention=0.0), make_task(files, guided_attention=0.5)
     torch.manual_seed(0)
     model = plain.build_model().eval()
     assert plain.collate([0, 1]).alignment is None
-    batch = guided.collate([0, 1])
-    with seen_weights() as seen:
+    batch = task.collate([0, 1])
+    with trace(model, mechanism="cross", layer=-1) as seen:
         model(batch.source, batch.source_mask, batch.target)
-    more = 0.5 * alignment_loss(seen.last_layer(), batch.alignment)
-    assert_close(guided.loss(model, batch, 0.0), plain.loss(model, plain.collate([0, 1]), 0.0) + more)
+    more = 0.5 * alignment_loss(seen.weights().mean(1), batch.alignment)
+    assert_close(task.loss(model, batch, 0.0), plain.loss(model, plain.collate([0, 1]), 0.0) + more)
 
 
 def test_an_alignment_holds_for_one_cut_only():

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.examples import Link
-from heed.evaluation.alignment import aligned_characters
 from heed.evaluation.metrics import PairScores, bootstrap, length_buckets, summarise
 from heed.runs.card import scores_text
+from heed.tasks.translation.links import aligned_characters
 from heed.tasks.translation.run import TranslationRun
 
 # --- bootstrap

@@ -15,6 +15,7 @@ from heed.layers.recurrent import RecurrentCell
 from heed.models.attention_lm import AttentionLM
 from heed.models.bahdanau import Bahdanau
 from heed.models.base import DecoderBody
+from heed.models.transformer import Transformer
 from heed.observe.edits import Force, Keep, Uniform, ZeroHead
 from heed.observe.maps import Axis, Map
 from heed.observe.records import SelfCheckError
@@ -747,3 +748,65 @@ def test_steps_whose_rows_were_reordered_are_not_put_into_one_map():
         _, state = model.step(inputs["target"][:, :2], state)
         model.step(inputs["target"][:, 2:3], state.select(torch.tensor([2, 0, 1])))
     assert seen.maps("cross").weights.shape[2] == 1
+
+
+# --- only what is asked for
+
+
+def transformer(num_layers=3):
+    return make_model(Transformer, make_config(Transformer, num_layers=num_layers))
+
+
+@pytest.mark.parametrize("layer", [0, 1, -1, -3])
+def test_a_filtered_trace_records_one_layer_of_one_mechanism_and_nothing_else(layer):
+    model = transformer()
+    args = Transformer.example(model.config, 1)
+    with torch.no_grad(), heed.trace(model, mechanism="cross", layer=layer) as seen:
+        model(**args)
+    assert seen.mechanisms() == [("cross", layer % 3)]
+    assert len(seen.attention_records) == 1 and not seen.gate_records and not seen.tensor_records
+    assert_close(seen.maps().weights, watched_maps(model, args, mechanism="cross", layer=layer).weights)
+    with torch.no_grad(), heed.trace(model, mechanism="encoder") as seen:
+        model(**args)
+    assert seen.mechanisms() == [("encoder", i) for i in range(3)]
+
+
+@pytest.mark.parametrize("asked", [{"mechanism": "corss"}, {"mechanism": "cross", "layer": 3}, {"layer": -4}])
+def test_a_filter_that_fits_nothing_is_refused_with_what_there_is(asked):
+    with pytest.raises(ConfigError, match=r"nothing to record of .*attention.*: the model has encoder layer 0"):
+        heed.trace(transformer(), **asked)
+
+
+@every_variant
+def test_the_weights_alone_are_those_of_the_maps_with_their_gradient(body, config):
+    model = make_model(body, config)
+    if not attends(model):
+        return
+    args = body.example(config, 1)
+    with heed.trace(model, grad=True) as seen:
+        model(**args)
+    for mechanism, layer in seen.mechanisms():
+        weights = seen.weights(mechanism, layer)
+        assert_close(weights, seen.maps(mechanism, layer).weights, rtol=1e-5, atol=1e-6)
+        slope = torch.linspace(-1, 1, weights.numel()).view(weights.shape)
+        watched = [p for p in model.parameters() if p.requires_grad]
+        both = [
+            torch.autograd.grad((w * slope).sum(), watched, retain_graph=True, allow_unused=True)
+            for w in (weights, seen.maps(mechanism, layer).weights)
+        ]
+        assert any(g is not None and g.any() for g in both[0])
+        for one, other in zip(*both, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_of_steps_over_one_memory_and_over_a_growing_cache():
+    model = transformer(1)
+    args = Transformer.example(model.config, 1)
+    with torch.no_grad(), heed.trace(model) as whole:
+        model(**args)
+    with torch.no_grad(), heed.trace(model) as stepped:
+        in_steps(model, args, (1, 2, 4, args["target"].shape[1]))
+    for mechanism in ("cross", "decoder"):
+        assert_close(stepped.weights(mechanism), whole.weights(mechanism), **CLOSE)

@@ -12,7 +12,8 @@ from heed.observe.maps import Axis, Map
 from heed.observe.trace import edit
 from heed.observe.words import MERGED, merge_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at, word_links
+from heed.tasks.translation.links import word_links
+from heed.tasks.translation.look import look_at
 from heed.tasks.translation.run import TranslationRun
 from heed.tasks.translation.task import Translation
 

@@ -18,8 +18,6 @@ from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.shapes import Bool, Float
 
-__all__ = ["Attends", "Attention", "AttentionLayer", "MultiHeadAttention"]
-
 
 class Attends(nn.Module):
     """What every attention module shares: which path computes the context, and where it is watched from.
@@ -69,7 +67,9 @@ class Attends(nn.Module):
             else:
                 mask = full_mask(keys.mask, causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
-                context = weigh(masked_softmax(scores, mask), keys.value, dropout)
+                grouped_weights = masked_softmax(scores, mask)
+                context = weigh(grouped_weights, keys.value, dropout)
+                weights = grouped_weights if rows is None or rows.is_identity else None
             if rows is not None:
                 context = rows.ungroup(context)
         if watch.slot is not None:

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from heed.attention.keys import Keys, Rows
 from heed.attention.scores import Score
 
-__all__ = ["AttentionCall", "RecurrentCall", "WatchedEdit", "Watcher", "slot"]
-
 
 @runtime_checkable  # so that tests can check signatures that mention it
 class WatchedEdit(Protocol):
@@ -44,7 +42,8 @@ class AttentionCall:
         causal: Whether the future was masked.
         offset: Absolute position of the first query, one number or one per row.
         context: `(rows, heads, query, d_value)`, the result.
-        weights: `(rows, heads, query, key)` where an edit replaced them, else None (they can be recomputed).
+        weights: `(rows, heads, query, key)` before dropout where the call has them whole (an edit replaced them, or the
+            readable path ran); else None (they can be recomputed).
         dropout: Probability with which weights were dropped in this call.
         score: The module's score; a watcher copies from it what it needs.
     """

@@ -9,9 +9,8 @@ from typing import Literal
 from torch import Tensor
 
 from heed.errors import ConfigError
+from heed.observe.frames import Glance
 from heed.observe.maps import Map
-
-__all__ = ["Choice", "View"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,19 @@ class View:
     map: Map
     context: Tensor
     num_heads: int
+
+    def glance(self, position: int) -> Glance:
+        """Where this attention looked at one position."""
+        scores, mask = self.map.scores, self.map.mask
+        return Glance(
+            self.map.title,
+            self.map.mechanism,
+            self.map.key,
+            self.map.weights[position],
+            None if scores is None else scores[position],
+            None if mask is None or bool(mask.all()) else mask[position],
+            self.context[position],
+        )
 
 
 @dataclass(frozen=True)

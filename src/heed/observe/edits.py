@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from heed.attention.modules import Attends, MultiHeadAttention
 from heed.errors import ConfigError
 
-__all__ = ["Edit", "Force", "Keep", "Uniform", "ZeroHead"]
-
 
 @dataclass(frozen=True)
 class Edit:
@@ -38,11 +36,9 @@ class Edit:
         Raises:
             ConfigError: The model has no such mechanism, layer or head; the message lists what it has.
         """
-        have = [m for m in model.modules() if isinstance(m, Attends)]
-        listing = ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
-        meant = [m for m in have if self.applies(m.mechanism, m.layer)]
+        meant = [m for m in attention_of(model).values() if self.applies(m.mechanism, m.layer)]
         if not meant or (self.head is not None and not any(0 <= self.head < _heads(m) for m in meant)):
-            raise ConfigError(f"{self} changes nothing: the model has {listing}")
+            raise ConfigError(f"{self} changes nothing: the model has {listing(model)}")
 
     def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """New weights `(rows, heads, query, key)`; see `heed.attention.watch.WatchedEdit`."""
@@ -59,6 +55,17 @@ class Edit:
 
 def _heads(module: Attends) -> int:
     return module.num_heads if isinstance(module, MultiHeadAttention) else 1
+
+
+def attention_of(model: nn.Module) -> dict[str, Attends]:
+    """The attention modules of a model by name."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, Attends)}
+
+
+def listing(model: nn.Module) -> str:
+    """A model's attention, for messages."""
+    have = attention_of(model).values()
+    return ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
 
 
 @dataclass(frozen=True)

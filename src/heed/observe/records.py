@@ -6,7 +6,8 @@ the few parameters that the arithmetic still needs are copied when the call is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -16,8 +17,6 @@ from heed.attention.masks import full_mask
 from heed.attention.scores import PairScore
 from heed.attention.watch import AttentionCall, RecurrentCall
 from heed.layers.recurrent import replay_gates
-
-__all__ = ["AttentionRecord", "GateRecord", "SelfCheckError", "TensorRecord"]
 
 
 class SelfCheckError(RuntimeError):
@@ -44,7 +43,8 @@ class AttentionRecord:
         causal: Whether the future was masked.
         offset: `(R,)`, absolute position of the first query.
         context: `(R, H, Q, d_value)`, as the model computed it.
-        edited: `(R, H, Q, K)`, the weights an edit put there, or None.
+        given: `(R, H, Q, K)`, the weights where the call had them whole, or None.
+        edited: Whether an edit put them there; they cannot be recomputed then.
         dropout: Probability with which weights were dropped.
         pair_score: Scores from projected queries and prepared keys, with copied parameters.
         origin: The same object for calls over one growing or fixed set of keys.
@@ -62,14 +62,17 @@ class AttentionRecord:
     causal: bool
     offset: Tensor
     context: Tensor
-    edited: Tensor | None
+    given: Tensor | None
+    edited: bool
     dropout: float
     pair_score: PairScore
     origin: object = field(repr=False)
     row_order: object = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, mechanism: str, layer: int, call: AttentionCall, grad: bool) -> AttentionRecord:
+    def of(
+        cls, name: str, mechanism: str, layer: int, call: AttentionCall, grad: bool, edited: bool
+    ) -> AttentionRecord:
         """Record a call."""
         rows, keys = call.rows, call.keys
         offset = torch.as_tensor(call.offset, device=call.projected.device).reshape(-1).expand(len(call.projected))
@@ -86,37 +89,48 @@ class AttentionRecord:
             offset,
             _keep(call.context, grad),
             None if call.weights is None else _keep(call.weights, grad),
+            edited,
             call.dropout,
             call.score.snapshot(keep_graph=grad),
             keys.origin,
             rows,
         )
 
-    def allowed(self, rows: Tensor) -> Tensor | None:
+    def _of(self, per_source: Tensor, rows: Tensor | None) -> Tensor:
+        """What some rows looked at, of a tensor with one entry per source; all rows by default."""
+        sources = self.source_of if rows is None else rows if self.source_of is None else self.source_of[rows]
+        return per_source if sources is None else per_source[sources]
+
+    def allowed(self, rows: Tensor | None = None) -> Tensor | None:
         """`(rows, 1, Q or 1, K)`, True = may attend, or None."""
-        sources = rows if self.source_of is None else self.source_of[rows]
-        mask = None if self.mask is None else self.mask[sources]
+        mask = None if self.mask is None else self._of(self.mask, rows)
         num_queries, num_keys = self.projected.shape[2], self.prepared.shape[2]
         return full_mask(mask, self.causal, num_queries, num_keys, self.projected.device)
 
-    def scores(self, rows: Tensor) -> Tensor:
+    def scores(self, rows: Tensor | None = None) -> Tensor:
         """`(rows, H, Q, K)` before the softmax."""
-        sources = rows if self.source_of is None else self.source_of[rows]
-        return self.pair_score(self.projected[rows], self.prepared[sources])
+        projected = self.projected if rows is None else self.projected[rows]
+        return self.pair_score(projected, self._of(self.prepared, rows))
 
-    def weights(self, rows: Tensor) -> Tensor:
-        """`(rows, H, Q, K)`, before dropout, checked against the context that the model computed.
+    def weights(self, rows: Tensor | None = None, scores: Tensor | None = None, check: bool = True) -> Tensor:
+        """`(rows, H, Q, K)`, before dropout.
+
+        Args:
+            rows: Which; all by default.
+            scores: Of these rows, where they are known.
+            check: Whether to check them against the context that the model computed.
 
         Raises:
             SelfCheckError: These weights do not give that context.
         """
-        if self.edited is not None:
-            return self.edited[rows]
-        weights = masked_softmax(self.scores(rows), self.allowed(rows))
-        if self.dropout == 0.0:
-            sources = rows if self.source_of is None else self.source_of[rows]
+        if self.given is not None and (self.edited or not check):
+            weights = self.given if rows is None else self.given[rows]
+        else:
+            weights = masked_softmax(self.scores(rows) if scores is None else scores, self.allowed(rows))
+        if check and self.dropout == 0.0:
+            context = self.context if rows is None else self.context[rows]
             with torch.no_grad():
-                error = (weights @ self.value[sources] - self.context[rows]).abs().max() if len(rows) else 0.0
+                error = (weights @ self._of(self.value, rows) - context).abs().max() if len(context) else 0.0
                 # Another order of the same sums: a few units in the last place of the largest value.
                 bound = 64 * torch.finfo(weights.dtype).eps * max(1.0, float(self.value.abs().max()))
             if not float(error) <= bound:
@@ -125,6 +139,15 @@ class AttentionRecord:
                     f"(at most {bound:.2e} is rounding); please report this"
                 )
         return weights
+
+    def joined(self, later: Sequence[AttentionRecord]) -> AttentionRecord | None:
+        """This call and those that continue it as one; None where they do not all look at the same keys alike."""
+        per_query = self.causal or self.given is not None or (self.mask is not None and self.mask.dim() == 3)
+        if per_query or any(record.prepared.shape != self.prepared.shape for record in later):
+            return None
+        both = [self, *later]
+        projected, context = (torch.cat([getattr(r, name) for r in both], dim=2) for name in ("projected", "context"))
+        return replace(self, projected=projected, context=context)
 
     def continues(self, earlier: AttentionRecord) -> bool:
         """Whether these queries follow the earlier ones in the same sequences, looking at the same growing keys."""

@@ -18,12 +18,10 @@ from torch.nn.functional import pad
 
 from heed.attention import watch
 from heed.attention.modules import Attends
-from heed.errors import HeedError
-from heed.observe.edits import Edit
+from heed.errors import ConfigError, HeedError
+from heed.observe.edits import Edit, attention_of, listing
 from heed.observe.maps import Axis, Map
 from heed.observe.records import AttentionRecord, GateRecord, TensorRecord
-
-__all__ = ["Maps", "ObserveError", "Trace", "edit", "trace"]
 
 
 class ObserveError(HeedError):
@@ -92,12 +90,12 @@ class Trace:
         tensor_records: Tensors that modules offered (logits), in order.
     """
 
-    def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recording: bool) -> None:
+    def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recorded: dict[str, nn.Module]) -> None:
         self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
-        self._names = {id(module): name for name, module in self._model.named_modules()}
+        self._recorded = {id(module): name for name, module in recorded.items()}
         self._edits = list(edits)
+        self._edited = {id(module) for module in self._model.modules()} if edits else set()
         self._grad = grad
-        self._recording = recording
         self._eager = contextlib.ExitStack()
         self._outer: watch.Watcher | None = None
         self.attention_records: list[AttentionRecord] = []
@@ -108,8 +106,8 @@ class Trace:
 
     def __enter__(self) -> Trace:
         outer = watch.slot
-        if isinstance(outer, Trace) and not outer._recording:
-            self._edits = [*outer._edits, *self._edits]  # what is looked at inside an edit is the edited model
+        if isinstance(outer, Trace) and not outer._recorded:  # what is looked at inside an edit is the edited model
+            self._edits, self._edited = [*outer._edits, *self._edits], self._edited | outer._edited
         elif outer is not None:
             raise ObserveError("a trace is already open in this process; leave it before opening another")
         self._outer = outer
@@ -129,26 +127,27 @@ class Trace:
 
     def edits(self, module: nn.Module) -> list[watch.WatchedEdit]:
         """The edits that apply to a module of the watched model."""
-        if not self._edits or id(module) not in self._names:
+        if id(module) not in self._edited:
             return []
         assert isinstance(module, Attends)
         return [given for given in self._edits if given.applies(module.mechanism, module.layer)]
 
     def attention(self, module: nn.Module, call: watch.AttentionCall) -> None:
         """Record a call of an attention module of the watched model."""
-        if self._recording and (name := self._names.get(id(module))) is not None:
+        if (name := self._recorded.get(id(module))) is not None:
             assert isinstance(module, Attends)
-            record = AttentionRecord.of(name, module.mechanism, module.layer, call, self._grad)
+            edited = bool(self.edits(module))
+            record = AttentionRecord.of(name, module.mechanism, module.layer, call, self._grad, edited)
             self.attention_records.append(record)
 
     def recurrence(self, module: nn.Module, call: watch.RecurrentCall) -> None:
         """Record a run of a recurrent cell of the watched model."""
-        if self._recording and (name := self._names.get(id(module))) is not None:
+        if (name := self._recorded.get(id(module))) is not None:
             self.gate_records.append(GateRecord.of(name, call, self._grad))
 
     def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
         """Record a tensor that a module of the watched model offers."""
-        if self._recording and (name := self._names.get(id(module))) is not None:
+        if (name := self._recorded.get(id(module))) is not None:
             self.tensor_records.append(TensorRecord(name, kind, value if self._grad else value.detach()))
 
     # What a reader asks ---------------------------------------------------------------------------------------
@@ -177,31 +176,37 @@ class Trace:
             SelfCheckError: The recomputed weights do not reproduce what the model computed.
         """
         records = self._series(*self._find(mechanism, layer))
-        num_rows = len(records[0].projected)
-        chosen = range(num_rows) if entries is None else entries
-        rows = torch.tensor(list(chosen), dtype=torch.long, device=records[0].projected.device)
-        num_keys = max(record.prepared.shape[2] for record in records)
+        first = records[0].projected
+        rows = None if entries is None else torch.tensor(list(entries), dtype=torch.long, device=first.device)
+        scores = [record.scores(rows) for record in records]
+        masks, contexts = [], []
+        for record, scored in zip(records, scores, strict=True):
+            allowed = record.allowed(rows)
+            masks.append((torch.ones_like(scored) if allowed is None else allowed.to(scored.dtype)).expand_as(scored))
+            contexts.append(record.context if rows is None else record.context[rows])
+        weights = [record.weights(rows, scored) for record, scored in zip(records, scores, strict=True)]
 
-        def lay(tensors: list[Tensor], fill: float) -> Tensor:
-            wide = [pad(t, (0, num_keys - t.shape[-1]), value=fill) for t in tensors]
-            whole = torch.cat(wide, dim=2)  # (rows, H, all queries, K)
+        def one_head(whole: Tensor) -> Tensor:
             return whole if head is None else whole[:, head]
 
-        masks = []
-        for record in records:
-            allowed = record.allowed(rows)
-            shape = (len(rows), *record.projected.shape[1:3], record.prepared.shape[2])
-            masks.append(torch.ones(shape, device=rows.device) if allowed is None else allowed.float().expand(shape))
-        context = torch.cat([record.context[rows] for record in records], dim=2)
         return Maps(
             records[0].mechanism,
             records[0].layer,
             head,
-            lay([record.weights(rows) for record in records], 0.0),
-            lay([record.scores(rows) for record in records], -torch.inf),
-            lay(masks, 0.0) > 0,
-            context if head is None else context[:, head],
+            one_head(_beside(weights, 0.0)),
+            one_head(_beside(scores, -torch.inf)),
+            one_head(_beside(masks, 0.0) > 0),
+            one_head(torch.cat(contexts, dim=2)),
         )
+
+    def weights(self, mechanism: str | None = None, layer: int = -1) -> Tensor:
+        """The weights of `maps`, `(batch, heads, query, key)`, and nothing else: what a loss on attention needs.
+
+        They are computed for all steps at once where that is possible, and not checked against the contexts.
+        """
+        first, *later = self._series(*self._find(mechanism, layer))
+        whole = first.joined(later)
+        return _beside([record.weights(check=False) for record in ([first, *later] if whole is None else [whole])], 0.0)
 
     def gates(self) -> dict[str, dict[str, Tensor]]:
         """Per recurrent cell its gates over the last sequence, `(batch, length, d_hidden)`; steps put together."""
@@ -240,24 +245,51 @@ class Trace:
         return series[::-1]
 
 
-def trace(model: nn.Module, *, edits: Sequence[Edit] = (), grad: bool = False) -> Trace:
+def _beside(steps: list[Tensor], fill: float) -> Tensor:
+    """`(rows, heads, query, key)` of steps one after the other, filled up where earlier ones had fewer keys."""
+    num_keys = max(step.shape[-1] for step in steps)
+    return torch.cat([pad(step, (0, num_keys - step.shape[-1]), value=fill) for step in steps], dim=2)
+
+
+def trace(
+    model: nn.Module,
+    *,
+    edits: Sequence[Edit] = (),
+    grad: bool = False,
+    mechanism: str | None = None,
+    layer: int | None = None,
+) -> Trace:
     """Watch a model: `with heed.trace(model) as seen: model(...)`, then `seen.maps(...)`.
 
     Args:
         model: What to watch; a compiled model runs eagerly inside the block.
         edits: Changes of the weights to make meanwhile (`heed.observe.edits`).
         grad: Keep what is seen attached to the graph, for losses on attention weights.
+        mechanism: Record only this attention ("cross", "encoder", "decoder"), and nothing but attention.
+        layer: Record only this layer of it; negative counts from the last.
 
     Returns:
         A context manager that gives the trace.
 
     Raises:
         ObserveError: On entering, when another trace is open in this process.
-        ConfigError: An edit names a mechanism, layer or head that the model does not have.
+        ConfigError: The model does not have the mechanism, layer or head that is asked for or edited.
     """
-    return Trace(model, edits, grad, recording=True)
+    inner = getattr(model, "_orig_mod", model)
+    if mechanism is None and layer is None:
+        return Trace(model, edits, grad, dict(inner.named_modules()))
+    meant = {name: one for name, one in attention_of(inner).items() if mechanism in (None, one.mechanism)}
+    layers = sorted({one.layer for one in meant.values()})
+    number = layers[layer] if layer is not None and -len(layers) <= layer < 0 else layer
+    recorded: dict[str, nn.Module] = {name: one for name, one in meant.items() if number in (None, one.layer)}
+    if not recorded:
+        asked = " ".join(
+            [*([mechanism] if mechanism else []), "attention", *([] if layer is None else [f"layer {layer}"])]
+        )
+        raise ConfigError(f"nothing to record of {asked}: the model has {listing(inner)}")
+    return Trace(model, edits, grad, recorded)
 
 
 def edit(model: nn.Module, *edits: Edit) -> Trace:
     """Change attention weights inside the block without recording anything; else as `trace`."""
-    return Trace(model, edits, grad=False, recording=False)
+    return Trace(model, edits, grad=False, recorded={})

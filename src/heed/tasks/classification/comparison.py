@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from heed.data.examples import Text
+from heed.data.examples import Text, label_order
 from heed.data.read.sentences import without_breaks
-from heed.data.store.labelled import label_order
 from heed.evaluation.labels import label_measures
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner, shadings_html, token_lengths

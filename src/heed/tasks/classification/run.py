@@ -14,7 +14,7 @@ from heed.data.read.findings import Findings
 from heed.data.read.sentences import is_blank, without_breaks
 from heed.data.read.texts import read_texts
 from heed.errors import ConfigError
-from heed.evaluation.labels import need_tag_extra, score_labels
+from heed.evaluation.labels import score_labels
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
@@ -71,7 +71,6 @@ class Labeller(Run[Classification, Classifier]):
 
     def score(self, examples: Sequence[Text]) -> dict[str, Any]:
         """Score texts: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
-        need_tag_extra()
         if not examples:
             raise ConfigError("there is no text to score")
         task = self.task

@@ -10,7 +10,7 @@ import numpy as np
 
 from heed.data.read.numbers import Numbers
 from heed.errors import ConfigError
-from heed.evaluation.labels import need_tag_extra, score_labels
+from heed.evaluation.labels import score_labels
 from heed.tasks.base.labels import LabelPrediction, wrong_examples
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
@@ -53,11 +53,11 @@ class TableRun(Run[Table, RowClassifier]):
     def _of(self, values: Any) -> list[LabelPrediction]:
         return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
 
-    def examples(self, split: str) -> Numbers:  # type: ignore[override]  # rows side by side, not one by one
+    def examples(self, split: str) -> Numbers:
         """The rows of a split."""
-        return self.task.splits[split]
+        return self.task.rows[split]
 
-    def read(self, files: Sequence[str | Path]) -> Numbers:  # type: ignore[override]
+    def read(self, files: Sequence[str | Path]) -> Numbers:
         """Labelled rows from files with the run's columns."""
         parts = [self.task.read(Path(file)) for file in files]
         return Numbers(
@@ -69,7 +69,6 @@ class TableRun(Run[Table, RowClassifier]):
 
     def score(self, examples: Numbers) -> dict[str, Any]:  # type: ignore[override]
         """Score rows: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
-        need_tag_extra()
         task = self.task
         probabilities, true = task.probabilities(self.model, examples.values), task.indicators(examples)
         predicted = task.decide(probabilities)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from heed.data.tokens.words import join_words, split_words
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.frames import Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
-from heed.observe.trace import edit, trace
-from heed.tasks.classification.look import causal_square, join_tokens, network_traces
+from heed.observe.trace import edit
+from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, shown_weights, watched
 from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.task import Tagging
-
-__all__ = ["look_at_tags"]
 
 
 def look_at_tags(
@@ -30,66 +26,44 @@ def look_at_tags(
     choice: Choice | None = None,
     words: Sequence[str] | None = None,
 ) -> Look:
-    """Look at the tags that a model gives to the words of a text.
+    """Look at the tags that a model gives to the words of a raw text, or of one that is given as `words`.
 
-    Args:
-        task: The task of the model.
-        model: What to look at.
-        text: The text, raw.
-        edits: Changes of the attention weights.
-        title: First line.
-        choice: Which attention is shown; by default every mechanism's last layer, the mean of its heads.
-        words: The words of the text where they are known; else it is cut into words.
+    `edits` change attention weights; `choice` says which attention is shown: by default every mechanism's last layer,
+    the mean of its heads.
     """
-    choice = choice or Choice()
     text, spans = (text, split_words(text)) if words is None else join_words(words)
     words = tuple(text[start:end] for start, end in spans)
     encoded = task.encode_words([words])
-    batch = task.collate_encoded(encoded, [0]).to(next(model.parameters()).device)
-    model.eval()
-    with torch.no_grad(), trace(model, edits=edits) as seen:
-        task.hidden(model, batch)
+    with watched(model, edits) as seen:
+        task.hidden(model, task.collate_encoded(encoded, [0]).to(next(model.parameters()).device))
     with edit(model, *edits):
         (tagged,) = task.tag(model, encoded)
     prediction = task.prediction(text, spans, *tagged)
-    axis, parts, start = Axis("text", "word", words), [], 0
-    for tokens in encoded[0].words:
-        parts.append(range(start, start + len(tokens)))
-        start += len(tokens)
-    maps = []
+    read = Words.counted(Axis("text", "word", words), map(len, encoded[0].words))
+    length = sum(map(len, encoded[0].words))
+    choice = choice or Choice()
     choice.check(seen.mechanisms())
-    for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = causal_square(seen.maps(mechanism, layer, entries=[0]).weights[0], start + model.delay)
-        weights = weights[:, :start, :start]  # (H, Q, K), without what was read after the text
-        if weights.shape[-2:] != (start, start):
-            continue
-        for head in choice.heads(len(weights)):
-            chosen = weights.mean(0) if head is None else weights[head]
-            columns = join_tokens(join_tokens(chosen, parts, torch.sum).T, parts, torch.mean).T
+    maps = []
+    for mechanism, layer, head, weights in shown_weights(seen, choice, length + model.delay):
+        weights = weights[:length, :length]  # without what was read after the text
+        if weights.shape == (length, length):
             caption = "Row i: where word i looked. Weights before dropout."
-            maps.append(Map(mechanism, layer, head, axis, axis, columns, caption=caption))
+            maps.append(Map(mechanism, layer, head, read.axis, read.axis, read.square(weights), caption=caption))
     others = tuple(
         "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
     )
-    shading = Shading(
-        "Each word's tag and its probability", axis, prediction.probabilities, 1.0, prediction.tags, others
-    )
+    title_of_tags = "Each word's tag and its probability"
+    shading = Shading(title_of_tags, read.axis, prediction.probabilities, 1.0, prediction.tags, others)
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
-    if unknown := task.unknown_in(words):
-        notes.append(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
-    if edits:
-        notes.append("edited: " + "; ".join(map(str, edits)))
-    traces, frames = network_traces(seen, axis, parts, start, model.delay)
-    name = title or f"{task.config.model.name} on {task.config.data.name}"
-    tags = " ".join(prediction.tags)
+    nets = networks(seen, length, model.delay)
     return Look(
-        name,
+        title or f"{task.config.model.name} on {task.config.data.name}",
         text,
-        tags,
-        (*maps, *traces),
-        frames,
+        " ".join(prediction.tags),
+        (*maps, *(net.traces(read) for net in nets)),
+        encoder_frames(nets, read) if nets else (),
         (),
-        tuple(notes),
+        (*notes, *notes_on(task.unknown_in(words), edits)),
         shadings=(shading,),
         names=("text", "tags"),
     )

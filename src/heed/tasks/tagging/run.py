@@ -15,7 +15,6 @@ from heed.data.read.findings import Findings
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, score_tags, score_words
-from heed.evaluation.labels import need_tag_extra
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
@@ -105,7 +104,6 @@ class WordTagger(Run[Tagging, Tagger]):
 
     def score(self, examples: Sequence[Sentence]) -> dict[str, Any]:
         """Score sentences: the report of `heed.evaluation.entities.score_tags`, and what is wrong, with its context."""
-        need_tag_extra()
         if not examples:
             raise ConfigError("there is no sentence to score")
         task = self.task

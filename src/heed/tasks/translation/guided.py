@@ -11,19 +11,14 @@ Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from heed.attention import watch
-from heed.attention.modules import Attends
 from heed.data.batch.pairs import TokenPair
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.word_alignment import align_tokens
-
-__all__ = ["SeenWeights", "alignment_loss", "guides", "seen_weights"]
 
 _SURE = 0.3
 """Links weaker than this say nothing."""
@@ -75,54 +70,6 @@ class _Words:
             labels = [tokenizer.word_label(ids[word.start : word.stop]) for word in ranges]
             self.stems.append([numbers.setdefault(label.lower()[:_STEM], len(numbers)) for label in labels])
             self.owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
-
-
-class SeenWeights:
-    """A watcher that keeps, with their gradient, the weights with which a model looks at its source.
-
-    It stands in as an edit that changes nothing, so the readable path runs and its weights are not computed twice;
-    on that path no weight is dropped.
-    """
-
-    def __init__(self) -> None:
-        self._layers: dict[int, list[Tensor]] = {}
-        self._layer = 0
-
-    def edits(self, module: nn.Module) -> list[watch.WatchedEdit]:
-        """The weights of attention to the source pass through here."""
-        if not isinstance(module, Attends) or module.mechanism != "cross":
-            return []
-        self._layer = module.layer
-        return [self._keep]
-
-    def _keep(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        self._layers.setdefault(self._layer, []).append(weights)
-        return weights
-
-    def attention(self, module: nn.Module, call: watch.AttentionCall) -> None:
-        """Nothing else is kept."""
-
-    def recurrence(self, module: nn.Module, call: watch.RecurrentCall) -> None:
-        """Nothing else is kept."""
-
-    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
-        """Nothing else is kept."""
-
-    def last_layer(self) -> Tensor | None:
-        """Weights `(rows, query, key)` of the last layer, steps put together, mean over heads; None if none ran."""
-        if not self._layers:
-            return None
-        return torch.cat(self._layers[max(self._layers)], dim=2).mean(1)
-
-
-@contextmanager
-def seen_weights() -> Iterator[SeenWeights]:
-    """Keep the weights of the passes inside the block; who watched before watches again afterwards."""
-    before, watch.slot = watch.slot, SeenWeights()
-    try:
-        yield watch.slot
-    finally:
-        watch.slot = before
 
 
 def alignment_loss(weights: Tensor, alignment: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.shown import ShownLook
 from heed.tasks.base.run import Run, refuse_blank
-from heed.tasks.translation.look import aligned_counts, look_at, word_links
+from heed.tasks.translation.links import aligned_counts, word_links
+from heed.tasks.translation.look import look_at
 from heed.tasks.translation.report import body
 from heed.tasks.translation.task import Translation
 from heed.tasks.translation.writing import Prediction
@@ -96,7 +97,7 @@ class Translator(Run[Translation, PairDecoder]):
 
     def examples(self, split: str) -> Sequence[Pair]:
         """The pairs of a split."""
-        return self.task.splits.pairs[split]
+        return self.task.splits.examples[split]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         """Pairs from two parallel files, or from one with both sides."""

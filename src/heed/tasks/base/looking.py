@@ -1,0 +1,174 @@
+"""What the looks of all tasks share: a watched pass, the chosen attention, tokens joined to words, gates, notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.observe.choice import Choice, View
+from heed.observe.edits import Edit
+from heed.observe.frames import EncoderFrame
+from heed.observe.maps import Axis, Traces
+from heed.observe.trace import Trace, trace
+
+_GATES = ("reset", "update", "input", "forget", "output")
+_CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
+"""Names of recurrent cells; one that is alone reads forward."""
+_GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
+
+
+@contextmanager
+def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterator[Trace]:
+    """A trace of a model in evaluation mode, without gradients; `only` one mechanism or layer (see `trace`)."""
+    model.eval()
+    with torch.no_grad(), trace(model, edits=edits, **only) as seen:
+        yield seen
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text word by word.
+
+    Attributes:
+        axis: What a reader sees of it.
+        tokens: The tokens of each word.
+    """
+
+    axis: Axis
+    tokens: Sequence[range]
+
+    @classmethod
+    def of(cls, tokenizer: TextTokenizer, ids: Sequence[int], name: str, special: Mapping[int, str]) -> Words:
+        """The words of tokens; every token by itself for characters; `special` tokens are called as it says."""
+        tokens = tokenizer.words(list(ids))
+        labels = tuple(special.get(ids[w.start]) or tokenizer.word_label(ids[w.start : w.stop]) for w in tokens)
+        return cls(Axis(name, "character" if tokenizer.unit == "character" else "word", labels), tokens)
+
+    @classmethod
+    def counted(cls, axis: Axis, counts: Iterable[int]) -> Words:
+        """Words of which the number of tokens is known."""
+        return cls(axis, [range(*ends) for ends in pairwise(accumulate(counts, initial=0))])
+
+    def sum(self, rows: Tensor) -> Tensor:
+        """`(rows, tokens)` to `(rows, words)`: shares of one whole add up."""
+        return self._joined(rows, torch.sum)
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """`(rows, tokens)` to `(rows, words)`."""
+        return self._joined(rows, torch.mean)
+
+    def square(self, weights: Tensor) -> Tensor:
+        """`(tokens, tokens)` to `(words, words)`: summed over a word's keys, the mean over its queries."""
+        return self.mean(self.sum(weights).T).T
+
+    def _joined(self, rows: Tensor, join: Any) -> Tensor:
+        if not self.tokens:
+            return rows[:, :0]
+        return torch.stack([join(rows[:, word.start : word.stop], dim=1) for word in self.tokens], dim=1)
+
+
+def shown_weights(seen: Trace, choice: Choice, num_tokens: int) -> Iterator[tuple[str, int, int | None, Tensor]]:
+    """The attention over one text that is shown: mechanism, layer, head (None for their mean), `(query, key)`.
+
+    Args:
+        seen: A trace of a pass over a batch of one.
+        choice: What is shown.
+        num_tokens: Of a model whose tokens look at earlier ones only, the first has nothing to look at and the last is
+            looked at by none: neither is in its maps, and their row and column become zeros.
+    """
+    for mechanism, layer in choice.layers(seen.mechanisms()):
+        weights = seen.maps(mechanism, layer, entries=[0]).weights[0]  # (H, Q, K)
+        if weights.shape[-2:] == (num_tokens - 1, num_tokens - 1):
+            weights = torch.nn.functional.pad(weights, (0, 1, 1, 0))
+        for head in choice.heads(len(weights)):
+            yield mechanism, layer, head, weights.mean(0) if head is None else weights[head]
+
+
+@dataclass(frozen=True)
+class Network:
+    """What one layer of a recurrent network did over a text.
+
+    Attributes:
+        kind: "forward" or "backward".
+        layer: From 0.
+        label: What a reader calls it.
+        hidden: `(tokens, d_hidden)`, its states.
+        gates: The mean of each gate over its units, `(tokens,)`.
+    """
+
+    kind: str
+    layer: int
+    label: str
+    hidden: Tensor
+    gates: dict[str, Tensor]
+
+    def traces(self, words: Words) -> Traces:
+        """Its gates, and the mean size of its states, over the words."""
+        rows = {**self.gates, "state": self.hidden.abs().mean(-1)}
+        matrix = words.mean(torch.stack(list(rows.values())))
+        gates = Axis("gates", "gate", tuple(rows))
+        return Traces(self.kind, self.layer, None, gates, words.axis, matrix, caption=_GATE_CAPTION)
+
+
+def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network]:
+    """The recurrent networks over the tokens of one text.
+
+    Args:
+        seen: A trace of a pass over a batch of one.
+        num_tokens: Their number.
+        num_further: Tokens that were read after them; they are not shown.
+    """
+    found = []
+    for name, gates in seen.gates().items():
+        cell = _CELL.match(name)
+        if cell is not None and gates["hidden"].shape[:2] == (1, num_tokens + num_further):
+            found.append((cell["kind"] or "forward", int(cell["layer"] or 0), gates))
+    several = any(layer for _, layer, _ in found)
+    return [
+        Network(
+            kind,
+            layer,
+            f"{kind} layer {layer}" if several else kind,
+            gates["hidden"][0, :num_tokens],
+            {gate: gates[gate][0, :num_tokens].mean(-1) for gate in _GATES if gate in gates},
+        )
+        for kind, layer, gates in found
+    ]
+
+
+def encoder_frames(
+    nets: Sequence[Network], words: Words, blocks: Mapping[str, Tensor] | None = None, views: Sequence[View] = ()
+) -> tuple[EncoderFrame, ...]:
+    """A frame for every word.
+
+    Args:
+        nets: Each gives its state after the word's last token (backward: its first) and the mean of each gate.
+        words: The words.
+        blocks: By name further states, `(tokens, d)`, of words of one token.
+        views: Attention of words of one token.
+    """
+    frames = []
+    for i, (label, tokens) in enumerate(zip(words.axis.labels, words.tokens, strict=True)):
+        states = {net.label: net.hidden[tokens.stop - 1 if net.kind == "forward" else tokens.start] for net in nets}
+        states |= {name: block[i] for name, block in (blocks or {}).items()}
+        means = {f"{n.label} {gate}": float(n.gates[gate][tokens.start : tokens.stop].mean())
+                 for n in nets for gate in n.gates}  # fmt: skip
+        frames.append(EncoderFrame(i, label, states, means, tuple(view.glance(i) for view in views)))
+    return tuple(frames)
+
+
+def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "") -> list[str]:
+    """What a reader must know of any look: words that training never saw, what is not shown, what was edited."""
+    return [
+        *([f"never seen in training: {' '.join(dict.fromkeys(unknown))}"] if unknown else []),
+        *([hidden] if hidden else []),
+        *(["edited: " + "; ".join(map(str, edits))] if edits else []),
+    ]

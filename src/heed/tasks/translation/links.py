@@ -1,0 +1,104 @@
+"""Which source words a model looked at while it wrote, and how often attention looks where the truth is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heed.data.examples import Link, Pair, Span
+from heed.data.tokens.tokenizer import UNKNOWN
+from heed.models.base import PairDecoder
+from heed.tasks.base.looking import Words, watched
+from heed.tasks.translation.task import Translation
+
+
+def aligned_characters(
+    best: Sequence[int], query_spans: Sequence[Span], key_spans: Sequence[Span], links: Sequence[Link]
+) -> tuple[int, int]:
+    """Count the target characters whose largest weight lies in the source text they come from.
+
+    Args:
+        best: For each target token the source token with its largest weight.
+        query_spans: Character span of each target token.
+        key_spans: Character span of each source token.
+        links: The truth: target spans and the source spans that say them.
+
+    Returns:
+        Number of linked target characters that are aligned right, and number of linked target characters. A
+        character counts as right when the source token most attended to overlaps the linked source span. The
+        alignment error is 1 - right / linked; with single best keys it is 1 - precision.
+    """
+    right = linked = 0
+    for link in links:
+        for token, (start, end) in enumerate(query_spans):
+            shared = min(end, link.target[1]) - max(start, link.target[0])
+            if shared <= 0:
+                continue
+            linked += shared
+            first, last = key_spans[best[token]]
+            if first < link.source[1] and last > link.source[0]:
+                right += shared
+    return right, linked
+
+
+def aligned_counts(
+    task: Translation, model: PairDecoder, pairs: Sequence[Pair], batch_size: int = 64
+) -> tuple[list[int], list[int]] | None:
+    """How many linked target characters attention aligns right, per pair (references, teacher forcing).
+
+    Uses the cross attention of the last layer, the mean over heads. Pairs without known links count nothing.
+
+    Returns:
+        Right and linked characters per pair (see `aligned_characters`); None for a model that does not attend
+        to the source.
+    """
+    if not model.aligns:
+        return None
+    device = next(model.parameters()).device
+    right, linked = [0] * len(pairs), [0] * len(pairs)
+    known = [i for i, pair in enumerate(pairs) if pair.links]
+    known.sort(key=lambda i: len(pairs[i].source))
+    for start in range(0, len(known), batch_size):
+        chosen = known[start : start + batch_size]
+        batch = task.collate_pairs([pairs[i] for i in chosen]).to(device)
+        with watched(model, mechanism="cross", layer=-1) as seen:
+            model(batch.source, batch.source_mask, batch.target)
+        best = seen.maps("cross").weights.mean(1).argmax(-1).tolist()  # (B, T)
+        for row, i in enumerate(chosen):
+            query_spans = task.target_tokenizer.encode(pairs[i].target).spans
+            key_spans = task.source_tokenizer.encode(pairs[i].source).spans
+            right[i], linked[i] = aligned_characters(best[row], query_spans, key_spans, pairs[i].links or ())
+    return right, linked
+
+
+def word_links(
+    task: Translation, model: PairDecoder, source: str, ids: Sequence[int]
+) -> tuple[list[tuple[int, int]], dict[int, str]]:
+    """Which source word each written word looked at most.
+
+    Args:
+        task: The task of the model.
+        model: What wrote.
+        source: The source text.
+        ids: What it wrote, as tokens.
+
+    Returns:
+        Pairs (source word, target word), counted from 0, punctuation marks as words (the Pharaoh format of word
+        aligners); and for each unknown token, by position, the source word it looked at most. Nothing for a model that
+        does not attend to the source.
+    """
+    if not ids or not model.aligns:
+        return [], {}
+    batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
+    with watched(model, mechanism="cross", layer=-1) as seen:
+        model(batch.source, batch.source_mask, batch.target)
+    sources = Words.of(task.source_tokenizer, batch.source[0].tolist(), "source", {})
+    targets = Words.of(task.target_tokenizer, ids, "target", {})
+    # Rows are tokens written, without the end token's, columns source words.
+    per_word = sources.sum(seen.maps("cross").weights[0].mean(0)[: len(ids)])
+    best = targets.mean(per_word.T).argmax(0).tolist()
+    spans = task.source_tokenizer.encode(source).spans
+    instead = {}
+    for position in (n for n, token in enumerate(ids) if token == UNKNOWN):
+        word = sources.tokens[int(per_word[position].argmax())]
+        instead[position] = source[spans[word.start][0] : spans[word.stop - 1][1]].strip()
+    return list(zip(best, range(len(best)), strict=True)), instead
