@@ -6,20 +6,17 @@ import torch
 
 from heed.tasks import check_config, task_class
 
-TRAINING = {"threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}
+TRAINING = {"steps": 1, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}
 
 
 def config_of(task, data, **sections):
-    """The configuration of a tiny run of one update; a section given here is laid over the one of the test's size."""
-    training = {"steps": 1, **TRAINING, **sections.pop("training", {})}
-    if training["steps"] is None:
-        del training["steps"]
-    evaluation = {"bootstrap": 10, **sections.pop("evaluation", {})}
-    values = {"task": task, "data": data, "training": training, "evaluation": evaluation, **sections}
+    """The configuration of a tiny run of one update; given training fields override these."""
+    training = {**TRAINING, **sections.pop("training", {})}
+    values = {"task": task, "data": data, "training": training, "evaluation": {"bootstrap": 10}, **sections}
     return check_config(values, "the test")
 
 
-def task_and_model(config, seed=0, **settings):
+def task_and_model(config, seed=0):
     """A task with its data prepared, and its model with first weights, in evaluation mode."""
     task = task_class(config.task).prepare(config)
     torch.manual_seed(seed)

@@ -422,6 +422,10 @@ def test_every_dropout_of_a_model_drops(body):
         setattr(module, attribute, 0.5)
         assert not draws(), f"{name or 'the model'} drops nothing"
         setattr(module, attribute, 0.0)
+    for _, module, attribute in found:
+        setattr(module, attribute, 0.5)
+    model.eval()
+    assert draws(), "something is dropped outside training"
 
 
 @pytest.mark.parametrize("name", ["transformer", "encoder"])

@@ -1,4 +1,4 @@
-"""Deliberate wrong edits of src/heed, each against the tests nearest to it: where one passes, the suite has a gap.
+"""Mutation testing: deliberate wrong edits of src/heed, each against the tests nearest to it.
 
     python tools/mutants.py [--only N ...] [--jobs N] [--list]
 

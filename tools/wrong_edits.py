@@ -27,6 +27,8 @@ class Edit:
 
 VALIDATION = ("tests/test_validation.py",)
 FIELDS = "tests/test_fields.py::test_changing_a_field_changes_what_is_seen[{}]".format
+DROPS = "tests/test_models.py::test_every_dropout_of_a_model_drops"
+BLOCKS = "tests/test_models.py::test_every_block_drops_after_each_sublayer_and_in_each_attention"
 SEARCH = ("tests/test_generation.py",)
 
 EDITS = [
@@ -333,7 +335,7 @@ EDITS = [
         "attention drops its weights outside training too",
         "dropout = self.dropout if self.training else 0.0\n        weights = None",
         "dropout = self.dropout\n        weights = None",
-        ("tests/test_modules.py", "tests/test_models.py"),
+        (DROPS,),
     ),
     Edit(
         "keys and values exchanged in multi-head attention",
@@ -352,19 +354,19 @@ EDITS = [
         "Transformer blocks without dropout",
         'block: dict[str, Any] = {"dropout": c.dropout,',
         'block: dict[str, Any] = {"dropout": 0.0,',
-        ("tests/test_models.py",),
+        (BLOCKS,),
     ),
     Edit(
         "encoder blocks without dropout",
         "                dropout=c.dropout,\n                attention_dropout=attention_dropout,",
         "                dropout=0.0,\n                attention_dropout=attention_dropout,",
-        ("tests/test_models.py",),
+        (BLOCKS,),
     ),
     Edit(
         "pre-norm sublayers without dropout",
         "return x + self.dropout(sublayer(self.norm(x)))",
         "return x + sublayer(self.norm(x))",
-        ("tests/test_models.py",),
+        (DROPS,),
     ),
     Edit(
         "post-norm leaves the residual out",
