@@ -327,6 +327,15 @@ def test_scores_of_labels_worked_out_by_hand():
     assert report["accuracy"]["low"] <= 0.5 <= report["accuracy"]["high"]
 
 
+def test_macro_f1_leaves_out_labels_that_nobody_has_and_counts_those_that_are_only_said_or_only_true():
+    true, predicted = np.eye(5, dtype=bool)[[0, 0, 1, 1]], np.eye(5, dtype=bool)[[0, 0, 1, 3]]
+    assert np.isclose(f1_scores(true, predicted)[0], (1 + 2 / 3 + 0) / 3)  # 2 and 4 are on neither side
+    report = score_labels(true, predicted, np.eye(5)[[0, 0, 1, 3]], list("abcde"), False, resamples=20)
+    assert np.isclose(report["macro_f1"]["value"], (1 + 2 / 3 + 0) / 3)
+    nobody = np.zeros((2, 3), dtype=bool)
+    assert f1_scores(nobody, nobody) == (0.0, 0.0)
+
+
 def test_f1_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     for _ in range(20):
