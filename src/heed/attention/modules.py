@@ -74,8 +74,7 @@ class Attends(nn.Module):
                 context = rows.ungroup(context)
         if watch.slot is not None:
             watch.slot.attention(
-                self,
-                watch.AttentionCall(projected, keys, rows, causal, offset, context, weights, dropout, self.score),
+                self, watch.AttentionCall(projected, keys, rows, causal, offset, context, weights, dropout, self.score)
             )
         return context
 

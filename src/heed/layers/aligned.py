@@ -55,13 +55,7 @@ def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> b
 
 
 def _all_at_once(
-    cell: RecurrentCell,
-    attention: Attention,
-    inputs: Tensor,
-    keys: Keys,
-    rows: Rows,
-    state: State,
-    position: Tensor,
+    cell: RecurrentCell, attention: Attention, inputs: Tensor, keys: Keys, rows: Rows, state: State, position: Tensor
 ) -> tuple[Tensor, Tensor]:
     score, dropout, (first,) = attention.score, attention.dropout, state
     assert isinstance(score, Additive)

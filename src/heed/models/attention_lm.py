@@ -16,14 +16,12 @@ from torch import Tensor, nn
 from heed.attention import Rows
 from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding
 from heed.layers.transformer import CausalSelfAttention
-from heed.models.base import LanguageModel, Memory, ModelConfig
+from heed.models.base import LanguageModel, Memory, TextConfig
 
 
-class AttentionLMConfig(ModelConfig):
+class AttentionLMConfig(TextConfig):
     """Fields of `attention_lm`."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings and layers."""
     num_heads: int = Field(8, gt=0)

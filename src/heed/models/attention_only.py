@@ -27,16 +27,12 @@ from torch import Tensor, nn
 from heed.attention import AttentionLayer, Keys, Rows
 from heed.layers import Dropout, TokenEmbedding
 from heed.layers.transformer import make_positions
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig
 
 
-class AttentionOnlyConfig(ModelConfig):
+class AttentionOnlyConfig(TranslatorConfig):
     """Fields of `attention_only`; the notes name no widths."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings and values."""
     positions: Literal["none", "sinusoidal", "learned"] = "none"

@@ -22,14 +22,12 @@ from torch.nn.functional import relu
 
 from heed.kernels import Linear
 from heed.layers import TokenEmbedding, mean_pooling
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder
 
 
-class BagConfig(ModelConfig):
+class BagConfig(TextConfig):
     """Fields of `bag`; the defaults are the paper's network for sentiment."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(300, gt=0)

@@ -40,16 +40,12 @@ from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentCell, TokenEmbedding
 from heed.layers.aligned import read_aligned
 from heed.layers.recurrent import CellKind
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig
 
 
-class BahdanauConfig(ModelConfig):
+class BahdanauConfig(TranslatorConfig):
     """Fields of `bahdanau`; the defaults are RNNsearch-50 of the paper."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(620, gt=0)
     """Width of the token embeddings (paper: m)."""
     d_hidden: int = Field(1000, gt=0)
@@ -112,12 +108,7 @@ class Bahdanau(PairDecoder):
         self.source_embedding = TokenEmbedding(c.source_vocab_size, c.d_embedding)
         self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_embedding)
         self.encoder = Recurrent(
-            c.d_embedding,
-            c.d_hidden,
-            cell=c.cell,
-            num_layers=c.num_layers,
-            bidirectional=True,
-            dropout=c.dropout,
+            c.d_embedding, c.d_hidden, cell=c.cell, num_layers=c.num_layers, bidirectional=True, dropout=c.dropout
         )
         self.d_memory = d_memory = self.encoder.d_output
         score = make_score(c.score, c.d_hidden, d_memory, c.d_attention)

@@ -23,14 +23,12 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
 from heed.layers import Dropout, TokenEmbedding, max_pooling
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder
 
 
-class CNNConfig(ModelConfig):
+class CNNConfig(TextConfig):
     """Fields of `cnn`; the defaults are the paper's."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings (paper: k)."""
     windows: tuple[int, ...] = Field((3, 4, 5), min_length=1)

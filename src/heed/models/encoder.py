@@ -28,16 +28,12 @@ from torch import Tensor, nn
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
-from heed.models.base import ModelConfig, TokenEncoder
+from heed.models.base import TokenConfig, TokenEncoder
 
 
-class EncoderConfig(ModelConfig):
+class EncoderConfig(TokenConfig):
     """Fields of `encoder`; the defaults are the base model of Vaswani et al. 2017."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings and blocks."""
     num_heads: int = Field(8, gt=0)

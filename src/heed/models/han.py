@@ -32,14 +32,12 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.layers import Dropout, Recurrent, TokenEmbedding
 from heed.layers.recurrent import CellKind
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder
 
 
-class HANConfig(ModelConfig):
+class HANConfig(TextConfig):
     """Fields of `han`; the defaults are the paper's."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_embedding: int = Field(200, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(50, gt=0)
@@ -77,6 +75,13 @@ class HAN(TextEncoder):
         self.sentence_pooling = AttentionPooling(d, d_attention=c.d_attention, mechanism="sentences")
         self.dropout = Dropout(c.dropout)
         self.d_output = d
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three documents of unequal numbers of sentences of unequal length."""
+        mask = torch.arange(5) < torch.tensor([[5, 3, 4, 1], [2, 5, 0, 0], [4, 0, 0, 0]]).unsqueeze(-1)
+        tokens = torch.randint(4, config.vocab_size, mask.shape, generator=torch.Generator().manual_seed(seed))
+        return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for one without words."""

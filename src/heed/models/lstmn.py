@@ -29,16 +29,12 @@ from torch import Tensor
 
 from heed.attention import Attention, Keys, make_score
 from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
-from heed.models.base import ModelConfig, TokenEncoder
+from heed.models.base import TokenConfig, TokenEncoder
 
 
-class LSTMNConfig(ModelConfig):
+class LSTMNConfig(TokenConfig):
     """Fields of `lstmn`; the defaults are the one-layer network that the paper classifies sentiment with."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)

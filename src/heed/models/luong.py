@@ -44,16 +44,12 @@ from heed.layers import (
     unpack_states,
 )
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig
 
 
-class LuongConfig(ModelConfig):
+class LuongConfig(TranslatorConfig):
     """Fields of `luong`; the defaults are the paper's."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(1000, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(1000, gt=0)

@@ -25,14 +25,12 @@ from torch.nn.functional import pad
 from heed.errors import ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
-from heed.models.base import ModelConfig, RowEncoder, TextEncoder
+from heed.models.base import ModelConfig, RowEncoder, TextConfig, TextEncoder
 
 
-class MLPConfig(ModelConfig):
+class MLPConfig(TextConfig):
     """Fields of `mlp`; the defaults are the widths of Bengio et al. 2003, over a window of 50 tokens."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     window: int = Field(50, gt=0)
     """Tokens read, each by weights of its own; longer texts are an error, data.max_length cuts them."""
     d_embedding: int = Field(60, gt=0)
@@ -42,11 +40,7 @@ class MLPConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of the hidden layer is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 32, "d_hidden": 32},
-        "small": {},
-        "base": {},
-    }
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_embedding": 32, "d_hidden": 32}, "small": {}, "base": {}}
 
 
 class MLP(TextEncoder):

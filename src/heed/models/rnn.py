@@ -34,16 +34,21 @@ from torch import Tensor, nn
 from heed.attention import Rows, padding_mask
 from heed.layers import Dropout, Recurrent, TokenEmbedding, TokenInput, pack_states, select_states, unpack_states
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder, SeriesEncoder, TokenEncoder, state_at
+from heed.models.base import (
+    Memory,
+    ModelConfig,
+    PairDecoder,
+    SeriesEncoder,
+    TokenConfig,
+    TokenEncoder,
+    TranslatorConfig,
+    state_at,
+)
 
 
-class RNNConfig(ModelConfig):
+class RNNConfig(TokenConfig):
     """Fields of `rnn`; the defaults are the bidirectional LSTM of Tai et al. 2015."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)
@@ -107,13 +112,9 @@ class RNN(TokenEncoder):
         return torch.cat([ends, starts], dim=-1)
 
 
-class RnnTranslatorConfig(ModelConfig):
+class RnnTranslatorConfig(TranslatorConfig):
     """Fields of `rnn` as a translator; the defaults are the widths of `seq2seq`, with which it is compared."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(620, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(1000, gt=0)

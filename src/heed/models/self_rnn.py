@@ -30,16 +30,12 @@ from torch import Tensor, nn
 from heed.attention import Attention, Keys, make_score
 from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
 from heed.layers.recurrent import CellKind
-from heed.models.base import ModelConfig, TokenEncoder
+from heed.models.base import TokenConfig, TokenEncoder
 
 
-class SelfRNNConfig(ModelConfig):
+class SelfRNNConfig(TokenConfig):
     """Fields of `self_rnn`; the notes give no sizes, the defaults are those of one direction of `rnn`."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)

@@ -32,16 +32,12 @@ from torch import Tensor, nn
 from heed.attention import Rows, padding_mask
 from heed.layers import Bridge, Dropout, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig
 
 
-class Seq2SeqConfig(ModelConfig):
+class Seq2SeqConfig(TranslatorConfig):
     """Fields of `seq2seq`; the defaults are RNNencdec."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(620, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(1000, gt=0)

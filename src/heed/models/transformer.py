@@ -31,16 +31,12 @@ from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig
 
 
-class TransformerConfig(ModelConfig):
+class TransformerConfig(TranslatorConfig):
     """Fields of `transformer`; the defaults are the paper's base model."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings, blocks and memory."""
     num_heads: int = Field(8, gt=0)

@@ -246,11 +246,7 @@ def _check_format(path: Path) -> None:
 
 
 def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    optimizer: Optimizer | None,
-    where: str,
-    rank: int = 0,
+    checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer | None, where: str, rank: int = 0
 ) -> Progress:
     """Put model, optimiser and random state back as they were.
 

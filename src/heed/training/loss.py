@@ -12,11 +12,7 @@ PIECE_BYTES = 2**23
 
 
 def vocabulary_loss(
-    hidden: Tensor,
-    output: nn.Module,
-    targets: Tensor,
-    label_smoothing: float = 0.0,
-    piece_bytes: int = PIECE_BYTES,
+    hidden: Tensor, output: nn.Module, targets: Tensor, label_smoothing: float = 0.0, piece_bytes: int = PIECE_BYTES
 ) -> Tensor:
     """Sum over positions of the cross-entropy of the true token.
 
