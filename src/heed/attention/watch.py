@@ -28,7 +28,6 @@ class WatchedEdit(Protocol):
             allowed: Broadcastable to the weights, True = may attend, or None.
             positions: `(rows, query)`, absolute position of each query in the sequence.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +92,15 @@ class Watcher(Protocol):
 
     def edits(self, module: nn.Module) -> list[WatchedEdit]:
         """The edits that apply to a module; empty for none."""
-        ...
 
     def attention(self, module: nn.Module, call: AttentionCall) -> None:
         """An attention module was called."""
-        ...
 
     def recurrence(self, module: nn.Module, call: RecurrentCall) -> None:
         """A recurrent cell ran over a sequence."""
-        ...
 
     def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
         """A module offers a tensor worth seeing ("state", "logits")."""
-        ...
 
 
 slot: Watcher | None = None

@@ -52,15 +52,7 @@ def sample(
     sampling: SamplingOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generated:
-    """Draw `num_best` outputs per source, independently.
-
-    Args:
-        model: Any decoder.
-        memory: The encoded sources, or None for a language model.
-        prompt: `(sources, n)`, tokens to continue.
-        options: Limits, forbidden tokens, number of outputs.
-        sampling: How to draw.
-        prompt_lengths: `(sources,)` where prompts are padded on the right.
+    """Draw `num_best` outputs per source, independently. Arguments as of `beam_search`.
 
     Returns:
         `num_best` hypotheses per source, by descending log-probability under the model (before temperature and cuts).

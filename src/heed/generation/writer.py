@@ -27,4 +27,3 @@ class Writer(Protocol):
         Raises:
             ConfigError: An option cannot be honoured, or a source is too long.
         """
-        ...

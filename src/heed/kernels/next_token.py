@@ -45,13 +45,7 @@ class Best(NamedTuple):
 
 
 def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:
-    """The `k` best continuations of all rows of each source, or as many as there are.
-
-    Args:
-        log_probs: `(sources * beams, vocab_size)`.
-        totals: `(sources, beams)`, log-probability of each row so far.
-        k: How many.
-    """
+    """The `k` best continuations of all rows of each source, or as many as there are; `totals` of the rows so far."""
     (num_sources, beams), vocab_size = totals.shape, log_probs.shape[-1]
     joint = totals.unsqueeze(-1) + log_probs.view(num_sources, beams, vocab_size)
     best, flat = joint.flatten(1).topk(min(k, beams * vocab_size), dim=-1)
@@ -59,12 +53,7 @@ def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "
 
 
 class LargeVocabulary:
-    """The output layer of one search, and the memory for its logits.
-
-    Args:
-        weight: `(vocab_size, d)`.
-        bias: `(vocab_size,)`, or None.
-    """
+    """The output layer of one search, and the memory for its logits."""
 
     def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
         self._weight, self._bias, self._vocab_size = weight, bias, len(weight)

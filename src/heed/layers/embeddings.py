@@ -60,13 +60,6 @@ class TokenInput(nn.Module):
 def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape d"]:
     """Fixed positions: `sin(p / 10000^(2i/d))` at index 2i, `cos` of the same at index 2i + 1.
 
-    Args:
-        positions: Any shape, position numbers from 0.
-        d: Width.
-
-    Returns:
-        The positions' vectors, one more dimension of width d, in float32.
-
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.5. They are fixed, not learned.
     """
     even = torch.arange(0, d, 2, device=positions.device)

@@ -254,14 +254,7 @@ class FastDecoding:
         return torch.arange(self.position, self.position + count, device=self._own_mask.device).unsqueeze(0)
 
     def step(self, x: Float[Tensor, "rows d_model"]) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
-        """Read one further position of each row.
-
-        Args:
-            x: `(rows, d_model)`, the embedded tokens.
-
-        Returns:
-            The last block's output, and the state after it; this one stays as it is.
-        """
+        """Read one further embedded token of each row; this state stays as it is."""
         state = copy(self)
         if self._num_keys != self._own.num_keys:  # another step was made from here before
             state._own = self._own.copy(self._num_keys)

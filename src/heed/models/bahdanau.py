@@ -28,16 +28,16 @@ the context.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Attention, Keys, Rows, make_score
+from heed.attention import Attention, Rows, make_score
 from heed.kernels import Linear
-from heed.layers import Dropout, Recurrent, RecurrentCell, TokenEmbedding
+from heed.layers import AlignedState, Dropout, Recurrent, RecurrentCell, TokenEmbedding
 from heed.layers.aligned import read_aligned
 from heed.layers.recurrent import CellKind
 from heed.models.base import Memory, PairDecoder, TranslatorConfig
@@ -80,23 +80,6 @@ class BahdanauConfig(TranslatorConfig):
     }
 
 
-@dataclass(frozen=True)
-class BahdanauState:
-    """Source keys, which source each row writes for, the cell's state, and how many tokens were read."""
-
-    keys: Keys
-    rows: Rows
-    cell: tuple[Tensor, ...]
-    position: Tensor  # (rows,)
-
-    def select(self, rows: Tensor) -> BahdanauState:
-        """Row i of the result continues row `rows[i]`."""
-        kept, sources = self.rows.select(rows)
-        keys = self.keys if sources is None else self.keys.select(sources)
-        cell = tuple(s.index_select(0, rows) for s in self.cell)
-        return BahdanauState(keys, kept, cell, self.position.index_select(0, rows))
-
-
 class Bahdanau(PairDecoder):
     """Bidirectional encoder, alignment at every output token, decoder fed with the context."""
 
@@ -133,18 +116,18 @@ class Bahdanau(PairDecoder):
         keys = self.attention.prepare(states, values, mask=source_mask)
         return Memory((keys,), backward[0])
 
-    def start(self, memory: Memory | None, rows: Rows) -> BahdanauState:
+    def start(self, memory: Memory | None, rows: Rows) -> AlignedState:
         """`s_0 = tanh(W_s h<-_1)` for each row's source; an LSTM's cell starts at zero."""
         assert memory is not None and memory.summary is not None
         s_0 = torch.tanh(self.initial(memory.summary))[rows.source_of]
         cell = (s_0, torch.zeros_like(s_0)) if self.cell.cell == "lstm" else (s_0,)
-        return BahdanauState(memory.keys[0], rows, cell, torch.zeros_like(rows.source_of))
+        return AlignedState([[cell]], None, memory.keys[0], rows, torch.zeros_like(rows.source_of))
 
-    def step(self, tokens: Tensor, state: BahdanauState, lengths: Tensor | None = None) -> tuple[Tensor, BahdanauState]:
+    def step(self, tokens: Tensor, state: AlignedState, lengths: Tensor | None = None) -> tuple[Tensor, AlignedState]:
         """Align, move the state, for each further token."""
         embedded = self.dropout(self.token_dropout(self.target_embedding(tokens)))  # (R, n, d_embedding)
         hidden, seen, cell = read_aligned(
-            self.cell, self.attention, embedded, state.keys, state.rows, state.cell, state.position, lengths
+            self.cell, self.attention, embedded, state.keys, state.rows, state.states[0][0], state.position, lengths
         )  # (R, n, d_hidden), (R, n, d_value)
         context = seen[..., : self.d_memory]
         position = state.position + (tokens.shape[1] if lengths is None else lengths)
@@ -154,4 +137,4 @@ class Bahdanau(PairDecoder):
         if self.lexical is not None:
             looked_at = torch.tanh(seen[..., self.d_memory :])  # (R, n, d_embedding)
             out = torch.cat([out, torch.tanh(self.lexical(looked_at)) + looked_at], dim=-1)
-        return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)
+        return self.dropout(out), replace(state, states=[[cell]], position=position)

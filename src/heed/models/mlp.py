@@ -92,6 +92,7 @@ class RowMLP(RowEncoder):
     """Hidden layers over the columns."""
 
     config_class = RowMLPConfig
+    config: RowMLPConfig
 
     def __init__(self, config: RowMLPConfig) -> None:
         super().__init__(config)
@@ -107,7 +108,6 @@ class RowMLP(RowEncoder):
         Raises:
             ShapeError: A row has another number of columns.
         """
-        assert isinstance(self.config, RowMLPConfig)
         if values.shape[-1] != self.config.num_columns:
             raise ShapeError(f"a row of {values.shape[-1]} numbers does not fit the {self.config.num_columns} inputs")
         z = values

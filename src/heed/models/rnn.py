@@ -24,7 +24,6 @@ has an embedding table of its own. Embeddings and states are dropped out in trai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
@@ -32,7 +31,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
-from heed.layers import Dropout, Recurrent, TokenEmbedding, TokenInput, pack_states, select_states, unpack_states
+from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding, TokenInput, pack_states, unpack_states
 from heed.layers.recurrent import CellKind, States
 from heed.models.base import (
     Memory,
@@ -135,21 +134,11 @@ class RnnTranslatorConfig(TranslatorConfig):
     }
 
 
-@dataclass(frozen=True)
-class RnnTranslatorState:
-    """The state of each layer."""
-
-    states: States
-
-    def select(self, rows: Tensor) -> RnnTranslatorState:
-        """Row i of the result continues row `rows[i]`."""
-        return RnnTranslatorState(select_states(self.states, rows))
-
-
 class RnnTranslator(PairDecoder):
     """The same layers over the source and on over the target."""
 
     config_class = RnnTranslatorConfig
+    config: RnnTranslatorConfig
 
     def __init__(self, config: RnnTranslatorConfig) -> None:
         super().__init__(config)
@@ -166,23 +155,22 @@ class RnnTranslator(PairDecoder):
         _, finals = self.layers(self.dropout(self.source_embedding(source)), source_mask)
         return Memory((), pack_states(finals))
 
-    def start(self, memory: Memory | None, rows: Rows) -> RnnTranslatorState:
+    def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
         """The states after each row's source: the sequence goes on."""
         assert memory is not None and memory.summary is not None
-        config = self.config
-        assert isinstance(config, RnnTranslatorConfig)
-        return RnnTranslatorState(unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell))
+        states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
+        return RecurrentState(states, None)
 
     def step(
-        self, tokens: Tensor, state: RnnTranslatorState, lengths: Tensor | None = None
-    ) -> tuple[Tensor, RnnTranslatorState]:
+        self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, RecurrentState]:
         """Read on."""
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
         out, states = self.layers(embedded, mask, state.states)  # (R, n, d_hidden)
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
-        return self.dropout(out), RnnTranslatorState(states)
+        return self.dropout(out), RecurrentState(states, None)
 
 
 class RnnSeriesConfig(ModelConfig):

@@ -11,8 +11,6 @@ from heed.training.contracts import Batch, Trainable
 from heed.training.micro_batches import divided
 from heed.training.processes import Processes
 
-__all__ = ["Draw", "Place", "draws"]
-
 
 @dataclass(frozen=True)
 class Place:
@@ -58,16 +56,16 @@ def draws(
     finish: Callable[[Batch], Batch] = lambda batch: batch,
     micro_batches: int = 1,
 ) -> Iterator[Draw]:
-    """What each update is made of, without end; nothing of it depends on when it is asked for.
+    """The draws of all updates from a place on, without end; independent of when they are asked for.
 
     Args:
         task: Plans passes and makes batches.
-        config: How many batches an update has.
-        processes: Who shares each batch.
+        config: Its `accumulate` is the number of batches of an update.
+        processes: Share each batch.
         place: Where to begin.
-        say: Told where the place means nothing any more.
-        finish: The last thing done to a batch here.
-        micro_batches: Into how many a batch is divided.
+        say: Told where the plan has changed, so that the place means nothing any more.
+        finish: Last step for each batch (pinned memory).
+        micro_batches: Number of parts of each batch.
     """
     epoch, start = place.epoch, place.batch
     while True:

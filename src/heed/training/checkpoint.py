@@ -30,32 +30,11 @@ from heed.storage.disk import (
 )
 from heed.training.optimizer import Optimizer
 
-__all__ = [
-    "Checkpoint",
-    "Progress",
-    "average_weights",
-    "checkpoints_in",
-    "draw_seed",
-    "latest_checkpoint",
-    "load_checkpoint",
-    "load_weights",
-    "prune_checkpoints",
-    "random_state",
-    "restore",
-    "save_checkpoint",
-    "save_weights",
-]
-
 FORMAT = 3
 _BY_NUMBER = 2
 """The format before: the optimiser's state is stored by numbers of parameters instead of names."""
-_WEIGHTS, _OPTIMIZER, _RANDOM, _PROGRESS = (
-    "model.safetensors",
-    "optimizer.safetensors",
-    "random.safetensors",
-    "progress.json",
-)
-_CARRIED = "carried.safetensors"
+_WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
+_CARRIED, _PROGRESS = "carried.safetensors", "progress.json"
 _WHOLE = 2
 """How many of the newest checkpoints a run can go on from; of others only weights are kept."""
 
@@ -186,12 +165,9 @@ def save_checkpoint(
         folder: Of the checkpoints.
         model: Its weights are written.
         optimizer: Its state is written.
-        progress: Everything else.
+        progress: Everything but tensors.
         random: Random state of all processes; this one's by default.
         carried: What the tasks of all processes carry from batch to batch; no file where that is nothing.
-
-    Returns:
-        The checkpoint's folder.
 
     Raises:
         DiskError: The disk is full or refuses; older checkpoints stay.
@@ -218,10 +194,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         RunError: It is damaged, and how; or of another format.
     """
     _check_format(path)
-    if damage := describe_damage(path):
-        raise RunError(
-            f"checkpoint {path} is damaged: " + "; ".join(f"{name} is {what}" for name, what in damage.items())
-        )
+    if damage := _damage(path):
+        raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         values: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
         number = values.pop("format")
@@ -232,11 +206,21 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
 
-def _check_format(path: Path) -> None:
+def _damage(path: Path) -> str:
+    """What is wrong with which files; nothing for a whole checkpoint."""
+    return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
+
+
+def _stored_progress(path: Path) -> dict[str, Any]:
+    """What `progress.json` says; nothing where it is damaged, which the checksums say better."""
     try:
-        number = json.loads((path / _PROGRESS).read_text())["format"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # damaged, which the checksums say better
+        return dict(json.loads((path / _PROGRESS).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _check_format(path: Path) -> None:
+    number = _stored_progress(path).get("format", FORMAT)
     if number not in (_BY_NUMBER, FORMAT):
         age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
         raise RunError(
@@ -253,9 +237,9 @@ def restore(
     Args:
         checkpoint: As read.
         model: Gets the weights.
-        optimizer: Gets its state; None where another kind of optimiser goes on.
-        where: What messages call the checkpoint.
-        rank: Which process this is: each has a random state of its own.
+        optimizer: Gets its state; None where the kind of optimiser has changed.
+        where: Name of the checkpoint in messages.
+        rank: Number of this process: each has a random state of its own.
 
     Raises:
         RunError: The model is another one.
@@ -308,21 +292,16 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
-    """The newest whole checkpoint, or None.
-
-    Args:
-        folder: Of the checkpoints.
-        say: Told of each damaged one that is passed over.
+    """The newest whole checkpoint, or None; `say` is told of each damaged one that is passed over.
 
     Raises:
         RunError: The newest is of another format.
     """
     for path in checkpoints_in(folder):
         _check_format(path)
-        if not (damage := describe_damage(path)):
+        if not (damage := _damage(path)):
             return path
-        what = "; ".join(f"{name} is {text}" for name, text in damage.items())
-        say(f"warning: checkpoint {path.name} is damaged ({what}); the one before it is used")
+        say(f"warning: checkpoint {path.name} is damaged ({damage}); the one before it is used")
     return None
 
 
@@ -330,7 +309,7 @@ def prune_checkpoints(folder: Path) -> None:
     """Delete all checkpoints but the newest two, and of older ones all but the weights that these name."""
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
-    wanted = {step for path in whole for step in _kept_by(path)}
+    wanted = {step for path in whole for step in _stored_progress(path).get("kept", [])}
     for path in folder.glob("step-*"):
         if path in whole:
             continue
@@ -356,13 +335,6 @@ def _holds_progress(path: Path) -> bool:
     """Whether a run could go on from it: weights alone have checksums that list nothing else."""
     names = listed(path)
     return _PROGRESS in names or not names  # without any it is damaged, and to be named
-
-
-def _kept_by(path: Path) -> list[int]:
-    try:
-        return list(json.loads((path / _PROGRESS).read_text())["kept"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
 
 
 def average_weights(paths: list[Path]) -> dict[str, Tensor]:

@@ -20,21 +20,17 @@ class Batch(Protocol):
     @property
     def indices(self) -> list[int]:
         """Which examples."""
-        ...
 
     @property
     def num_targets(self) -> int:
         """Target tokens, over which the loss is averaged."""
-        ...
 
     @property
     def padding_share(self) -> float:
         """Share of padding."""
-        ...
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -62,28 +58,22 @@ class Trainable(Protocol):
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass, as indices of examples; depends on (seed, epoch) only, and so does its `repr`."""
-        ...
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
         """Make one batch; what is drawn for it (masks, augmentation) depends on (seed, epoch, indices) only."""
-        ...
 
     def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor | Loss:
         """Sum of the losses of a batch's target tokens."""
-        ...
 
     def validate(self, model: Any) -> dict[str, float]:
         """Scores on the validation set, "loss" (nats per token) among them."""
-        ...
 
     def describe(self, indices: list[int]) -> str:
         """Name examples to a person."""
-        ...
 
     @property
     def finishing_work(self) -> float:
         """What the final evaluation costs, in validations."""
-        ...
 
 
 @runtime_checkable
@@ -92,11 +82,9 @@ class Carries(Protocol):
 
     def carried(self) -> dict[str, Tensor]:
         """The state after the last batch, without its gradient; it is written into checkpoints."""
-        ...
 
     def carry(self, state: dict[str, Tensor]) -> None:
         """Go on from a state; from none where it is empty."""
-        ...
 
 
 @runtime_checkable
@@ -105,7 +93,6 @@ class Groups(Protocol):
 
     def groups(self, model: Any) -> list[Group]:
         """The groups; no parameter in two of them."""
-        ...
 
 
 @runtime_checkable
@@ -119,7 +106,6 @@ class Scores(Protocol):
             model: What is scored.
             activations: Bytes that a training step keeps for each position.
         """
-        ...
 
 
 @dataclass

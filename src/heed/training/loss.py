@@ -27,7 +27,7 @@ def vocabulary_loss(
         piece_bytes: Largest size of one piece of logits, in bytes.
 
     Returns:
-        A scalar in float32, the sum (not the mean) in nats.
+        The sum (not the mean) in nats, float32.
     """
     if not enabled():
         logits = output(hidden).float()

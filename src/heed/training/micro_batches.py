@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from heed.layers.transformer import DecoderBlock, EncoderBlock
 from heed.training.recompute import recomputed_blocks
 
-__all__ = ["divided", "kept_bytes", "micro_batches_for"]
-
 _KEPT = 100 * 2**20
 """Bytes kept for the way back from which on a batch is divided (docs/performance.md has what that costs)."""
 

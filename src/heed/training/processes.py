@@ -186,24 +186,6 @@ def _prefix() -> str:
 _current = Processes()
 
 
-def _meet_anew(backend: str) -> None:
-    """Join restarted processes under names of their own.
-
-    torchrun's store outlives a restart, and by the addresses that the killed processes left there the new ones look
-    for them (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not
-    be shared (docs/scaling.md).
-    """
-    distributed: Any = torch.distributed
-    e = os.environ
-    rank, count = int(e["RANK"]), int(e["WORLD_SIZE"])
-    store = distributed.TCPStore(e["MASTER_ADDR"], int(e["MASTER_PORT"]), count, is_master=False)
-    own = distributed.PrefixStore(f"heed/restart-{e['TORCHELASTIC_RESTART_COUNT']}", store)
-    distributed.init_process_group(backend, store=own, rank=rank, world_size=count)
-
-
-_current = Processes()
-
-
 def current() -> Processes:
     """The processes that this one works with."""
     return _current

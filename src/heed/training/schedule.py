@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["rate_factor"]
-
 
 def rate_factor(schedule: str, step: int, warmup: int, total: int | None) -> float:
     """The factor for one update.
