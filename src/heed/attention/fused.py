@@ -25,8 +25,8 @@ def fused_attend(
 ) -> Float[Tensor, "batch heads query d_value"]:
     """`softmax(scale * projected prepared') value` in one kernel; over few keys on a CPU in training by `short_attend`.
 
-    The mask is `(batch, key)` or `(batch, query, key)`; the future is masked as by `causal_mask`. A row that may attend to
-    nothing is zero.
+    The mask is `(batch, key)` or `(batch, query, key)`; `causal` masks the future too, as `causal_mask`. Rows that may
+    attend to nothing are zero.
     """
     check_widths(projected, prepared)
     num_queries, num_keys = projected.shape[2], prepared.shape[2]

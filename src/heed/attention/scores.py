@@ -76,14 +76,12 @@ class Score(nn.Module):
 
     def snapshot(self, keep_graph: bool = False) -> PairScore:
         """The pair part as a function that holds copies of the parameters it needs, never the live ones."""
-        if self.scale is None:
-            raise NotImplementedError(f"{type(self).__name__} has no scale and must define snapshot()")
+        assert self.scale is not None, "a score without a scale defines snapshot()"
         return partial(dot_scores, scale=self.scale)
 
     def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
         """`(..., query, d)` and `(..., key, d)` to `(..., query, key)`."""
-        if self.scale is None:
-            raise NotImplementedError(f"{type(self).__name__} has no scale and must define scores()")
+        assert self.scale is not None, "a score without a scale defines scores()"
         return dot_scores(projected, prepared, self.scale)
 
 

@@ -121,8 +121,6 @@ class CausalSelfAttention(MultiHeadAttention):
         self,
         x: Float[Tensor, "rows n d_model"],
         cache: Keys | None,
-        memory: Keys | None,
-        rows: Rows | None,
         position: Int[Tensor, " rows"],
         mask: Bool[Tensor, "rows n"] | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:

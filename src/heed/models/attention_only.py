@@ -18,7 +18,7 @@ three pairs was not learned by heart), and W_q' W_k is one matrix W_qk.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from heed.attention import AttentionLayer, Rows
 from heed.layers import AlignedState, Dropout, TokenEmbedding
 from heed.layers.transformer import make_positions
-from heed.models.base import Memory, PairDecoder, TranslatorConfig
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
 class AttentionOnlyConfig(TranslatorConfig):
@@ -42,11 +42,7 @@ class AttentionOnlyConfig(TranslatorConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, context or attention weight is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_model": 128},
-        "small": {"d_model": 256, "dropout": 0.1},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_model=128), small=dict(d_model=256, dropout=0.1))
 
 
 class AttentionOnly(PairDecoder):

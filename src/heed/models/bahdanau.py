@@ -29,7 +29,6 @@ the context.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -40,7 +39,7 @@ from heed.kernels import Linear
 from heed.layers import AlignedState, Dropout, Recurrent, RecurrentCell, TokenEmbedding
 from heed.layers.aligned import read_aligned
 from heed.layers.recurrent import CellKind
-from heed.models.base import Memory, PairDecoder, TranslatorConfig
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
 class BahdanauConfig(TranslatorConfig):
@@ -69,15 +68,13 @@ class BahdanauConfig(TranslatorConfig):
     """Whether the output layer also reads the embeddings of the source tokens looked at: a path from word to word
     that does not pass the recurrent nets, for rare words and small corpora."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "d_readout": 256, "dropout": 0.3},
-        "base": {},
-        "scarce": {
-            **{"d_embedding": 128, "d_hidden": 128, "d_attention": 128, "d_readout": 128},
-            **{"dropout": 0.3, "token_dropout": 0.1, "lexical": True},
-        },
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=128, d_attention=128),
+        small=dict(d_embedding=256, d_hidden=256, d_attention=256, d_readout=256, dropout=0.3),
+        scarce=dict(
+            d_embedding=128, d_hidden=128, d_attention=128, d_readout=128, dropout=0.3, token_dropout=0.1, lexical=True
+        ),
+    )
 
 
 class Bahdanau(PairDecoder):

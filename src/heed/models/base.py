@@ -19,12 +19,19 @@ from heed.attention.modules import Attends
 Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder", "rows", "series"]
 
 
+def named_sizes(
+    tiny: dict[str, Any], small: dict[str, Any] | None = None, **others: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Fields that differ from the defaults, per size; "base" is the defaults."""
+    return {"tiny": tiny, "small": small or {}, "base": {}, **others}
+
+
 class ModelConfig(BaseModel):
     """The fields of a model. Class defaults are the paper's base size."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {}, "small": {}, "base": {}}
+    sizes: ClassVar[dict[str, dict[str, Any]]] = named_sizes(tiny={})
     """Fields that differ from the defaults, per named size."""
 
 

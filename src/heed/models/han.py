@@ -22,7 +22,7 @@ Differs from the paper: any cell, one direction on request; dropout on embedding
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -32,7 +32,7 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.layers import Dropout, Recurrent, TokenEmbedding
 from heed.layers.recurrent import CellKind
-from heed.models.base import TextConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder, named_sizes
 
 
 class HANConfig(TextConfig):
@@ -51,11 +51,10 @@ class HANConfig(TextConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of an embedding or of the document's vector is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 32, "d_attention": 64},
-        "small": {"d_embedding": 128, "dropout": 0.3},
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=32, d_attention=64),
+        small=dict(d_embedding=128, dropout=0.3),
+    )
 
 
 class HAN(TextEncoder):

@@ -25,7 +25,7 @@ allowed ("key_query" is the notes' B2), "location" and the local models are not 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -44,7 +44,7 @@ from heed.layers import (
     unpack_states,
 )
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, PairDecoder, TranslatorConfig
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
 class LuongConfig(TranslatorConfig):
@@ -71,11 +71,10 @@ class LuongConfig(TranslatorConfig):
     dropout: float = Field(0.2, ge=0, lt=1)
     """Probability with which an embedding, hidden state or attention weight is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128, "num_layers": 1, "dropout": 0.0},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "num_layers": 1, "dropout": 0.3},
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=128, d_attention=128, num_layers=1, dropout=0.0),
+        small=dict(d_embedding=256, d_hidden=256, d_attention=256, num_layers=1, dropout=0.3),
+    )
 
 
 class Luong(PairDecoder):

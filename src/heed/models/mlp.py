@@ -15,8 +15,6 @@ Differs from the notes: words are embedded. A shorter text is filled up with zer
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -25,7 +23,7 @@ from torch.nn.functional import pad
 from heed.errors import ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
-from heed.models.base import ModelConfig, RowEncoder, TextConfig, TextEncoder
+from heed.models.base import ModelConfig, RowEncoder, TextConfig, TextEncoder, named_sizes
 
 
 class MLPConfig(TextConfig):
@@ -40,7 +38,7 @@ class MLPConfig(TextConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of the hidden layer is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_embedding": 32, "d_hidden": 32}, "small": {}, "base": {}}
+    sizes = named_sizes(tiny=dict(d_embedding=32, d_hidden=32))
 
 
 class MLP(TextEncoder):
@@ -85,7 +83,7 @@ class RowMLPConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of a hidden layer is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_hidden": 32}, "small": {}, "base": {}}
+    sizes = named_sizes(tiny=dict(d_hidden=32))
 
 
 class RowMLP(RowEncoder):

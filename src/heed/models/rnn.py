@@ -24,7 +24,7 @@ has an embedding table of its own. Embeddings and states are dropped out in trai
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import torch
 from pydantic import Field, model_validator
@@ -41,6 +41,7 @@ from heed.models.base import (
     TokenConfig,
     TokenEncoder,
     TranslatorConfig,
+    named_sizes,
     state_at,
 )
 
@@ -63,11 +64,7 @@ class RNNConfig(TokenConfig):
     dropout: float = Field(0.5, ge=0, lt=1)
     """Probability with which a number of an embedding or of a state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 64},
-        "small": {"d_embedding": 128, "d_hidden": 128},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_embedding=64, d_hidden=64), small=dict(d_embedding=128, d_hidden=128))
 
     @model_validator(mode="after")
     def _one_direction(self) -> Self:
@@ -127,11 +124,7 @@ class RnnTranslatorConfig(TranslatorConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding or hidden state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "dropout": 0.3},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_embedding=64, d_hidden=128), small=dict(d_embedding=256, d_hidden=256, dropout=0.3))
 
 
 class RnnTranslator(PairDecoder):
@@ -187,7 +180,7 @@ class RnnSeriesConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of a state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_hidden": 32}, "small": {"d_hidden": 64}, "base": {}}
+    sizes = named_sizes(tiny=dict(d_hidden=32), small=dict(d_hidden=64))
 
 
 class RnnSeries(SeriesEncoder):

@@ -22,7 +22,7 @@ between h_m, c and s_0; Sutskever et al. read the source backwards.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from heed.attention import Rows, padding_mask
 from heed.layers import Bridge, Dropout, Recurrent, RecurrentState, TokenEmbedding, pack_states, unpack_states
 from heed.layers.recurrent import CellKind
-from heed.models.base import Memory, PairDecoder, TranslatorConfig
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
 class Seq2SeqConfig(TranslatorConfig):
@@ -55,11 +55,10 @@ class Seq2SeqConfig(TranslatorConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding or hidden state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_readout": 256, "dropout": 0.3},
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=128),
+        small=dict(d_embedding=256, d_hidden=256, d_readout=256, dropout=0.3),
+    )
 
 
 class Seq2Seq(PairDecoder):
