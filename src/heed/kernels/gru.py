@@ -37,17 +37,11 @@ def trains_by_hand(x: Tensor) -> bool:
 
 
 class GatesOverTime(NamedTuple):
-    """What a GRU computed at every step, and from it its gradient.
+    """What a GRU computed at every step, and from it its gradient."""
 
-    Attributes:
-        gates: `(T, B, 3 * D)`: r, z and n side by side.
-        through: `(T, B, D)`: h_n, the state's share in the candidate before the reset gate.
-        hidden: `(T + 1, B, D)`: the state before the first step and after each.
-    """
-
-    gates: Tensor
-    through: Tensor
-    hidden: Tensor
+    gates: Tensor  # `(T, B, 3 * D)`: r, z and n side by side
+    through: Tensor  # `(T, B, D)`: h_n, the state's share in the candidate before the reset gate
+    hidden: Tensor  # `(T + 1, B, D)`: the state before the first step and after each
 
     @classmethod
     def start(cls, inputs: Float[Tensor, "time batch gates"], first: Float[Tensor, "batch d"]) -> GatesOverTime:

@@ -29,19 +29,12 @@ _WHOLE = 1_500_000
 
 
 class Best(NamedTuple):
-    """The best continuations of each source, best first.
+    """The best continuations of each source, best first."""
 
-    Attributes:
-        totals: `(sources, k)`, log-probability of the whole row with its new token.
-        rows: `(sources, k)`, which of the source's rows each continues.
-        tokens: `(sources, k)`.
-        log_probs: `(sources, k)`, log-probability of the token alone.
-    """
-
-    totals: Tensor
-    rows: Tensor
-    tokens: Tensor
-    log_probs: Tensor
+    totals: Tensor  # `(sources, k)`, log-probability of the whole row with its new token
+    rows: Tensor  # `(sources, k)`, which of the source's rows each continues
+    tokens: Tensor  # `(sources, k)`
+    log_probs: Tensor  # `(sources, k)`, log-probability of the token alone
 
 
 def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:

@@ -186,16 +186,11 @@ class LanguageModel(DecoderBody):
 
 
 class TextReader(Body):
-    """A model that reads a text. Pooling, heads and losses belong to the tasks; dropout on its result is its own.
-
-    Attributes:
-        d_output: Width of the result.
-        embedding_scale: Factor on embeddings before they are read.
-    """
+    """A model that reads a text. Pooling, heads and losses belong to the tasks; dropout on its result is its own."""
 
     interface: ClassVar[Interface] = "encoder"
-    d_output: int
-    embedding_scale: float = 1.0
+    d_output: int  # width of the result
+    embedding_scale: float = 1.0  # factor on embeddings before they are read
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
@@ -208,12 +203,9 @@ class TokenEncoder(TextReader):
     """A model that gives a state for each token: it can tag, and with a pooling over its states classify.
 
     Its configuration is a `TokenConfig`; `layers.TokenInput` is the input layer that fits it.
-
-    Attributes:
-        sees_all: Whether the state of every token, of the first one too, has seen the whole text.
     """
 
-    sees_all: ClassVar[bool] = False
+    sees_all: ClassVar[bool] = False  # whether the state of every token, of the first one too, has seen the whole text
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:

@@ -14,17 +14,11 @@ from heed.training.processes import Processes
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the data.
+    """A place in the data."""
 
-    Attributes:
-        epoch: Pass over it.
-        batch: Batches of this pass already used.
-        plan: A hash of this pass's batches; in other ones the place would mean nothing.
-    """
-
-    epoch: int
-    batch: int
-    plan: str
+    epoch: int  # pass over it
+    batch: int  # batches of this pass already used
+    plan: str  # a hash of this pass's batches; in other ones the place would mean nothing
 
 
 @dataclass(frozen=True)
@@ -33,18 +27,12 @@ class Draw:
 
     A batch comes with whether it counts: where it has fewer examples than there are processes, some take one that is
     not theirs and give it no weight, as all must go backward together.
-
-    Attributes:
-        batches: The process's share of each batch, in micro-batches, and whether it counts.
-        place: Where the next update goes on.
-        targets: Target tokens of the batches that count.
-        padding: Mean share of padding.
     """
 
-    batches: list[tuple[Batch, bool]]
-    place: Place
-    targets: int
-    padding: float
+    batches: list[tuple[Batch, bool]]  # the process's share of each batch, in micro-batches, and whether it counts
+    place: Place  # where the next update goes on
+    targets: int  # target tokens of the batches that count
+    padding: float  # mean share of padding
 
 
 def draws(

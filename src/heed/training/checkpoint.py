@@ -41,49 +41,27 @@ _WHOLE = 2
 
 @dataclass
 class Progress:
-    """Everything but tensors that a run needs to go on.
+    """Everything but tensors that a run needs to go on."""
 
-    Attributes:
-        step: Updates done.
-        epoch: Pass over the data.
-        batch: Batches of this pass already used.
-        plan: A hash of this pass's batches; in other ones the place would mean nothing.
-        total_steps: Updates of the whole run; None until decided.
-        validate_every: Updates between validations; None until decided.
-        threads: Processor threads, so that a resumed run repeats the same sums.
-        processes: How many processes trained together.
-        micro_batches: Into how many a batch is divided, so that a resumed run draws the same dropout.
-        seconds: Time spent so far.
-        training_seconds: Of that, time spent on updates.
-        waiting_seconds: Of that, time spent waiting for their batches.
-        tokens: Target tokens of all updates.
-        padding: Sum over the updates of the share of padding in their batches.
-        validation_seconds: What the last validation took.
-        best_step: Step of the best validation; 0 for none.
-        best_rank: Its score and minus its loss, compared in this order.
-        bad: Validations since the best one.
-        kept: Steps whose weights are on disk.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    plan: str = ""
-    total_steps: int | None = None
-    validate_every: int | None = None
-    threads: int = 1
-    processes: int = 1
-    micro_batches: int = 1
-    seconds: float = 0.0
-    training_seconds: float = 0.0
-    waiting_seconds: float = 0.0
-    tokens: int = 0
-    padding: float = 0.0
-    validation_seconds: float = 0.0
-    best_step: int = 0
-    best_rank: list[float] = field(default_factory=list)
-    bad: int = 0
-    kept: list[int] = field(default_factory=list)
+    step: int = 0  # updates done
+    epoch: int = 0  # pass over the data
+    batch: int = 0  # batches of this pass already used
+    plan: str = ""  # a hash of this pass's batches; in other ones the place would mean nothing
+    total_steps: int | None = None  # updates of the whole run; None until decided
+    validate_every: int | None = None  # updates between validations; None until decided
+    threads: int = 1  # processor threads, so that a resumed run repeats the same sums
+    processes: int = 1  # how many processes trained together
+    micro_batches: int = 1  # into how many a batch is divided, so that a resumed run draws the same dropout
+    seconds: float = 0.0  # time spent so far
+    training_seconds: float = 0.0  # of that, time spent on updates
+    waiting_seconds: float = 0.0  # of that, time spent waiting for their batches
+    tokens: int = 0  # target tokens of all updates
+    padding: float = 0.0  # sum over the updates of the share of padding in their batches
+    validation_seconds: float = 0.0  # what the last validation took
+    best_step: int = 0  # step of the best validation; 0 for none
+    best_rank: list[float] = field(default_factory=list)  # its score and minus its loss, compared in this order
+    bad: int = 0  # validations since the best one
+    kept: list[int] = field(default_factory=list)  # steps whose weights are on disk
 
 
 @dataclass

@@ -35,15 +35,10 @@ class Batch(Protocol):
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss with several terms.
+    """A loss with several terms."""
 
-    Attributes:
-        sum: Of all terms, over the batch's target tokens; its gradient is followed.
-        parts: Terms by name, for `metrics.jsonl`.
-    """
-
-    sum: Tensor
-    parts: Mapping[str, Tensor]
+    sum: Tensor  # of all terms, over the batch's target tokens; its gradient is followed
+    parts: Mapping[str, Tensor]  # terms by name, for `metrics.jsonl`
 
 
 def parts_of(loss: Tensor | Loss) -> tuple[Tensor, dict[str, Tensor]]:
@@ -110,26 +105,14 @@ class Scores(Protocol):
 
 @dataclass
 class TrainResult:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes:
-        folder: The run folder.
-        finished: False where it was interrupted and can be resumed.
-        reason: Why it ended, for people.
-        progress: Where it stands.
-        validation: Scores of the weights that were kept.
-        kept: Which weights those are, for people.
-        tokens_per_second: Target tokens, mean over the run, validation not counted.
-        padding_share: Mean share of padding in the batches.
-        waiting_share: Share of the time of all updates for which the next batches were waited for.
-    """
-
-    folder: Path
-    finished: bool
-    reason: str
-    progress: Progress
-    validation: dict[str, float]
-    kept: str
-    tokens_per_second: float
-    padding_share: float
-    waiting_share: float
+    folder: Path  # the run folder
+    finished: bool  # false where it was interrupted and can be resumed
+    reason: str  # why it ended, for people
+    progress: Progress  # where it stands
+    validation: dict[str, float]  # scores of the weights that were kept
+    kept: str  # which weights those are, for people
+    tokens_per_second: float  # target tokens, mean over the run, validation not counted
+    padding_share: float  # mean share of padding in the batches
+    waiting_share: float  # share of the time of all updates for which the next batches were waited for

@@ -44,21 +44,13 @@ _BATCHES = 8
 
 @dataclass(frozen=True)
 class Cost:
-    """What training is expected to take.
+    """What training is expected to take."""
 
-    Attributes:
-        memory: Largest memory of one process, in bytes (of the GPU where there is one).
-        activations: Bytes that autograd keeps for each position of a batch, padding included.
-        seconds: Of an update.
-        network: Bytes that each process sends for an update.
-        micro_batches: Into how many a batch is divided.
-    """
-
-    memory: int
-    activations: float
-    seconds: float
-    network: int
-    micro_batches: int
+    memory: int  # largest memory of one process, in bytes (of the GPU where there is one)
+    activations: float  # bytes that autograd keeps for each position of a batch, padding included
+    seconds: float  # of an update
+    network: int  # bytes that each process sends for an update
+    micro_batches: int  # into how many a batch is divided
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
