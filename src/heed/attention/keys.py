@@ -15,14 +15,11 @@ from heed.shapes import Bool, Float, Int
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """What attention looks at; made by `prepare` of an attention module and never changed from outside.
+    """Keys as the score wants them, values and a mask; made by `prepare` of an attention module and never changed.
 
-    Attributes:
-        prepared: `(batch, heads, key, d)`, the keys as the score wants them.
-        value: `(batch, heads, key, d_value)`.
-        mask: `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may.
-        origin: The same object for keys that continue one another row by row, so that an observer can put the steps
-            of one sequence into one map; keys that were selected begin anew.
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may. `origin` is one
+    object for keys that continue one another row by row, so that an observer can put the steps of one sequence into one
+    map; keys that were selected begin anew.
     """
 
     prepared: Float[Tensor, "batch heads key d"]

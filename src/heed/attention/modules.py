@@ -22,11 +22,8 @@ from heed.shapes import Bool, Float
 class Attends(nn.Module):
     """What every attention module shares: which path computes the context, and where it is watched from.
 
-    Attributes:
-        score: How query and key are compared.
-        dropout: Probability with which a weight is dropped in training.
-        mechanism: What a reader calls it: "cross", "encoder", "decoder".
-        layer: Which of the model's layers it belongs to, from 0.
+    `mechanism` is its name in maps ("cross", "encoder", "decoder"), `layer` its layer of the model, from 0. Weights are
+    dropped with probability `dropout` in training.
     """
 
     def __init__(self, score: Score, dropout: float, mechanism: str, layer: int) -> None:

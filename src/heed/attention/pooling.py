@@ -26,10 +26,6 @@ class AttentionPooling(nn.Module):
     | dot | `u' h_i` | 1 |
     | self_attentive | `u_n' tanh(W h_i)` (Lin et al. 2017, arXiv:1703.03130, equation 6) | `num_queries` |
 
-    Attributes:
-        attention: The attention that is watched; its mechanism is what a reader calls it.
-        d_output: Width of the result, `num_queries * d`.
-
     Differs from Lin et al.: no penalty that keeps the queries apart.
     """
 

@@ -12,12 +12,7 @@ from heed.models.base import DecoderBody
 
 
 class NextTokenScores:
-    """Scores the next token of each row of one search.
-
-    Args:
-        model: Has the output layer.
-        options: Forbidden tokens and smallest length, whose tokens get -inf (the others are not renormalised).
-    """
+    """Scores the next token of each row of one search; forbidden ones get -inf, the others are not renormalised."""
 
     def __init__(self, model: DecoderBody, options: SearchOptions) -> None:
         self._model = model

@@ -31,9 +31,7 @@ class TokenEmbedding(nn.Embedding):
 class TokenInput(nn.Module):
     """What a text model reads: each token's embedding and, beside it, what else is known of the token.
 
-    Attributes:
-        embedding: The table; a task may fill it with given word vectors.
-        d_output: Width of the result, `d_embedding + d_features`.
+    A task may fill `embedding` with given word vectors. The result has width `d_output = d_embedding + d_features`.
     """
 
     def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0) -> None:

@@ -125,11 +125,8 @@ class _Block(NamedTuple):
 class _KeyValues:
     """The keys and values of every block for some sources, written and moved in place.
 
-    Attributes:
-        blocks: Per block, keys and values `(2, B, H, C, d)`; of B the first `num_sources` are in use.
-        num_sources: Number of sources.
-        num_keys: Keys of each source.
-        views: Per block, keys and values as batches of matrices, `(B * H, C, d)` each.
+    `blocks` has per block keys and values `(2, B, H, C, d)`, of B the first `num_sources` in use; `views` the same as
+    batches of matrices, `(B * H, C, d)` each.
     """
 
     def __init__(self, blocks: list[Tensor], num_sources: int, num_keys: int) -> None:
@@ -200,9 +197,6 @@ class FastDecoding:
         caches: Per block, keys and values of the positions so far; None before the first, and where `beams` is not 1.
         num_sources: Number of sources, or of prompts.
         beams: Rows of each source, which lie side by side.
-
-    Attributes:
-        position: Tokens read by each row.
     """
 
     def __init__(

@@ -14,19 +14,12 @@ from heed.shapes import Float, Int
 
 @dataclass(frozen=True)
 class StackState:
-    """Keys of the memory and of what was written, per block; which source each row writes for; tokens read.
+    """Decoding state of a stack: keys of the memory and of what was written, per block."""
 
-    Attributes:
-        memory: Per block, what its cross-attention looks at, one entry per source; empty without cross-attention.
-        rows: Which source each row belongs to.
-        caches: Per block, keys and values of the positions so far; None before the first token.
-        position: `(rows,)`, tokens read by each row.
-    """
-
-    memory: tuple[Keys, ...]
-    rows: Rows
-    caches: tuple[Keys | None, ...]
-    position: Int[Tensor, " rows"]
+    memory: tuple[Keys, ...]  # what each block's cross-attention looks at; empty without cross-attention
+    rows: Rows  # which source each row belongs to
+    caches: tuple[Keys | None, ...]  # per block, the positions so far; None before the first token
+    position: Int[Tensor, " rows"]  # tokens read by each row
 
     def select(self, rows: Int[Tensor, " selected"]) -> StackState:
         """Row i of the result continues row `rows[i]`."""

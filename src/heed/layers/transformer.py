@@ -71,15 +71,8 @@ class FeedForward(nn.Module):
 class EncoderBlock(nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
-    Args:
-        d_model: Width of inputs and outputs.
-        num_heads: Heads; must divide d_model.
-        d_ff: Inner width of the feed-forward net.
-        dropout: Of sublayer outputs and of the feed-forward net's inner layer.
-        attention_dropout: Of attention weights.
-        norm: Where the normalisation stands.
-        activation: Of the feed-forward net.
-        layer: Number of the block, from 0; what an observer calls it.
+    `dropout` is for sublayer outputs and the feed-forward net's inner layer, `attention_dropout` for attention weights;
+    `norm` is the place of the normalisation, `layer` the number of the block, from 0.
     """
 
     def __init__(

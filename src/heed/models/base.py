@@ -60,16 +60,10 @@ class TranslatorConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder may look at: the encoded source.
+    """What a decoder may look at: the encoded source."""
 
-    Attributes:
-        keys: Prepared keys, one entry per attention (or per level of a hierarchy) that reads the source; empty
-            for a model without attention and for a language model.
-        summary: `(batch, d)`, the source in one vector, or None.
-    """
-
-    keys: tuple[Keys, ...]
-    summary: Tensor | None
+    keys: tuple[Keys, ...]  # one entry per attention that reads the source; empty for a model without attention
+    summary: Tensor | None  # `(batch, d)`, the source in one vector, or None
 
     def select(self, sources: Tensor) -> Memory:
         """The memory of the given sources."""

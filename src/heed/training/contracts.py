@@ -95,12 +95,7 @@ class Scores(Protocol):
     """A task that knows what scoring takes, where that may be more than training does."""
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes that scoring needs beside the model.
-
-        Args:
-            model: What is scored.
-            activations: Bytes that a training step keeps for each position.
-        """
+        """Bytes that scoring needs beside the model; `activations` are those that training keeps for each position."""
 
 
 @dataclass
@@ -108,7 +103,7 @@ class TrainResult:
     """How a run ended."""
 
     folder: Path  # the run folder
-    finished: bool  # false where it was interrupted and can be resumed
+    finished: bool  # False where it was interrupted and can be resumed
     reason: str  # why it ended, for people
     progress: Progress  # where it stands
     validation: dict[str, float]  # scores of the weights that were kept

@@ -146,10 +146,9 @@ class Trainer:
         return self._result(True, reason, self._choose_weights())
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
-        """Predict what an update takes; choose micro-batches and threads. To be called before `run`.
+        """Predict what an update takes, `work` being the padded positions of a batch; call it before `run`.
 
-        Args:
-            work: Padded positions of a batch.
+        Also chooses micro-batches and threads.
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
