@@ -223,8 +223,8 @@ EDITS = [
     ),
     Edit(
         "biases decay too",
-        '{"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}',
-        '{"params": [p for p in parameters if p.dim() <= 1], "weight_decay": config.weight_decay}',
+        "((config.weight_decay, True), (0.0, False))",
+        "((config.weight_decay, True), (config.weight_decay, False))",
         ("tests/test_optimizer.py", "tests/test_training.py"),
     ),
     Edit(
@@ -358,8 +358,8 @@ EDITS = [
     ),
     Edit(
         "encoder blocks without dropout",
-        "                dropout=c.dropout,\n                attention_dropout=attention_dropout,",
-        "                dropout=0.0,\n                attention_dropout=attention_dropout,",
+        "c.d_ff, dropout=c.dropout, norm=c.norm)",
+        "c.d_ff, dropout=0.0, norm=c.norm)",
         (BLOCKS,),
     ),
     Edit(
@@ -388,8 +388,8 @@ EDITS = [
     ),
     Edit(
         "the notes' update gate weighs the old state",
-        "    n = torch.tanh(x_n + linear(r * h, u_n, b_n))\n    return ((1 - z) * h + z * n,)",
-        "    n = torch.tanh(x_n + linear(r * h, u_n, b_n))\n    return (z * h + (1 - z) * n,)",
+        'if cell == "gru" else (1 - z) * h + z * n,)',
+        'if cell == "gru" else z * h + (1 - z) * n,)',
         ("tests/test_recurrent.py",),
     ),
     Edit(
@@ -577,8 +577,8 @@ EDITS = [
     ),
     Edit(
         "a piece of the vocabulary forgets its largest logit",
-        "out=norms[n]).log_().add_(largest.squeeze(1))",
-        "out=norms[n]).log_()",
+        "sums.log_().add_(largest))",
+        "sums.log_())",
         ("tests/test_search.py", "tests/test_generation.py"),
     ),
 ]
