@@ -17,7 +17,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -151,8 +151,11 @@ class _Files:
             piece = os.pread(self._texts, last - first, first)
             raws = [piece[start - first : end - first] for start, end in places]
         for raw, sizes, (name, line) in zip(raws, self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True):
-            fields = tuple(raw[end - n : end].decode() for n, end in zip(sizes, accumulate(sizes), strict=True))
-            yield fields, self.names[name] if line < 0 else f"{self.names[name]}:{line}"
+            fields, at = [], 0
+            for size in sizes:
+                fields.append(raw[at : at + size].decode())
+                at += size
+            yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
 
 
 class StoredExamples(Lazy[E]):
