@@ -256,8 +256,7 @@ class StepwiseRun:
         """The state of each row after its own last step; None for the last of all."""
         if lengths is None:
             return self.state
-        row = torch.arange(len(lengths), device=lengths.device)
-        return tuple(torch.stack(parts, dim=1)[row, lengths - 1] for parts in zip(*self._states, strict=True))
+        return tuple(last_of(torch.stack(parts, dim=1), lengths) for parts in zip(*self._states, strict=True))
 
 
 class Recurrent(nn.Module):
@@ -378,6 +377,11 @@ def _reversed_within(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "batch 
     if mask is None:
         return length - 1 - position
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - position, position)
+
+
+def last_of(x: Float[Tensor, "rows n d"], lengths: Int[Tensor, " rows"] | None) -> Float[Tensor, "rows d"]:
+    """Each row at its last real position; at the last of all without lengths."""
+    return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
 
 
 def _take(x: Float[Tensor, "batch length d"], positions: Tensor) -> Float[Tensor, "batch taken d"]:
