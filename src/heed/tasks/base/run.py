@@ -11,6 +11,8 @@ from torch import nn
 
 from heed.config import RunConfig
 from heed.errors import ConfigError, suggest
+from heed.evaluation.measures import Outcomes
+from heed.evaluation.report import summarise
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task)
@@ -58,13 +60,25 @@ class Run(ABC, Generic[T, M]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files written as the run's own."""
 
+    by_length: ClassVar[tuple[str, ...]] = ()
+    """Measures that a report also shows for ranges of source length."""
+
     @abstractmethod
+    def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None) -> Outcomes:
+        """What the run does with any examples, and how well: the one thing that reports and comparisons score.
+
+        Args:
+            examples: The examples.
+            outputs: What it said of each, where that is known; else it is asked.
+        """
+
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples.
 
         Returns:
             The report, as plain values.
         """
+        return summarise(self.outcomes(examples), self.config.evaluation.bootstrap, self.by_length)
 
     @staticmethod
     @abstractmethod

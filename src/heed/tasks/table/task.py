@@ -17,7 +17,8 @@ from heed.data.read.numbers import Numbers, Standard, read_numbers
 from heed.data.store.files import default_held_out, held_out_places
 from heed.data.store.labelled import label_order
 from heed.errors import DataError, RunError, suggest
-from heed.evaluation.labels import f1_scores, need_tag_extra
+from heed.evaluation.labels import f1_measures, need_tag_extra
+from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelPrediction, most_probable
@@ -186,11 +187,8 @@ class Table(NumericTask[TableConfig]):
         """Loss in nats per row, accuracy, macro and micro F1 on the validation set."""
         rows = self.splits["valid"]
         probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
-        predicted = self.decide(probabilities)
-        macro, micro = f1_scores(true, predicted)
         loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
-        accuracy = float((true == predicted).all(1).mean())
-        return {"loss": float(loss), "accuracy": accuracy, "macro_f1": macro, "micro_f1": micro}
+        return {"loss": float(loss), **values_of(f1_measures(true, self.decide(probabilities)))}
 
     # Using a model --------------------------------------------------------------------------------------------
 
