@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import attend
-from heed.data.batch.pairs import plan_batches
+from heed.data.batch.plan import plan_batches
 from heed.data.batch.texts import TokenText, collate_texts
 from heed.models.encoder import Encoder, EncoderConfig
 from heed.models.lstmn import LSTMN, LSTMNConfig

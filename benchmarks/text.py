@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heed.data.batch.pairs import plan_batches
+from heed.data.batch.plan import plan_batches
 from heed.data.batch.texts import TokenText, collate_texts
 from heed.data.read.sentences import split_sentences
 from heed.data.read.texts import TextFormat, read_texts

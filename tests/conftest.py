@@ -1,4 +1,4 @@
-"""Shapes in the signatures of `heed.attention` and `heed.layers` are enforced in every test; the cache is its own."""
+"""Shapes in signatures (attention, kernels, layers) are enforced in every test; the cache is its own."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 # Before anything imports heed: a module that is already loaded cannot be instrumented any more.
-jaxtyping.install_import_hook(["heed.attention", "heed.layers"], "beartype.beartype")
+jaxtyping.install_import_hook(["heed.attention", "heed.kernels", "heed.layers"], "beartype.beartype")
 
 torch.set_num_threads(1)  # tensors in tests are tiny
 

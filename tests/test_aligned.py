@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch.nn.functional import dropout as drop
 from torch.testing import assert_close
 
-from heed.layers.aligned import aligned_gru
+from heed.kernels import aligned_gru
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 
 B, T, K, D_INPUT, D, D_ATTENTION, D_VALUE, D_CONTEXT = 4, 3, 5, 2, 3, 4, 6, 5
@@ -29,11 +30,15 @@ def inputs():
     return [torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes.values()]
 
 
+def draw(dropout):
+    return drop(torch.ones(T, B, 1, K, dtype=torch.float64), dropout) if dropout else None
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_the_gradient_by_hand_is_that_of_finite_differences(dropout):
     def run(x, first, key, value, query_weight, v, *cell):
         torch.manual_seed(2)  # the same weights are dropped every time
-        return aligned_gru(x, first, key, value, MASK, query_weight, v, cell, dropout)
+        return aligned_gru(x, first, key, value, MASK, query_weight, v, cell, draw(dropout))
 
     assert torch.autograd.gradcheck(run, inputs())
 
@@ -44,7 +49,7 @@ def test_dropped_weights_leave_the_others_scaled_up():
     seen = []
     for dropout in (0.0, 0.4):
         torch.manual_seed(3)
-        _, weights = aligned_gru(x, first, key, value, MASK, query_weight, v, tuple(cell), dropout)
+        _, weights = aligned_gru(x, first, key, value, MASK, query_weight, v, tuple(cell), draw(dropout))
         seen.append(weights[:, 0])  # later steps see other states
     whole, dropped = seen
     assert_close(whole.sum(-1), MASK.any(1).double())
@@ -67,9 +72,9 @@ def test_training_as_a_whole_is_training_step_by_step(monkeypatch, fields, dtype
     results = []
     for whole in (True, False):
         if not whole:
-            monkeypatch.setattr(model, "_runs_whole", lambda *given: False)
+            monkeypatch.setattr("heed.layers.aligned._in_one_call", lambda *given: False)
         else:
-            monkeypatch.setattr(model, "_one_by_one", None)
+            monkeypatch.setattr("heed.layers.aligned.StepwiseRun", None)
         hidden = model(source, MASK, target)
         results.append((hidden, *torch.autograd.grad(hidden.square().sum(), parameters)))
         monkeypatch.undo()

@@ -14,8 +14,7 @@ from heed.data.examples import Pair
 from heed.data.read.findings import Findings
 from heed.data.read.lines import lines_of
 from heed.data.read.pairs import read_pairs
-from heed.data.store.files import open_files
-from heed.data.store.sources import open_pairs
+from heed.data.store.pairs import open_pairs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 
@@ -45,7 +44,8 @@ def with_line(number, line, side=0, end=b"\n"):
 
 
 def opened(files, **fields):
-    return open_files(FilesData(train=[str(path) for path in files], valid=10, **fields))
+    splits = open_pairs(FilesData(train=[str(path) for path in files], valid=10, **fields))
+    return splits.examples, splits.counts, splits.remarks
 
 
 def problem(files, **fields):

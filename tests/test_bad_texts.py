@@ -8,8 +8,8 @@ import pytest
 from heed.cli import main
 from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
-from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.labelled import open_labelled
+from heed.data.read.texts import TextFormat, read_texts, text_reader
+from heed.data.store.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 from heed.tasks.tagging.config import ColumnsData
@@ -90,7 +90,7 @@ def test_a_file_that_vanishes_from_its_folder_is_an_error_whatever_the_policy(tm
 
 def opened(path, **fields):
     data = TextsData(train=[str(path)], valid=8, **fields)
-    splits = open_labelled(data, lambda files, findings: read_texts(files, TextFormat(), findings), "texts")
+    splits = open_splits(data, text_reader(TextFormat()))
     counts = splits.counts["train"]
     assert counts.read == counts.kept + sum(counts.filtered.values())
     return splits

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data.batch.pairs import TokenPair, collate_pairs, plan_batches
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
 from heed.data.tokens.tokenizer import END, PADDING, START
 
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40)), max_size=120)

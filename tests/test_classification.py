@@ -2,7 +2,6 @@
 
 import json
 import random
-import sys
 
 import numpy as np
 import pytest
@@ -399,9 +398,3 @@ def test_check_counts_labels_and_dry_run_predicts_the_cost(files, capsys):
     assert code == 0 and "neg" in out and "held out" in out and "as the model sees them" in out
     code, out, _ = call(capsys, "train", "classification", files / "train.txt", "--dry-run", "training.steps=3")
     assert code == 0 and "predicted: 3 updates" in out
-
-
-def test_without_the_extra_one_line_says_what_to_install(files, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    code, _, err = call(capsys, "check", "classification", files / "train.txt")
-    assert code == 2 and "pip install 'heed-attention[tag]'" in err and len(err.splitlines()) == 1

@@ -1,10 +1,13 @@
 """Dropout keeps the mean, drops its share, and lets the same elements through backwards."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 from heed.layers import Dropout
+from heed.layers.activations import RELU
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -55,10 +58,10 @@ def test_shapes_of_any_size_and_layout():
 def test_behind_a_relu_it_is_the_same_elements_and_gradients():
     x = torch.randn(6, 50, requires_grad=True)
     results = []
-    for both in (Dropout(0.3).after_relu, lambda y: Dropout(0.3)(torch.relu(y))):
+    for both in (partial(Dropout(0.3).after, RELU), lambda y: Dropout(0.3)(torch.relu(y))):
         torch.manual_seed(1)
         y = both(x)
         results.append((y, *torch.autograd.grad((y * torch.arange(50)).sum(), x)))
     assert_close(*results)
     assert 0.4 < (results[0][0] == 0).float().mean() < 0.9
-    assert_close(Dropout(0.3).eval().after_relu(x), torch.relu(x))
+    assert_close(Dropout(0.3).eval().after(RELU, x), torch.relu(x))

@@ -146,7 +146,7 @@ def test_an_ensemble_of_runs_predicts_and_scores(runs):
     assert len(one.token_probs) == len(ids)
     report = both.evaluate("test")
     assert report["examples"] == 15 and "alignment_error" not in report
-    pairs = both.task.splits.pairs["test"]
+    pairs = both.task.splits.examples["test"]
     nll = [run.task.forced_scores(run.model, run.task.encode_pairs(pairs))[0] for run in runs]
     mixed = both.task.forced_scores(both.model, both.task.encode_pairs(pairs))[0]
     # Jensen: the mean of probabilities is at least the geometric mean, so its loss is at most the mean loss.

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from heed.data.batch.pairs import TokenPair, collate_pairs
-from heed.moving import moved, pinned
+from heed.device import pin, to_device
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.feed import Feed
@@ -137,13 +137,13 @@ def test_the_time_that_updates_waited_is_in_report_and_metrics(tmp_path):
 
 def test_every_tensor_of_a_batch_is_pinned_and_moved(monkeypatch):
     batch = collate_pairs([TokenPair([5, 6], [7]), TokenPair([5], [7, 8])], [0, 1])
-    assert moved(batch, torch.device("cpu")) is batch
-    away = moved(batch, torch.device("meta"))
+    assert to_device(batch, torch.device("cpu")) is batch
+    away = to_device(batch, torch.device("meta"))
     tensors = [name for name, value in vars(batch).items() if isinstance(value, torch.Tensor)]
     assert len(tensors) == 5 and all(getattr(away, name).device.type == "meta" for name in tensors)
     assert away.indices == [0, 1] and away.num_targets == 5 and away.alignment is None
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.clone())
-    copy = pinned(batch)
+    copy = pin(batch)
     for name in tensors:
         assert getattr(copy, name) is not getattr(batch, name)
         assert torch.equal(getattr(copy, name), getattr(batch, name))
@@ -167,5 +167,5 @@ def test_a_copy_waits_for_nothing_from_pinned_memory_only():
 
     parts = [torch.zeros(1).as_subclass(Memory) for _ in range(2)]
     parts[0].pinned, parts[1].pinned = True, False
-    moved(Two(*parts), torch.device("cuda"))
+    to_device(Two(*parts), torch.device("cuda"))
     assert asked == [(True, True), (False, False)]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from heed.config import FilesData
 from heed.data.examples import Pair
-from heed.data.store.files import hold_out, open_files
+from heed.data.store.pairs import open_pairs
+from heed.data.store.splits import hold_out
 from heed.errors import DataError
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
@@ -28,7 +29,8 @@ def numbered(count, word="w"):
 
 
 def opened(**fields):
-    return open_files(FilesData(**fields))
+    splits = open_pairs(FilesData(**fields))
+    return splits.examples, splits.counts, splits.remarks
 
 
 # --- hold_out
@@ -132,7 +134,7 @@ def test_what_is_read_is_kept_or_counted(tmp_path_factory, rows, valid, longest)
     }
     for name, counts in task.splits.counts.items():
         assert counts.read == counts.kept + sum(counts.filtered.values())
-        assert counts.kept == len(task.splits.pairs[name]) == len(task.encoded(name))
+        assert counts.kept == len(task.splits.examples[name]) == len(task.encoded(name))
         assert all(count >= 0 for count in counts.filtered.values())
     assert task.splits.counts["train"].filtered["held out for validation"] == task.splits.counts["valid"].kept
 
@@ -143,7 +145,7 @@ def test_too_long_pairs_are_left_out_of_training_only_and_counted(tmp_path):
     values = {"data": {**files, "max_length": 10}, "tokenizer": {"kind": "char"}}
     task = Translation.prepare(check_config(values, "test"))
     assert task.splits.counts["train"].filtered == {"longer than data.max_length 10 tokens": 2}
-    assert [len(task.splits.pairs[split]) for split in ("train", "valid")] == [8, 10]
+    assert [len(task.splits.examples[split]) for split in ("train", "valid")] == [8, 10]
     assert max(len(pair.source) for pair in task.encoded("train")) <= 10
     assert "8 of 10 pairs kept, 2 left out: longer than data.max_length 10 tokens" in str(task.splits.counts["train"])
     values["data"]["max_length"] = 1
@@ -181,7 +183,7 @@ def test_a_small_vocabulary_grows_with_the_characters_of_the_script(tmp_path):
     texts = ["".join(chr(0x4E00 + rng.randrange(2_000)) for _ in range(12)) for _ in range(1_000)]
     values = {"data": {"train": write(tmp_path, "zh.tsv", [(text, f"t{n}") for n, text in enumerate(texts)])}}
     task = Translation.prepare(check_config(values, "test"))
-    assert task.config.tokenizer.vocab_size == 2 * len(set("".join(p.source for p in task.splits.pairs["train"])))
+    assert task.config.tokenizer.vocab_size == 2 * len(set("".join(p.source for p in task.splits.examples["train"])))
     assert task.source_tokenizer.vocab_size <= task.config.tokenizer.vocab_size
 
 

@@ -11,7 +11,7 @@ import heed
 from heed.data.embedded.generated import SPLITS, split_of
 from heed.data.embedded.grammar.scenes import NAMED
 from heed.data.embedded.grammar.source import GrammarSource
-from heed.data.store.sources import open_pairs
+from heed.data.store.pairs import open_pairs
 from heed.errors import DataError
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.task import Translation
@@ -405,7 +405,7 @@ def test_words_are_its_tokens_and_exact_match_selects():
     task = Translation.prepare(config(language="de"))
     assert task.config.tokenizer.kind == "word"
     assert task.config.evaluation.select_by == "exact_match"
-    assert len(task.splits.pairs["train"]) == 300
+    assert len(task.splits.examples["train"]) == 300
     assert "English to de" in task.splits.notes
     assert open_pairs(config(language="hi").data).pairs["test"][0].origin == "grammar:hi"
 

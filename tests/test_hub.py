@@ -14,7 +14,7 @@ import heed
 from heed.cli import main
 from heed.cli.settings import settings_from
 from heed.config import HubData, config_text
-from heed.data.store.files import open_files
+from heed.data.store.pairs import open_pairs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 
@@ -46,7 +46,8 @@ def folder(tmp_path):
 
 
 def opened(hub, **fields):
-    return open_files(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
+    splits = open_pairs(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
+    return splits.examples, splits.counts, splits.remarks
 
 
 def test_a_nul_character_is_refused_or_left_out_as_in_a_file(tmp_path):
@@ -154,3 +155,12 @@ def test_without_a_network_it_says_what_to_do(tmp_path):
 def test_an_unknown_field_is_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown field 'data.revison'; did you mean 'revision'\?"):
         check_config({"data": {"hub": "a/b", "revison": "main"}}, "test")
+
+
+def test_without_the_extra_one_line_says_what_to_install(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "translation", f"hub:{folder}"])
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert "pip install 'heed-attention[hub]'" in err and len(err.splitlines()) == 1

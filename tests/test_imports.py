@@ -13,7 +13,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
-    {"errors", "shapes", "moving"},
+    {"errors", "shapes", "device"},
     {"kernels"},
     {"attention"},
     {"layers"},
@@ -36,16 +36,22 @@ LAYERS = [
 ALLOWED = {  # what still points up; a move that mends one takes its line away
     "exchange/export.py": {"tasks"},
     "exchange/selfcheck.py": {"tasks"},
-    "tasks/base/parent.py": {"tasks"},
 }
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 
 def part_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    if parts == ("__init__",):
-        return "heed"
-    return "tasks.base" if parts[0] == "tasks" and parts[1] in ("__init__", "base") else parts[0]
+    return "heed" if parts == ("__init__",) else part_named(parts)
+
+
+def part_named(words) -> str:
+    """The part that a dotted name below `heed` belongs to; the finder of tasks stands beside what tasks share."""
+    if words[0] == "tasks":
+        is_task = words[1:] and words[1] != "base" and (ROOT / "tasks" / words[1]).is_dir()
+        return "tasks" if is_task else "tasks.base"
+    is_module = (ROOT / f"{words[0]}.py").exists() or (ROOT / words[0]).is_dir()
+    return words[0] if is_module else "heed"
 
 
 def modules_imported(tree: ast.AST):
@@ -64,12 +70,7 @@ def parts_imported(tree: ast.AST) -> set[str]:
         if name == "heed":
             parts.add("heed")
         elif name.startswith("heed."):
-            words = name.split(".")
-            is_module = (ROOT / f"{words[1]}.py").exists() or (ROOT / words[1]).is_dir()
-            part = words[1] if is_module else "heed"
-            if part == "tasks" and (words[2:3] in ([], ["base"]) or not (ROOT / "tasks" / words[2]).is_dir()):
-                part = "tasks.base"  # the finder of tasks, or what they share
-            parts.add(part)
+            parts.add(part_named(name.split(".")[1:]))
     return parts
 
 

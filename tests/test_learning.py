@@ -56,7 +56,7 @@ def check_learned(run, kind, longest):
     assert test["alignment_error"]["value"] <= 0.05
     assert share_of_rows_on_the_line(run, kind, longest) >= 0.95
     # and the attention is what does it
-    pairs = run.task.splits.pairs["test"]
+    pairs = run.task.splits.examples["test"]
     with heed.edit(run.model, Uniform("cross")):
         outputs = run.predict([pair.source for pair in pairs])
     assert sum(out.text == pair.target for out, pair in zip(outputs, pairs, strict=True)) < 0.5 * len(pairs)

@@ -14,7 +14,7 @@ from heed.tasks import check_config
 
 PAGE = (Path(__file__).parent.parent / "docs" / "low-resource.md").read_text(encoding="utf-8")
 SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
-SMALL += ["generation.max_length=8", "tokenizer.vocab_size=120"]
+SMALL_PAIRS = ["generation.max_length=8", "tokenizer.vocab_size=120"]
 NOUNS = ["cat", "dog", "house", "book", "friend", "apple"]
 
 
@@ -31,6 +31,8 @@ def folder(tmp_path_factory):
         for ending in ("en", "fr" if name == "big" else "yo"):
             lines = [f"{name} {line}" for line in sentences(count, ending)]
             (folder / f"{name}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    labels = [f"{'good' if n % 2 else 'bad'}\t{line}\n" for n, line in enumerate(sentences(40, "en"))]
+    (folder / "reviews.tsv").write_text("label\ttext\n" + "".join(labels), encoding="utf-8")
     mono = [*sentences(20, "yo"), "", "  ", *sentences(5, "yo"), ""]
     (folder / "mono.yo").write_text("\n".join(mono) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -39,6 +41,8 @@ def folder(tmp_path_factory):
             for line in block.splitlines():
                 words = shlex.split(line)[1:]
                 small = SMALL if words[0] == "train" else []
+                if words[:2] == ["train", "translation"]:
+                    small = [*small, *SMALL_PAIRS]
                 if words[0] == "train" and "--from" not in words:
                     small = [*small, "model.size=tiny"]
                 with pytest.raises(SystemExit) as ended:
@@ -74,7 +78,7 @@ def test_back_translations_stand_line_by_line_beside_the_text(folder):
 
 
 def test_back_is_the_reverse_of_the_same_pairs(folder):
-    back, forth = (heed.load(folder / name).task.splits.pairs for name in ("back", "forth"))
+    back, forth = (heed.load(folder / name).task.splits.examples for name in ("back", "forth"))
     for split in ("train", "valid"):
         assert [(p.target, p.source) for p in back[split]] == [(p.source, p.target) for p in forth[split]]
 
@@ -89,6 +93,14 @@ def test_children_started_from_their_parents(folder):
     assert Path(child["run"]).name == "parent" and child["new"] == []
     assert child["tokens"]["source_embedding.weight"]["taken"] < child["tokens"]["source_embedding.weight"]["of"]
     assert all(tokens["taken"] == tokens["of"] for tokens in law["tokens"].values())
+
+
+def test_a_classifier_took_the_encoder_of_the_translator(folder):
+    taken = report(folder, "labels")["parent"]
+    assert taken["whole"] and all(name.startswith("body.encoder.") for name in taken["whole"])
+    assert not any(name.startswith("body.") for name in taken["new"])
+    (tokens,) = taken["tokens"].values()
+    assert tokens["taken"] == tokens["of"]
 
 
 def test_the_ensemble_wrote_what_python_writes(folder, monkeypatch):

@@ -121,7 +121,7 @@ def test_the_model_reads_the_same_whatever_the_units(folder, tmp_path):
     for path in (folder, tmp_path):
         data = {"train": str(path / "train.csv"), "valid": str(path / "train.csv")}
         task = Table.prepare(check_config({"task": "table", "data": data}, "test"))
-        read.append(task.tensor(task.splits["train"].values))
+        read.append(task.tensor(task.splits.examples["train"].values))
     assert_close(read[0], read[1], rtol=1e-4, atol=1e-4)
 
 
@@ -217,7 +217,7 @@ def test_a_network_that_reads_the_future_is_refused_with_the_reason(folder, caps
 
 def test_the_last_rows_are_held_out_in_time(folder):
     task = Series.prepare(series(folder, test=24, valid=12))
-    (train,), (valid,), (test,) = (task.splits[name] for name in ("train", "valid", "test"))
+    (train,), (valid,), (test,) = (task.splits.examples[name] for name in ("train", "valid", "test"))
     assert (train.rows, valid.rows, test.rows) == (144, 12, 24)
     assert (valid.start, test.start) == (144, 156) and len(test.values) == 180
     starts = [i for epoch in range(3) for batch in task.train_batches(epoch) for i in batch]

@@ -8,10 +8,11 @@ import yaml
 
 import heed
 from heed.cli import main
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.tasks import check_config
-from heed.tasks.base.parent import Parent, vocabulary_axes
+from heed.tasks.base.transfer import Parent, axes_of
 from heed.tasks.translation.task import Translation
 
 DECODERS = {name: body for name, body in list_models() if body.interface == "pair_decoder"}
@@ -58,6 +59,12 @@ def prepared(folder, parent, model=None, tokenizer=None, train="child.tsv"):
         "tokenizer": {"kind": "char"} if tokenizer is None else tokenizer,
     }
     return Translation.prepare(check_config(values, "test"))
+
+
+def of_model(name, fields):
+    """A task with a tiny model; its vocabularies are never read."""
+    config = check_config({"data": {"name": "copy"}, "model": {"name": name, "size": "tiny", **fields}}, "test")
+    return Translation(config, (TextTokenizer.train_characters("a"),) * 2, None)
 
 
 # --- weights
@@ -127,19 +134,19 @@ def test_the_axes_of_the_vocabularies_are_found_in_every_model(name):
     body = DECODERS[name]
     sizes = {"source_vocab_size": 17, "target_vocab_size": 19}  # no other width of a tiny model
     config = body.config_class(**{**body.config_class.sizes["tiny"], **sizes})
-    axes = vocabulary_axes(body, config)
+    axes = axes_of(of_model(name, sizes))
     for tensor_name, tensor in body(config).state_dict().items():
         sides = {17: "source", 19: "target"}
-        expected = [(axis, sides[size]) for axis, size in enumerate(tensor.shape) if size in sides]
-        assert [axes[tensor_name]] == expected if tensor_name in axes else not expected
-    assert {side for _, side in axes.values()} == {"source", "target"}
+        expected = {axis: sides[size] for axis, size in enumerate(tensor.shape) if size in sides}
+        assert axes[tensor_name] == expected
+    assert {side for over in axes.values() for side in over.values()} == {"source", "target"}
 
 
 def test_one_table_for_both_sides_is_the_targets(folder):
-    body = DECODERS["transformer"]
-    fields = {**body.config_class.sizes["tiny"], "source_vocab_size": 17, "target_vocab_size": 17}
-    axes = vocabulary_axes(body, body.config_class(**fields, shared_embeddings=True))
-    assert {side for _, side in axes.values()} == {"target"} and "target_embedding.weight" in axes
+    fields = {"source_vocab_size": 17, "target_vocab_size": 17, "shared_embeddings": True}
+    axes = axes_of(of_model("transformer", fields))
+    assert {side for over in axes.values() for side in over.values()} == {"target"}
+    assert axes["target_embedding.weight"]
 
 
 @pytest.mark.parametrize("shared", [False, True])

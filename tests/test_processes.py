@@ -46,10 +46,6 @@ def torchrun(count, *options):
     return ["torch.distributed.run", "--standalone", f"--nproc-per-node={count}", *options]
 
 
-def accelerate(count):
-    return ["accelerate.commands.launch", "--multi_gpu", f"--num_processes={count}", "--main_process_port=0", "-m"]
-
-
 def alone(out, config=CONFIG):
     run, _ = train_config(check_config(config, "the test"), out, Quiet())
     return run
@@ -92,11 +88,11 @@ def test_two_processes_are_one(tmp_path, one):
     assert own["perplexity"] == pytest.approx(other["perplexity"], rel=1e-5)
 
 
-def test_accelerate_launches_too_and_three_go_on_with_what_two_began(tmp_path, one):
+def test_three_go_on_with_what_two_began(tmp_path, one):
     shorter = {**CONFIG, "training": {**CONFIG["training"], "schedule": "constant"}}
     expected = alone(tmp_path / "expected", shorter)
     half = {**shorter, "training": {**shorter["training"], "steps": 8}}
-    done = launch(tmp_path, accelerate(2), ["--out", "run"], half, program=("heed",))
+    done = launch(tmp_path, torchrun(2), ["--out", "run"], half)
     assert done.returncode == 0, done.stderr
     done = launch(tmp_path, torchrun(3), ["--out", "run", "--resume"], shorter)
     assert done.returncode == 0, done.stderr
@@ -141,6 +137,39 @@ def test_labelled_tasks_share_batches_and_validation_out(tmp_path, task):
     assert_alike(tmp_path / "two", alone(tmp_path / "one", config))
 
 
+FROM_PYTHON = """
+import json, os, sys, heed
+from pathlib import Path
+
+for out in ("first", "second"):  # one process group after the other
+    run = heed.train("config.yaml", out=out, steps=4, quiet=True)
+    found = {"report": run.report, "says": run.predict("3 4 5").text, "sealed": heed.check_run(out).whole}
+    Path(f"{out}-{os.environ['RANK']}.json").write_text(json.dumps(found))
+"""
+
+
+def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path):
+    (tmp_path / "program.py").write_text(FROM_PYTHON)
+    done = launch(tmp_path, torchrun(2), [], program=("program.py",))
+    assert done.returncode == 0, done.stderr
+    for out in ("first", "second"):
+        found = [json.loads((tmp_path / f"{out}-{rank}.json").read_text()) for rank in (0, 1)]
+        assert found[0] == found[1]
+        assert found[0]["sealed"] and found[0]["report"]["scores"]["test"]["examples"] == 16
+
+
+def test_a_failure_of_the_first_process_after_training_ends_the_others(tmp_path):
+    program = """
+import heed.runs.train
+heed.runs.train.write_card = None
+heed.train("config.yaml", out="run", steps=4, quiet=True)
+"""
+    (tmp_path / "program.py").write_text(program)
+    done = launch(tmp_path, torchrun(2), [], program=("program.py",))
+    assert done.returncode != 0
+    assert "RunError: the first process failed after training" in done.stderr
+
+
 def test_an_error_of_the_data_ends_all_processes_with_its_message(tmp_path):
     config = {**CONFIG, "data": {"train": ["no.en", "no.de"]}}
     done = launch(tmp_path, torchrun(2), ["--out", "run"], config)
@@ -171,24 +200,7 @@ def test_shares_are_put_together_in_order():
 
     third = Third()
     assert third.share(range(8)) == [2, 5]
-    assert third.spread(lambda part: part, range(8)) == ["0:0", "1:0", "2:0", "0:1", "1:1", "2:1", "0:2", "1:2"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        ("ACCELERATE_USE_FSDP", "true", "each process holds the whole model"),
-        ("ACCELERATE_USE_DEEPSPEED", "true", "each process holds the whole model"),
-        ("ACCELERATE_MIXED_PRECISION", "fp16", "training.precision says it"),
-        ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4", "training.accumulate says it"),
-        ("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR", "dynamo_backend"),
-    ],
-)
-def test_what_a_launcher_asks_for_and_would_be_ignored_is_an_error(monkeypatch, name, value, problem):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match=f"the launcher sets {name}={value}, which heed would ignore: .*{problem}"):
-        processes.join("cpu")
+    assert third.map(lambda part: part, range(8)) == ["0:0", "1:0", "2:0", "0:1", "1:1", "2:1", "0:2", "1:2"]
 
 
 def test_one_device_for_several_processes_is_an_error(monkeypatch):

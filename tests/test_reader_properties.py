@@ -17,7 +17,7 @@ from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import lines_of
 from heed.data.read.pairs import read_pairs
 from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.files import open_files
+from heed.data.store.pairs import open_pairs
 from heed.errors import DataError
 from heed.tasks.tagging.config import ColumnsData
 
@@ -162,10 +162,11 @@ def test_what_is_read_is_kept_or_counted_whatever_is_wrong(folder, raws, duplica
     files = [str(written(folder, f"g.{side}", b"".join(raw[side] + b"\n" for raw in raws))) for side in (0, 1)]
     policy = {"duplicates": "drop" if duplicates else "keep", "overlap": "drop" if overlap else "keep"}
     try:
-        pairs, counts, _ = open_files(FilesData(train=files, valid=1, test=files, bad_lines="skip", **policy))
+        splits = open_pairs(FilesData(train=files, valid=1, test=files, bad_lines="skip", **policy))
     except DataError as refused:
         assert overlap and "no training pair is left" in str(refused)
         return
+    pairs, counts = splits.examples, splits.counts
     for split in ("train", "test"):
         assert counts[split].read == len(raws) == counts[split].kept + sum(counts[split].filtered.values())
         assert counts[split].kept == len(pairs[split])

@@ -11,7 +11,7 @@ from heed.data.read.conll import ColumnFile, read_sentences
 from heed.data.read.pairs import read_pairs
 from heed.data.read.tags import entities
 from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.files import open_files
+from heed.data.store.pairs import open_pairs
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import DataError
 from heed.evaluation.entities import tag_measures
@@ -26,9 +26,8 @@ def multi30k(split):
 
 
 def test_multi30k_is_read_whole_and_nothing_is_left_out():
-    pairs, counts, remarks = open_files(
-        FilesData(train=multi30k("train"), valid=multi30k("val"), test=multi30k("test_2016_flickr"))
-    )
+    splits = open_pairs(FilesData(train=multi30k("train"), valid=multi30k("val"), test=multi30k("test_2016_flickr")))
+    pairs, counts, remarks = splits.examples, splits.counts, splits.remarks
     assert {name: len(split) for name, split in pairs.items()} == {"train": 29000, "valid": 1014, "test": 1000}
     assert all(not count.filtered for count in counts.values()), counts
     assert not [remark for remark in remarks if "test" in remark], "no test caption stands in the training set"

@@ -6,11 +6,13 @@ import os
 import numpy as np
 import pytest
 
+from heed.data import sequences
 from heed.data.examples import Pair
+from heed.data.sequences import Joined, select, take
 from heed.data.store import store
-from heed.data.store.corpus import keep_pairs
-from heed.data.store.lengths import pair_lengths
-from heed.data.store.store import Joined, StoredPairs, select, take
+from heed.data.store.corpus import keep_examples
+from heed.data.store.lengths import lengths_of
+from heed.data.store.store import StoredExamples
 from heed.errors import DataError
 from heed.storage import cache as caching
 from heed.storage.cache import cache_folder
@@ -24,6 +26,10 @@ PAIRS = [Pair(f"source {i % 37} \u0939\u093e", f"target {i}", origin=f"a.en:{i +
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+
+
+def keep_pairs(pairs, in_memory):
+    return keep_examples(lambda: pairs, Pair, in_memory)[0]
 
 
 def write(folder, pairs=PAIRS):
@@ -58,7 +64,7 @@ def entries():
 
 def test_a_corpus_too_large_for_memory_reads_the_same_from_its_file():
     stored = keep_pairs(iter(PAIRS), in_memory=100)
-    assert isinstance(stored, StoredPairs) and len(stored) == len(PAIRS)
+    assert isinstance(stored, StoredExamples) and len(stored) == len(PAIRS)
     assert list(stored) == PAIRS and stored[1234] == PAIRS[1234] and stored[-1] == PAIRS[-1]
     assert stored[3:6] == PAIRS[3:6] and [p.origin for p in stored[:2]] == ["a.en:1", "a.en:2"]
     assert list(select(stored, [5, 2, 2])) == [PAIRS[5], PAIRS[2], PAIRS[2]]
@@ -102,12 +108,14 @@ def test_what_is_not_kept_goes_when_nobody_reads_it_any_more():
 def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path, kind):
     files = write(tmp_path, [*PAIRS, Pair("", "blank"), Pair("long " * 99, "x")])
     light, heavy = prepare(files, 0, kind), prepare(files, 10_000, kind)
-    assert isinstance(light.splits.pairs["train"], StoredPairs) and isinstance(heavy.splits.pairs["train"], list)
+    assert isinstance(light.splits.examples["train"], StoredExamples) and isinstance(
+        heavy.splits.examples["train"], list
+    )
     assert light.splits.counts == heavy.splits.counts
     assert light.splits.counts["train"].filtered["longer than data.max_length 60 tokens"] == 1
     assert light.config.model == heavy.config.model and light.config.generation == heavy.config.generation
     same_batches(light, heavy)
-    assert list(light.splits.pairs["valid"]) == list(heavy.splits.pairs["valid"])
+    assert list(light.splits.examples["valid"]) == list(heavy.splits.examples["valid"])
     indices = light.train_batches(0)[0]
     assert light.work(indices) == heavy.work(indices)
     assert light.describe(indices) == heavy.describe(indices)
@@ -116,7 +124,7 @@ def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path, ki
 
 def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monkeypatch):
     """Peak memory by counting: how many pairs are alive at once, from the files to the batches of a pass."""
-    monkeypatch.setattr(store, "TOGETHER", 50)
+    monkeypatch.setattr(sequences, "TOGETHER", 50)
     files = write(tmp_path)
     made = []
     init = Pair.__init__
@@ -145,15 +153,14 @@ def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
         monkeypatch.setattr("heed.data.store.lengths._ASKED", 50_000)
         task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
         both = (task.source_tokenizer, task.target_tokenizer)
-        wanted = [list(pair.cost) for pair in task.encode_pairs(pairs)]
+        wanted = [[len(side) for side in pair] for pair in task.encode_pairs(pairs)]
         for known in (300_000, 3, 0):
             monkeypatch.setattr("heed.data.store.lengths._KNOWN", known)
-            assert np.concatenate(list(pair_lengths(pairs, both, 1_000))).tolist() == wanted
+            assert lengths_of(pairs, both, 1_000).tolist() == wanted
         # nearly all words are estimated, but what may be too long
         monkeypatch.setattr("heed.data.store.lengths._ASKED", 1)
-        (exact,) = pair_lengths(pairs, both, 0, tag=True)
-        assert exact.tolist() == [[target, source + 1] for target, source in wanted]
-        (close,) = pair_lengths(pairs, both, 1_000)
+        assert lengths_of(pairs, both, 0).tolist() == wanted
+        close = lengths_of(pairs, both, 1_000)
         assert abs(close.sum() / np.sum(wanted) - 1) < 0.5
 
 
@@ -190,8 +197,8 @@ def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, mon
 def counting(monkeypatch):
     """The keys of the entries that are made from now on."""
     made = []
-    rename = caching.Path.rename
-    monkeypatch.setattr(caching.Path, "rename", lambda self, to: made.append(to.name) or rename(self, to))
+    write = caching.write_folder
+    monkeypatch.setattr(caching, "write_folder", lambda to: made.append(to.name) or write(to))
     return made
 
 
@@ -200,9 +207,9 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     made = counting(monkeypatch)
     first = prepare(files, kind="bpe")
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
-    monkeypatch.setattr("heed.data.store.files.read_pairs", None)
+    monkeypatch.setattr("heed.data.read.pairs.read_pairs", None)
     monkeypatch.setattr("heed.tasks.translation.tokenizers.train_tokenizers", None)
-    monkeypatch.setattr("heed.tasks.translation.encoding.pair_lengths", None)
+    monkeypatch.setattr("heed.data.store.lengths._lengths", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)
@@ -220,7 +227,7 @@ def test_a_changed_file_is_read_again(tmp_path, monkeypatch):
     made = counting(monkeypatch)
     task = prepare(files)
     assert len(made) == 3
-    assert any(pair.source.startswith("sOurce 1 ") for pair in task.splits.pairs["train"])
+    assert any(pair.source.startswith("sOurce 1 ") for pair in task.splits.examples["train"])
 
 
 def test_a_large_file_is_not_read_again_until_something_touches_it(tmp_path, monkeypatch):
@@ -229,17 +236,17 @@ def test_a_large_file_is_not_read_again_until_something_touches_it(tmp_path, mon
     path = tmp_path / "a.txt"
     path.write_text("a" * 20)
     first = caching.content_of(path)
-    digest = caching._digest
-    monkeypatch.setattr(caching, "_digest", None)
+    checksum = caching.checksum
+    monkeypatch.setattr(caching, "checksum", None)
     assert caching.content_of(path) == first
-    monkeypatch.setattr(caching, "_digest", digest)
+    monkeypatch.setattr(caching, "checksum", checksum)
     before = os.stat(path)
     path.write_text("b" * 20)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert caching.content_of(path) not in (first, None)
     for memory in (cache_folder() / "contents").iterdir():
         memory.write_text("{")  # damaged: it only saves time
-    assert caching.content_of(path) == digest(path)
+    assert caching.content_of(path) == checksum(path)
 
 
 def test_the_content_of_a_file_that_has_just_been_written_is_not_remembered(tmp_path, monkeypatch):
@@ -294,9 +301,9 @@ def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
     elif damage == "remove":
         texts.unlink()
     elif damage == "manifest":
-        (entry / "entry.json").write_text("{}")
+        (entry / "checksums.json").write_text("{}")
     else:
-        (entry / "entry.json").unlink()
+        (entry / "checksums.json").unlink()
     again = prepare(files)
     (remark,) = [line for line in again.notes.splitlines() if "was damaged" in line]
     assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been made again")
@@ -306,7 +313,7 @@ def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     files = write(tmp_path)
-    original = store.write_pairs
+    original = store.write_examples
 
     def write_pairs(pairs, folder):
         record = original(pairs, folder)
@@ -314,7 +321,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
             file.write("more\n")
         return record
 
-    monkeypatch.setattr("heed.data.store.corpus.write_pairs", write_pairs)
+    monkeypatch.setattr("heed.data.store.corpus.write_examples", write_pairs)
     with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when nothing writes"):
         prepare(files)
     assert not entries()  # nothing is left behind
@@ -324,7 +331,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     files = write(tmp_path)
     prepare(files)
     (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
-    left = entry.rename(entry.with_name(entry.name + ".making-x"))
+    left = entry.rename(entry.with_name(f".{entry.name}.part"))
     prepare(files)
     assert not left.exists() and entry.exists()
 
@@ -341,8 +348,8 @@ def _prepare_in_a_process(files, cache, start, results):
     os.environ["HEED_CACHE"] = cache
     start.wait()
     made = []
-    rename = caching.Path.rename
-    caching.Path.rename = lambda self, to: made.append(to.name) or rename(self, to)
+    write = caching.write_folder
+    caching.write_folder = lambda to: made.append(to.name) or write(to)
     task = prepare(files)
     results.put((len(made), [list(b) for b in task.train_batches(0)][:3]))
 

@@ -6,11 +6,12 @@ import threading
 import pytest
 from safetensors.torch import load_file
 
-from heed.data.store.store import StoredPairs
+from heed.data.store.store import StoredExamples
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.runs.train import load, train_config
 from heed.tasks import check_config
-from heed.tasks.translation.stream_set import StreamSet
+from heed.tasks.base.training_set import StreamSet
 from heed.tasks.translation.task import Translation
 from heed.training.progress import Quiet
 
@@ -44,7 +45,7 @@ def prepare(path, **fields):
 
 
 def seen(task, window):
-    return [task.training.pair(i).origin for batch in task.train_batches(window) for i in batch]
+    return [pair.origin for batch in task.train_batches(window) for pair in task.training.examples_at(batch)]
 
 
 def numbers(task, window):
@@ -57,7 +58,7 @@ def test_each_pair_of_a_window_is_trained_on_once(file):
         assert numbers(task, window) == list(range(21 + window * WINDOW, 21 + (window + 1) * WINDOW))
     for batch in task.train_batches(2):
         made = task.collate(batch)
-        sources = [task.source_tokenizer.encode(task.training.pair(i).source).ids for i in batch]
+        sources = [task.source_tokenizer.encode(pair.source).ids for pair in task.training.examples_at(batch)]
         assert made.indices == batch
         assert [row[mask].tolist() for row, mask in zip(made.source, made.source_mask, strict=True)] == sources
         assert made.source.numel() + made.target.numel() == task.work(batch) <= 2_000
@@ -87,10 +88,12 @@ def test_the_first_pairs_are_held_out_and_their_sources_left_out_wherever_they_c
     file.write_text(lines() + lines(5), encoding="utf-8")
     (tmp_path / "test.tsv").write_text(lines(2, start=30), encoding="utf-8")
     task = prepare(file, data={"test": [str(tmp_path / "test.tsv")], "overlap": "drop"})
-    assert [pair.origin for pair in task.splits.pairs["valid"]] == [f"endless.tsv:{n}" for n in range(1, 21)]
-    held_out = {pair.source for split in ("valid", "test") for pair in task.splits.pairs[split]}
+    assert [pair.origin for pair in task.splits.examples["valid"]] == [f"endless.tsv:{n}" for n in range(1, 21)]
+    held_out = {pair.source for split in ("valid", "test") for pair in task.splits.examples[split]}
     for window in range(8):
-        assert not held_out & {task.training.pair(i).source for batch in task.train_batches(window) for i in batch}
+        assert not held_out & {
+            pair.source for batch in task.train_batches(window) for pair in task.training.examples_at(batch)
+        }
     counts = task.splits.counts["train"]
     assert counts.filtered["source in the valid set"] >= 5 and counts.filtered["source in the test set"] >= 2
     assert counts.read == counts.kept + sum(counts.filtered.values())
@@ -116,7 +119,7 @@ def test_bad_lines_of_a_stream_are_counted_as_they_are_met(file):
 
 def test_pairs_that_are_too_long_are_left_out_of_their_window_and_counted(file):
     task = prepare(file, data={"max_length": 6})
-    assert all(max(task.training.costs_of(b)[:, 1]) <= 6 for b in task.train_batches(1))
+    assert all(task.training.lengths_at(b).max() <= 6 for b in task.train_batches(1))
     assert len(numbers(task, 1)) < WINDOW
     assert task.splits.counts["train"].filtered["longer than data.max_length 6 tokens"] > 0
     with pytest.raises(DataError, match=r"every pair of window 0 of '.*' is longer than data.max_length 1 tokens"):
@@ -129,18 +132,20 @@ def test_no_more_than_two_windows_are_held(file):
         task.train_batches(window)
         stream = task.splits.stream
         assert sum(map(len, stream._windows.values())) <= 2 * WINDOW
-        assert sum(len(held.pairs) for held in task.training._windows.values()) <= 2 * WINDOW
+        assert sum(len(held.examples) for held in task.training._windows.values()) <= 2 * WINDOW
 
 
 def test_a_process_encodes_only_the_batches_it_collates(file, monkeypatch):
     task = prepare(file)
     plan = task.train_batches(1)
     encoded = []
-    original = task.training._encode
-    monkeypatch.setattr(task.training, "_encode", lambda pairs: encoded.append(len(pairs)) or original(pairs))
+    encode = TextTokenizer.encode_all
+    monkeypatch.setattr(
+        TextTokenizer, "encode_all", lambda self, texts: encoded.append(len(texts)) or encode(self, texts)
+    )
     for batch in plan[::2]:
         task.collate(batch)
-    assert sum(encoded) == sum(map(len, plan[::2]))
+    assert sum(encoded) == 2 * sum(map(len, plan[::2]))
 
 
 def test_a_resumed_run_goes_on_at_its_window(file, tmp_path, monkeypatch):
@@ -184,7 +189,7 @@ def test_a_pipe_is_read_once_and_its_end_is_said(tmp_path, monkeypatch):
 def test_a_file_that_is_no_pipe_may_be_large_in_validation(tmp_path, file):
     (tmp_path / "valid.tsv").write_text(lines(30, start=5_000), encoding="utf-8")
     task = prepare(file, data={"valid": [str(tmp_path / "valid.tsv")], "in_memory": 10})
-    assert isinstance(task.splits.pairs["valid"], StoredPairs) and len(task.splits.pairs["valid"]) == 30
+    assert isinstance(task.splits.examples["valid"], StoredExamples) and len(task.splits.examples["valid"]) == 30
     assert numbers(task, 0) == list(range(1, 1 + WINDOW))
 
 

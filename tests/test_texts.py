@@ -5,9 +5,10 @@ import json
 
 import pytest
 
+from heed.data.examples import label_order
 from heed.data.read.sentences import split_sentences
-from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.labelled import label_order, open_labelled
+from heed.data.read.texts import TextFormat, read_texts, text_reader
+from heed.data.store.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 
@@ -121,7 +122,7 @@ def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
 def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     lines = [f"{i % 2} text {i // 2}\n" for i in range(200)] + ["1\n"]
     data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
-    splits = open_labelled(data, lambda files, findings: read_texts(files, TextFormat(), findings), "texts")
+    splits = open_splits(data, text_reader(TextFormat()))
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
     assert not train & valid and len(splits.examples["valid"]) >= 30
     assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
@@ -131,7 +132,7 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
 def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):
     path = str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(20))))
     data = TextsData(train=[path], valid=4, test=[path])
-    splits = open_labelled(data, lambda files, findings: read_texts(files, TextFormat(), findings), "texts")
+    splits = open_splits(data, text_reader(TextFormat()))
     shared = f"as well (data.overlap=drop leaves it out there): {len(splits.examples['train'])} texts (a.txt:"
     assert f"warning: test: text stands in the training set {shared}" in splits.notes
 

@@ -16,8 +16,6 @@ from heed.attention.scores import ScaledDot, Score
 from heed.errors import ShapeError
 from heed.shapes import Bool, Float
 
-__all__ = ["attend", "masked_softmax", "weigh"]
-
 
 def masked_softmax(
     scores: Float[Tensor, "*batch query key"], mask: Bool[Tensor, "*#batch #query #key"] | None = None

@@ -9,10 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from heed.attention.masks import full_mask
 from heed.attention.scores import check_widths
-from heed.attention.short import SHORT, short_attend
+from heed.kernels import SHORT, enabled, short_attend
 from heed.shapes import Bool, Float
-
-__all__ = ["fused_attend"]
 
 
 def fused_attend(
@@ -41,7 +39,8 @@ def fused_attend(
     """
     check_widths(projected, prepared)
     num_queries, num_keys = projected.shape[2], prepared.shape[2]
-    if dropout == 0.0 and num_keys <= SHORT and projected.device.type == "cpu" and projected.requires_grad:
+    is_short = num_keys <= SHORT and projected.device.type == "cpu" and projected.requires_grad
+    if is_short and dropout == 0.0 and enabled():
         combined = full_mask(mask, causal, num_queries, num_keys, projected.device)
         return short_attend(projected, prepared, value, combined, scale)
     # torch's is_causal is aligned at the top left: only right for a square, and it excludes a mask.

@@ -12,8 +12,6 @@ from torch import Tensor
 from heed.errors import ShapeError
 from heed.shapes import Bool, Float, Int
 
-__all__ = ["Keys", "Rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class Keys:

@@ -12,8 +12,6 @@ from torch import Tensor
 from heed.errors import ShapeError
 from heed.shapes import Bool, Int
 
-__all__ = ["causal_mask", "full_mask", "padding_mask"]
-
 
 def padding_mask(lengths: Int[Tensor, " batch"], max_length: int | None = None) -> Bool[Tensor, "batch length"]:
     """Mark the positions inside each sequence's length.

@@ -18,8 +18,6 @@ from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.shapes import Bool, Float
 
-__all__ = ["Attends", "Attention", "AttentionLayer", "MultiHeadAttention"]
-
 
 class Attends(nn.Module):
     """What every attention module shares: which path computes the context, and where it is watched from.

@@ -14,8 +14,6 @@ from heed.attention.scores import Dot
 from heed.kernels import Linear
 from heed.shapes import Bool, Float
 
-__all__ = ["AttentionPooling", "PoolingScore"]
-
 PoolingScore = Literal["additive", "dot", "self_attentive"]
 
 

@@ -25,22 +25,6 @@ from heed.errors import ConfigError, ShapeError, suggest
 from heed.kernels import Linear
 from heed.shapes import Float
 
-__all__ = [
-    "SCORES",
-    "Additive",
-    "Concat",
-    "Dot",
-    "General",
-    "KeyQuery",
-    "PairScore",
-    "ScaledDot",
-    "Score",
-    "additive_scores",
-    "check_widths",
-    "dot_scores",
-    "make_score",
-]
-
 PairScore = Callable[[Tensor, Tensor], Tensor]
 """From projected queries `(..., query, d)` and prepared keys `(..., key, d)` to scores `(..., query, key)`."""
 

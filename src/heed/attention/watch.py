@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from heed.attention.keys import Keys, Rows
 from heed.attention.scores import Score
 
-__all__ = ["AttentionCall", "RecurrentCall", "WatchedEdit", "Watcher", "slot"]
-
 
 @runtime_checkable  # so that tests can check signatures that mention it
 class WatchedEdit(Protocol):

@@ -76,13 +76,13 @@ def _tell(run: TranslationRun) -> None:
     test, unseen = scores["test"], scores.get("unseen")
     print(f"\nExactly right on {test['examples']} held-out dates: {_interval(test['exact_match'])}")
     if unseen is not None:
-        languages = ", ".join(sorted({p.origin.split(":")[1] for p in run.task.splits.pairs["unseen"]}))
+        languages = ", ".join(sorted({p.origin.split(":")[1] for p in run.task.splits.examples["unseen"]}))
         print(f"In languages it never saw ({languages}): {_interval(unseen['exact_match'])}")
     print(
         f"Characters of year, month and day for which it looked outside the text that says them: "
         f"{_interval(test['alignment_error'])}"
     )
-    pairs = run.task.splits.pairs["test"]
+    pairs = run.task.splits.examples["test"]
     outputs = run.predict([pair.source for pair in pairs])
     right = [pair for pair, out in zip(pairs, outputs, strict=True) if pair.target == out.text]
     if right:

@@ -32,14 +32,14 @@ def run_train(words: list[str], fields: list[str], out: Path | None, resume: boo
     if is_first():
         print(config_text(settings), file=sys.stderr)
     run, result = train_config(settings, out, TerminalReporter(), resume=resume)
-    if run is None and result.finished:
-        return  # another process has it
     if run is None:
         print(
             f"interrupted at update {result.progress.step}; saved. Go on with: heed train {result.folder} --resume",
             file=sys.stderr,
         )
         raise SystemExit(130)
+    if not is_first():
+        return
     print(scores_text(run, run.report["scores"]))
     use = spec_of(run.config.task).next_command.format(run=run.folder)
     print(f"\nrun folder: {run.folder}\nnext: {use}", file=sys.stderr)

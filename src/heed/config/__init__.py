@@ -2,6 +2,7 @@
 
 from heed.config.data import (
     Columns,
+    CorpusData,
     DatesData,
     DigitsData,
     EmbeddedLabels,
@@ -9,6 +10,7 @@ from heed.config.data import (
     FilesData,
     GrammarData,
     HubData,
+    HubSection,
     LabelledData,
     OwnData,
     TagColumns,
@@ -29,6 +31,7 @@ from heed.config.sections import (
 
 __all__ = [
     "Columns",
+    "CorpusData",
     "DatesData",
     "DigitsData",
     "EmbeddedLabels",
@@ -38,6 +41,7 @@ __all__ = [
     "GenerationConfig",
     "GrammarData",
     "HubData",
+    "HubSection",
     "LabelledData",
     "ModelSection",
     "OwnData",

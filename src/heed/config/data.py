@@ -161,28 +161,22 @@ class OwnData(Section):
         return (path.parent.name if stem in ("", "train") else stem) or "data"
 
 
-class FilesData(OwnData):
-    """Your own pairs, in two parallel files or in one file of columns (`heed.data.read.pairs`)."""
+class CorpusData(OwnData):
+    """Your own data where it may be larger than memory, as far as the tasks that read such corpora share it."""
 
-    train: list[DataPath] = Field(min_length=1, max_length=2)
-    """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
-    columns: Columns = Columns()
-    """Where both sides stand in a file of columns."""
-    extra: list[ExtraData] = []  # noqa: RUF012  # pydantic copies it
-    """Further training corpora, weighted and perhaps tagged; their pairs are never held out."""
     max_length: int = Field(250, gt=0)
-    """Training pairs with more tokens than this on a side are left out, and counted."""
+    """Training examples with more tokens than this on a side are left out, and counted."""
     in_memory: int = Field(100_000, ge=0)
-    """Splits with more pairs than this are kept in the cache folder (HEED_CACHE), not in memory."""
+    """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory."""
     stream: bool = False
     """Read data.train forward, without end, and never hold it; data.valid is then files, or how many of the first
-    pairs to hold out (1,000 by default)."""
+    examples to hold out (1,000 by default)."""
     window: int = Field(100_000, gt=0)
-    """Pairs of a stream that are shuffled and batched together; one window is one pass."""
+    """Examples of a stream that are shuffled and batched together; one window is one pass."""
 
     @model_validator(mode="after")
     def _of_a_stream(self) -> Self:
-        if self.stream and self.extra:
+        if self.stream and getattr(self, "extra", None):
             raise ValueError(
                 "data.stream is true and data.extra names further corpora; a weight is counted in passes over "
                 "data.train, and a stream has none: join the files, or leave one of the two fields out"
@@ -197,8 +191,19 @@ class FilesData(OwnData):
         return self
 
 
-class HubData(FilesData):
-    """Pairs of a data set of the Hugging Face Hub (`heed.data.read.hub`): all fields of your own files, and these."""
+class FilesData(CorpusData):
+    """Your own pairs, in two parallel files or in one file of columns (`heed.data.read.pairs`)."""
+
+    train: list[DataPath] = Field(min_length=1, max_length=2)
+    """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
+    columns: Columns = Columns()
+    """Where both sides stand in a file of columns."""
+    extra: list[ExtraData] = []  # noqa: RUF012  # pydantic copies it
+    """Further training corpora, weighted and perhaps tagged; their pairs are never held out."""
+
+
+class HubSection(OwnData):
+    """A data set of the Hugging Face Hub (`heed.data.read.hub`): these fields, and those of a task's own files."""
 
     hub: Annotated[str, IsPath(if_folder=True)]
     """Name of the data set, as user/name; or a folder that the `datasets` library can read."""
@@ -209,7 +214,8 @@ class HubData(FilesData):
     train: list[str] = Field(["train"], min_length=1, max_length=1)
     """Split to train on, also a part of one as train[:1000]."""
     valid: list[str] | int | None = None
-    """Split to validate on, or how many training pairs to hold out; by default its split validation, if it has one."""
+    """Split to validate on, or how many training examples to hold out; by default its split validation, if it has
+    one."""
     test: list[str] | None = None
     """Split to test on; by default its split test, if it has one."""
 
@@ -222,7 +228,7 @@ class HubData(FilesData):
 
     @model_validator(mode="after")
     def _no_stream(self) -> Self:
-        if self.stream:
+        if getattr(self, "stream", False):
             raise ValueError(f"data.stream is true, but only files are read as a stream, not data.hub '{self.hub}'")
         return self
 
@@ -230,6 +236,10 @@ class HubData(FilesData):
     def name(self) -> str:
         """What to call the data."""
         return Path(self.hub).name or "data"
+
+
+class HubData(HubSection, FilesData):
+    """Pairs of a data set of the Hub."""
 
 
 class LabelledData(OwnData):
@@ -275,12 +285,14 @@ class TagOptions(Section):
     """Training sentences with more tokens than this are left out, and counted."""
 
 
-def by_name(files: str) -> Callable[[Any], str]:
-    """Tells by its name which class a `data` section is: embedded data has one, files do not."""
+def by_name(files: str, hub: bool = False) -> Callable[[Any], str]:
+    """Tells which class a `data` section is: embedded data by its name, a data set of the Hub by "hub", else files."""
 
     def kind(value: Any) -> str:
         if isinstance(value, EmbeddedLabels):
             return str(getattr(value, "name", files))
+        if hub and (isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value)):
+            return "hub"
         return str(value.get("name", files)) if isinstance(value, dict) else files
 
     return kind

@@ -7,26 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes, share, values_of
 
 Array = np.ndarray[Any, Any]
 _BINS = 15
-
-
-def need_tag_extra() -> None:
-    """Refuse to go on without the libraries that score labels.
-
-    Raises:
-        ConfigError: One line with the command that installs them.
-    """
-    try:
-        import seqeval  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"classification and tagging are scored by {error.name}; install it: pip install 'heed-attention[tag]'"
-        ) from None
 
 
 def f1_measures(true: Array, predicted: Array) -> tuple[Measure, Measure, Measure]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
 from heed.errors import HeedError, RunError
 from heed.exchange.ctranslate2_writer import CTranslate2Writer
-from heed.generation import Hypothesis, SearchOptions, generate
+from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
 from heed.models.transformer import Transformer
 from heed.tasks.translation.task import Translation
 
@@ -72,8 +71,12 @@ def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer,
         RunError: They are not; the message shows a sentence and what was written for it.
     """
     taken_from, sources = _sources(task, writer.num_positions)
-    limit = min(task.config.generation.max_length or 200, writer.longest_output)
-    greedy = SearchOptions(END, limit, forbidden=task.never_written(model))
+    model.eval()
+    given = task.config.generation
+    limit = min(given.max_length or 200, writer.longest_output)
+    greedy = SearchOptions(
+        END, limit, given.min_length, length_penalty=given.length_penalty, forbidden=task.never_written(model)
+    )
     beam = replace(greedy, beam_size=_BEAM)
     ours, theirs = _best(_write(model, sources, greedy)), _best(writer.write(sources, greedy))
     log_prob = _largest_difference(ours, writer, sources)
@@ -83,17 +86,16 @@ def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer,
                 f"the exported model gives a token another log-probability, by {log_prob:.2g}; nothing is kept"
             )
         _greedy_must_agree(task, model, sources, ours, theirs)
-        # The same search in both: to the end, with what is never written left out before the softmax.
-        twin = _without(model, greedy.forbidden)
         searched = _best(writer.write(sources, beam, patience=limit))
-        _beam_must_agree(task, sources, _write(twin, sources, replace(beam, num_best=_BEAM)), searched)
+        beam_of_all = replace(beam, num_best=_BEAM)
+        _beam_must_agree(task, model, sources, _write(model, sources, beam_of_all), searched, beam_of_all)
     beam_differs = _differences(_best(_write(model, sources, beam)), _best(writer.write(sources, beam)))
     return SelfCheck(len(sources), taken_from, _differences(ours, theirs), beam_differs, log_prob)
 
 
 def _sources(task: Translation, longest: int) -> tuple[str, list[list[int]]]:
     try:
-        pairs = task.splits.pairs["valid"]
+        pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
         sources = [ids for ids in task.source_tokenizer.encode_all(texts) if 0 < len(ids) <= longest]
     except (HeedError, OSError):  # the run was moved away from its data
@@ -107,10 +109,10 @@ def _sources(task: Translation, longest: int) -> tuple[str, list[list[int]]]:
     return "sentences of random tokens (the run's data cannot be read)", drawn
 
 
-@torch.no_grad()
 def _write(model: Transformer, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
     batch = collate_pairs([TokenPair(source, []) for source in sources], list(range(len(sources))))
-    memory = model.encode(batch.source, batch.source_mask)
+    with without_gradient():
+        memory = model.encode(batch.source, batch.source_mask)
     return generate(model, memory, torch.full((len(sources), 1), START), options).hypotheses
 
 
@@ -148,27 +150,36 @@ def _greedy_must_agree(
         a, b = _ids(own), _ids(other)
         if a != b:
             first = next(n for n, (mine, its) in enumerate(zip(a, b, strict=False)) if mine != its)
-            log_probs = _log_probs(model, source, a[: first + 1])
+            log_probs = _log_probs(model, source, a[: first + 1])[-1]
             if abs(float(log_probs[a[first]] - log_probs[b[first]])) > _CLOSE:
                 raise _disagree(task, "greedily", source, own, other)
 
 
 def _beam_must_agree(
-    task: Translation, sources: list[list[int]], ours: list[list[Hypothesis]], theirs: list[Hypothesis]
+    task: Translation,
+    model: Transformer,
+    sources: list[list[int]],
+    ours: list[list[Hypothesis]],
+    theirs: list[Hypothesis],
+    options: SearchOptions,
 ) -> None:
-    """Outputs are the same, or theirs is among the run's further ones.
+    """Each output of theirs is among the run's best, or the model scores it no lower than the run's own.
 
-    Of what ends, CTranslate2 keeps less than heed: its best may be heed's second. Rounding at the edge of a beam
-    may change one search in many.
+    CTranslate2 keeps fewer of the hypotheses that end, so its best may be the run's second. Rounding at the edge of a
+    beam may change one search in many.
 
     Raises:
         RunError: More are not.
     """
-    others = [
-        (source, own[0], other)
-        for source, own, other in zip(sources, ours, theirs, strict=True)
-        if _ids(other) not in map(_ids, own)
-    ]
+
+    def agrees(source: list[int], own: list[Hypothesis], other: Hypothesis) -> bool:
+        if _ids(other) in map(_ids, own):
+            return True
+        score, best = (_renormalised(model, source, _ids(h), options) for h in (other, own[0]))
+        return score >= best - _CLOSE
+
+    triples = zip(sources, ours, theirs, strict=True)
+    others = [(source, own[0], other) for source, own, other in triples if not agrees(source, own, other)]
     if len(others) > len(sources) // _SENTENCES:
         raise _disagree(task, f"with beam {_BEAM}", *others[0])
 
@@ -182,16 +193,16 @@ def _disagree(task: Translation, how: str, source: list[int], own: Hypothesis, o
 
 
 @torch.no_grad()
-def _log_probs(model: Transformer, source: list[int], written: list[int]) -> Tensor:
-    """Log-probabilities of what may come last in an output, `(vocab_size,)`."""
+def _log_probs(model: Transformer, source: list[int], written: list[int], forbidden: Sequence[int] = ()) -> Tensor:
+    """Log-probabilities of each token of an output and of what could stand there, `(tokens, vocab_size)`."""
     batch = collate_pairs([TokenPair(source, written[:-1])], [0])
-    hidden = model(batch.source, batch.source_mask, batch.target)[0, -1]
-    return torch.log_softmax(model.logits(hidden), dim=-1)
+    logits = model.logits(model(batch.source, batch.source_mask, batch.target)[0])
+    logits[:, list(forbidden)] = -torch.inf
+    return torch.log_softmax(logits, dim=-1)
 
 
-def _without(model: Transformer, tokens: Sequence[int]) -> Transformer:
-    """A copy of the model that gives some tokens no probability."""
-    twin = deepcopy(model)
-    with torch.no_grad():
-        twin.get_parameter("output.bias")[list(tokens)] = -torch.inf
-    return twin
+def _renormalised(model: Transformer, source: list[int], written: list[int], options: SearchOptions) -> float:
+    """The score that CTranslate2 searches by: tokens that are never written are left out before the softmax."""
+    log_probs = _log_probs(model, source, written, options.forbidden)
+    total = log_probs.gather(1, torch.tensor(written).unsqueeze(1)).sum()
+    return total.item() / float(len(written) ** options.length_penalty)

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.generation.following import Following
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
-
-__all__ = ["beam_search"]
 
 _Row = tuple[float, int, int, float]
 """A beginning that goes on or ends: its log-probability, the row it continues, its new token, the token's own."""
@@ -55,12 +53,12 @@ def beam_search(
     active = list(range(num_sources))  # sources still being written for; each has `beams` rows, side by side
     totals = torch.zeros(num_sources, 1, device=prompt.device)
     state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
-    following = Following(model, options)
+    scores = NextTokenScores(model, options)
     tokens, lengths = prompt, prompt_lengths
     for written in range(max(limits, default=0)):
         hidden, state = model.step(tokens, state, lengths)
         # At most `beams` of the candidates end, so 2 * width hold `width` that go on (or all there are).
-        best = following.best(hidden, lengths, written, totals, 2 * width)
+        best = scores.best(hidden, lengths, written, totals, 2 * width)
         beams, num_candidates = totals.shape[1], best.tokens.shape[1]
         parts = (best.totals.tolist(), best.rows.tolist(), best.tokens.tolist(), best.log_probs.tolist())
         leaving = set()

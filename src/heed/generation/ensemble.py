@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from heed.attention import Rows
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
-__all__ = ["Ensemble", "EnsembleMemory", "EnsembleState"]
-
 
 @dataclass(frozen=True)
 class EnsembleMemory(Memory):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from heed.generation.following import Following
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import Generated, SearchOptions
 from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
-
-__all__ = ["greedy_search"]
 
 
 def greedy_search(
@@ -33,9 +31,9 @@ def greedy_search(
     """
 
     def most_probable(
-        following: Following, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
+        scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
     ) -> tuple[Tensor, Tensor]:
-        best = following.best(hidden, lengths, written, hidden.new_zeros(len(hidden), 1), 1)
+        best = scores.best(hidden, lengths, written, hidden.new_zeros(len(hidden), 1), 1)
         return best.tokens.squeeze(1), best.log_probs.squeeze(1)
 
     rows = write_rows(model, memory, prompt, options, most_probable, prompt_lengths=prompt_lengths)

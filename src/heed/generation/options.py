@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from heed.errors import ConfigError
 
-__all__ = ["BeamStep", "Generated", "Hypothesis", "SearchOptions", "without"]
-
 
 @dataclass(frozen=True)
 class SearchOptions:

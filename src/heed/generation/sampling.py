@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.generation.following import Following
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import Generated, SearchOptions
 from heed.generation.stepwise import write_rows
 from heed.models.base import DecoderBody, Memory
-
-__all__ = ["SamplingOptions", "sample"]
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,13 @@ def sample(
     assert len(generators) == num_sources
 
     def draw(
-        following: Following, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
+        scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
     ) -> tuple[Tensor, Tensor]:
         # Each source has its own numbers, drawn for every row it ever had: what is drawn for one depends neither on
         # its neighbours nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
         numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
         uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(hidden.device)
-        log_probs = following.log_probs(hidden, lengths, written)
+        log_probs = scores.log_probs(hidden, lengths, written)
         tokens = _draw(log_probs, uniform, sampling)
         return tokens, log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
 

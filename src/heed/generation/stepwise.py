@@ -8,14 +8,12 @@ import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.generation.following import Following
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
-__all__ = ["Choose", "write_rows"]
-
-Choose = Callable[[Following, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
-"""From what may follow, the hidden states `(open rows, n, d)`, their lengths, the number of tokens written and the
+Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
+"""From next-token scores, the hidden states `(open rows, n, d)`, their lengths, the number of tokens written and the
 numbers of the open rows to one token each and its log-probability, `(open rows,)` both."""
 
 
@@ -52,10 +50,10 @@ def write_rows(
     state = model.start(memory, Rows.repeat(num_sources, times, device=prompt.device))
     step = prompt.repeat_interleave(times, dim=0)
     lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
-    following = Following(model, options)
+    scores = NextTokenScores(model, options)
     for written in range(max(limits, default=0)):
         hidden, state = model.step(step, state, lengths)
-        token, chosen = choose(following, hidden, lengths, written, active)
+        token, chosen = choose(scores, hidden, lengths, written, active)
         leaving = set()
         for row, (output, t, p) in enumerate(zip(active, token.tolist(), chosen.tolist(), strict=True)):
             log_probs[output].append(p)

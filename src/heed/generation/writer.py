@@ -7,8 +7,6 @@ from typing import Protocol
 
 from heed.generation.options import Hypothesis, SearchOptions
 
-__all__ = ["Writer"]
-
 
 class Writer(Protocol):
     """Another program that runs a trained model."""

@@ -1,6 +1,45 @@
-"""Products and memory that every layer, the loss and the decoders compute with: what a processor does fastest."""
+"""CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and the switch between them."""
 
+from heed.kernels.aligned_gru import aligned_gru
+from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
+from heed.kernels.dropout import byte_dropout, relu_dropout
+from heed.kernels.gru import gru_sequence, trains_by_hand
 from heed.kernels.linear import Linear, linear, outer
 from heed.kernels.memory import large_empty
+from heed.kernels.next_token import Best, LargeVocabulary, best_of
+from heed.kernels.norm import layer_norm
+from heed.kernels.private import onednn_linear
+from heed.kernels.short_attention import SHORT, VECTOR, attend_few, short_attend
+from heed.kernels.switch import enabled, plain
 
-__all__ = ["Linear", "large_empty", "linear", "outer"]
+__all__ = [
+    "SHORT",
+    "VECTOR",
+    "Best",
+    "LargeVocabulary",
+    "Linear",
+    "aligned_gru",
+    "attend_few",
+    "best_of",
+    "byte_dropout",
+    "choice",
+    "enabled",
+    "gru_sequence",
+    "large_empty",
+    "layer_cross_entropy",
+    "layer_norm",
+    "linear",
+    "linear_cross_entropy",
+    "outer",
+    "plain",
+    "relu_dropout",
+    "short_attend",
+    "trains_by_hand",
+]
+
+
+def choice() -> str:
+    """What computes, for a report: "plain", or "fast" with the library of large products where it is not torch's."""
+    if not enabled():
+        return "plain"
+    return "fast" if onednn_linear() is None else "fast, products by oneDNN"

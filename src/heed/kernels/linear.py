@@ -1,47 +1,21 @@
-"""Linear layers that use what the processor has."""
+"""Products of a layer's weights, by the library that is faster on the processor."""
 
 from __future__ import annotations
 
-import os
-import platform
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from heed.kernels import private
+from heed.kernels.switch import enabled
 from heed.shapes import Float
-
-__all__ = ["Linear", "linear", "outer"]
 
 _ENOUGH = 1_500_000
 """Multiplications from which on the other library's longer call pays; four times as many with a gradient."""
 
 _GROUP, _MANY = 16, 512
 """Rows of a product without a gradient are a multiple of this, up to so many."""
-
-
-@cache
-def _onednn() -> Any:
-    """The linear layer of oneDNN where it is faster than MKL's, which torch takes by default; else None.
-
-    MKL runs its AVX2 code on processors that are not Intel's. On one with AVX-512 (Zen 5) it reaches 107 GFLOP/s a core
-    and oneDNN, which torch has as well, 233 (docs/performance.md).
-    """
-    capable = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    if not (capable and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
-        return None
-    information = Path("/proc/cpuinfo")
-    told = information.read_text(errors="replace") if information.is_file() else platform.processor()
-    if "GenuineIntel" in told:
-        return None
-    # The code made for a shape is kept, by oneDNN and by torch, a megabyte for each of the last 1,024 shapes: batches
-    # of ever other shapes would fill gigabytes. A pass through a model uses fewer than eight in turn, and making one
-    # anew takes a tenth of a millisecond. Read at the first use only; whoever wants another number sets it before.
-    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(capacity, "8")
-    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
 def linear(
@@ -68,7 +42,8 @@ def _is_faster(size: int, x: Tensor, weight: Tensor) -> bool:
         size >= _ENOUGH
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
-        and _onednn() is not None
+        and enabled()
+        and private.onednn_linear() is not None
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
@@ -77,7 +52,9 @@ def _is_faster(size: int, x: Tensor, weight: Tensor) -> bool:
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         weight = weight.contiguous()  # a part of a wider matrix takes oneDNN a thousand times as long
-    return _onednn()(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+    operation = private.onednn_linear()
+    assert operation is not None
+    return operation(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
 class _Product(torch.autograd.Function):

@@ -10,7 +10,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-__all__ = ["large_empty"]
+from heed.kernels.switch import enabled
 
 _LARGE = 2**20
 _PAGE = 2**21
@@ -27,7 +27,7 @@ def large_empty(shape: Sequence[int], like: Tensor) -> Tensor:
         like: Gives type and device.
     """
     size = math.prod(shape) * like.element_size()
-    if size < _LARGE or like.device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE"):
+    if size < _LARGE or like.device.type != "cpu" or not (enabled() and hasattr(mmap, "MADV_HUGEPAGE")):
         return like.new_empty(tuple(shape))
     memory = mmap.mmap(-1, -(-size // _PAGE) * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a system without such pages

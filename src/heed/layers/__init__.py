@@ -2,23 +2,29 @@
 
 from heed.layers.characters import CharacterFeatures
 from heed.layers.crf import LinearChainCRF
+from heed.layers.decoder_stack import DecoderStack
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput
+from heed.layers.fast_decoding import FastDecoding
 from heed.layers.norm import LayerNorm
 from heed.layers.pooling import max_pooling, mean_pooling
-from heed.layers.recurrent import Recurrent, RecurrentCell, replay_gates
-from heed.layers.states import Bridge, pack_states, select_states, unpack_states
+from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, replay_gates
+from heed.layers.states import Bridge, StackState, pack_states, select_states, unpack_states
 
 __all__ = [
     "Bridge",
     "CharacterFeatures",
+    "DecoderStack",
     "Dropout",
+    "FastDecoding",
     "LayerNorm",
     "LearnedPositions",
     "LinearChainCRF",
     "Recurrent",
     "RecurrentCell",
     "SinusoidalPositions",
+    "StackState",
+    "StepwiseRun",
     "TokenEmbedding",
     "TokenInput",
     "max_pooling",

@@ -1,158 +1,86 @@
-"""A GRU that looks at a memory before every step, in training on a CPU: the whole sequence, its gradient by hand.
-
-    e_tj = v' tanh(q_t + k_j),  q_t = W_q s_{t-1};   a_t = softmax(e_t);   c_t = sum_j a_tj v_j
-    s_t  = GRU([x_t ; c_t], s_{t-1})
-
-`heed.attention.attend` and `heed.layers.recurrent.gru_step`, called step by step, are the specification. What is
-done otherwise:
-
-- The inputs' share in the gates is one product for all steps, and so is the gradient of every weight and value.
-- The state's products (to the query and to three gates) are one.
-- `tanh(y) = 2 sigmoid(2 y) - 1`: torch's sigmoid takes a tenth of its tanh's time, and the constant goes out in
-  the softmax. Pairs of query and key, (rows, keys, width) numbers, exist for one step at a time, in one buffer; going
-  back they are computed again, which costs less than memory that is touched for the first time (docs/performance.md).
-
-Shapes: T steps, B rows, K keys, `d` state, `d_attention`, `d_value`; the context is the first `d_context` of a value.
-"""
-
-from __future__ import annotations
-
-from typing import Any
+"""A recurrent decoder that looks at a memory before every step: all tokens at once in training, else one by one."""
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout as drop
 
-from heed.kernels import linear, outer
-from heed.layers.gru import GatesOverTime
-from heed.shapes import Bool, Float
+from heed.attention import Additive, Attention, Keys, Rows, watch
+from heed.kernels import aligned_gru, trains_by_hand
+from heed.layers.recurrent import RecurrentCell, State, StepwiseRun
+from heed.shapes import Float, Int
 
-__all__ = ["aligned_gru"]
 
-
-def aligned_gru(
-    x: Float[Tensor, "batch time d_input"],
-    first: Float[Tensor, "batch d"],
-    key: Float[Tensor, "batch key d_attention"],
-    value: Float[Tensor, "batch key d_value"],
-    mask: Bool[Tensor, "batch key"] | None,
-    query_weight: Float[Tensor, "d_attention d"],
-    v: Float[Tensor, " d_attention"],
-    cell: tuple[Tensor, Tensor, Tensor, Tensor],
-    dropout: float,
-) -> tuple[Float[Tensor, "batch time d"], Float[Tensor, "batch time d_value"]]:
-    """States and what was looked at, for every step.
+def read_aligned(
+    cell: RecurrentCell,
+    attention: Attention,
+    inputs: Float[Tensor, "rows n d_input"],
+    keys: Keys,
+    rows: Rows,
+    state: State,
+    position: Int[Tensor, " rows"],
+    lengths: Int[Tensor, " rows"] | None = None,
+) -> tuple[Float[Tensor, "rows n d_hidden"], Float[Tensor, "rows n d_value"], State]:
+    """`c_t = attend(s_{t-1})`, then `s_t = cell([x_t ; c_t], s_{t-1})`, for each further token.
 
     Args:
-        x: Inputs, `(batch, time, d_input)`.
-        first: The state before the first, `(batch, d)`.
-        key: Projected keys, `(batch, key, d_attention)`.
-        value: `(batch, key, d_value)`.
-        mask: `(batch, key)`, True = may attend; a row without any key looks at zeros.
-        query_weight: W_q.
-        v: As above.
-        cell: `w_ih (3 * d, d_input + d_context), w_hh (3 * d, d), b_ih, b_hh` in torch's order.
-        dropout: Probability with which a weight is dropped.
+        cell: Its inputs are as wide as `inputs` and the context, the first numbers of a value.
+        attention: Asked with the state before each step.
+        inputs: `(rows, n, d_input)`.
+        keys: What it looks at.
+        rows: Which entry of `keys` each row looks at.
+        state: Before the first step.
+        position: `(rows,)`, tokens read before.
+        lengths: `(rows,)`, number of real inputs where rows are padded on the right.
 
     Returns:
-        states `(batch, time, d)`, and the values' weighted sums `(batch, time, d_value)`, row t of which step t read.
+        The state after each step, `(rows, n, d_hidden)`; the values' weighted sums that it read, `(rows, n, d_value)`;
+        and the state after each row's last real input.
     """
-    kept = None
-    if dropout > 0:
-        kept = drop(x.new_ones(x.shape[1], len(x), 1, key.shape[1]), dropout)
-    seen: tuple[Tensor, Tensor] = _AlignedGRU.apply(x, first, key, value, mask, query_weight, v, *cell, kept)
-    return seen
+    if lengths is None and rows.is_identity and _in_one_call(cell, attention, inputs):
+        hidden, seen = _all_at_once(cell, attention, inputs, keys, rows, state, position)
+        return hidden, seen, (hidden[:, -1],)
+    run, contexts = StepwiseRun(cell, state), []
+    d_context = cell.d_input - inputs.shape[-1]
+    for t, x in enumerate(inputs.unbind(1)):
+        query = run.state[0].unsqueeze(1)  # (R, 1, d_hidden)
+        contexts.append(attention(query, keys, rows=rows, offset=position + t).squeeze(1))
+        run.step(torch.cat([x, contexts[-1][:, :d_context]], dim=-1))
+    return run.finish(), torch.stack(contexts, dim=1), run.state_at(lengths)
 
 
-class _AlignedGRU(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        first: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        query_weight: Tensor,
-        v: Tensor,
-        w_ih: Tensor,
-        w_hh: Tensor,
-        b_ih: Tensor,
-        b_hh: Tensor,
-        kept: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        num_steps, d_input, d_gates = x.shape[1], x.shape[2], len(w_hh)
-        batch, num_keys, d_attention = key.shape
-        x = x.transpose(0, 1).contiguous()
-        # Copies, once: products want whole matrices.
-        of_input, of_context = w_ih[:, :d_input].contiguous(), w_ih[:, d_input:].contiguous()
-        run = GatesOverTime.start(linear(x, of_input, b_ih), first)
-        d_context = of_context.shape[1]
-        of_state = torch.cat([w_hh, query_weight])
-        bias = torch.cat([b_hh, b_hh.new_zeros(d_attention)])
-        twice, twice_v = 2 * key, 2 * v
-        # Added, not filled: the lowest number plus a score is as good as minus infinity.
-        blocked = key.new_zeros(batch, num_keys)
-        if mask is not None:
-            blocked.masked_fill_(~mask, torch.finfo(key.dtype).min)
-        blind = None if mask is None or mask.any(1).all() else mask.any(1).logical_not()[:, None, None]
-        queries = key.new_empty(num_steps, batch, 1, d_attention)
-        weights = key.new_empty(num_steps, batch, 1, num_keys)
-        seen = value.new_empty(num_steps, batch, 1, value.shape[2])
-        pairs, state = torch.empty_like(key), first
-        for t in range(num_steps):
-            shares = linear(state, of_state, bias)
-            torch.mul(shares[:, d_gates:], 2, out=queries[t, :, 0])
-            torch.add(twice, queries[t], out=pairs).sigmoid_()
-            scores = torch.addmv(blocked.view(-1), pairs.view(-1, d_attention), twice_v).view(batch, 1, num_keys)
-            torch.softmax(scores, dim=-1, out=weights[t])
-            if blind is not None:
-                weights[t].masked_fill_(blind, 0.0)
-            torch.bmm(weights[t] if kept is None else weights[t] * kept[t], value, out=seen[t])
-            run.gates[t].add_(linear(seen[t, :, 0, :d_context], of_context))
-            state = run.step(t, shares[:, :d_gates])
-        ctx.save_for_backward(x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, kept, *run)
-        return run.hidden[1:].transpose(0, 1), seen.squeeze(2).transpose(0, 1)
+def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> bool:
+    """Whether it trains, with the cell and the score that `aligned_gru` has and no weight edited."""
+    has = isinstance(attention.score, Additive) and cell.cell == "gru" and trains_by_hand(inputs)
+    return has and attention.training and (watch.slot is None or not watch.slot.edits(attention))
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, kept, *parts = ctx.saved_tensors
-        run = GatesOverTime(*parts)
-        d_attention = twice.shape[2]
-        d, d_gates, d_context = run.hidden.shape[-1], run.gates.shape[-1], of_context.shape[1]
-        update = run.gates[..., d : 2 * d]
-        d_input, of_through = run.slopes()  # become the gradients of the input's share in the gates, step by step
-        of_all = run.gates.new_empty(*d_input.shape[:2], d_gates + d_attention)  # of the state's, and of the queries
-        of_all[..., :d_gates] = d_input
-        of_all[..., 2 * d : d_gates] = of_through
-        d_seen = grad_outputs[1].transpose(0, 1).contiguous()
-        d_hidden, d_key, d_v = grad_outputs[0].transpose(0, 1), torch.zeros_like(twice), torch.zeros_like(v)
-        slope, pairs, g = 4 * v, torch.empty_like(twice), torch.zeros_like(run.hidden[0])
-        for t in range(len(x) - 1, -1, -1):
-            g += d_hidden[t]
-            of_gates = d_input[t].unflatten(-1, (3, d)).mul_(g.unsqueeze(1)).flatten(1)
-            of_all[t, :, :d_gates].unflatten(-1, (3, d)).mul_(g.unsqueeze(1))
-            d_seen[t, :, :d_context].add_(linear(of_gates, of_context.T))
-            d_weights = torch.bmm(d_seen[t].unsqueeze(1), value.transpose(1, 2))  # (B, 1, K)
-            if kept is not None:
-                d_weights *= kept[t]
-            # softmax: de = a da - a (sum over keys of a da)
-            weighed = d_weights.mul_(weights[t])
-            d_scores = weighed.addcmul(weights[t], weighed.sum(-1, keepdim=True), value=-1.0)
-            # d tanh(y) = 4 s (1 - s) with s = sigmoid(2 y); the scores' gradients of a row sum to nothing
-            torch.add(twice, queries[t], out=pairs).sigmoid_()
-            d_v += torch.mv(pairs.view(-1, d_attention).T, d_scores.view(-1))
-            pairs.addcmul_(pairs, pairs, value=-1.0)
-            torch.mul(torch.bmm(d_scores, pairs).squeeze(1), slope, out=of_all[t, :, d_gates:])
-            d_key.addcmul_(pairs, d_scores.transpose(1, 2))
-            g = linear(of_all[t], of_state.T).addcmul_(g, update[t])
-        d_state = outer(of_all, run.hidden[:-1])
-        used = weights if kept is None else weights * kept  # (T, B, 1, K)
-        d_value = torch.bmm(used.squeeze(2).permute(1, 2, 0), d_seen.transpose(0, 1))
-        d_x = linear(d_input, of_input.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
-        d_w_ih = torch.cat([outer(d_input, x), outer(d_input, seen[:, :, 0, :d_context])], dim=1)
-        d_b_ih, d_b_hh = d_input.sum((0, 1)), of_all[..., :d_gates].sum((0, 1))
-        d_query, d_key = d_state[d_gates:], d_key.mul_(slope)
-        return d_x, g, d_key, d_value, None, d_query, 2 * d_v, d_w_ih, d_state[:d_gates], d_b_ih, d_b_hh, None
+
+def _all_at_once(
+    cell: RecurrentCell,
+    attention: Attention,
+    inputs: Tensor,
+    keys: Keys,
+    rows: Rows,
+    state: State,
+    position: Tensor,
+) -> tuple[Tensor, Tensor]:
+    score, dropout, (first,) = attention.score, attention.dropout, state
+    assert isinstance(score, Additive)
+    kept = drop(inputs.new_ones(inputs.shape[1], len(inputs), 1, len(keys)), dropout) if dropout > 0 else None
+    hidden, seen = aligned_gru(
+        inputs,
+        first,
+        keys.prepared.squeeze(1),
+        keys.value.squeeze(1),
+        keys.mask,
+        score.w_query.weight,
+        score.v,
+        (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
+        kept,
+    )
+    if watch.slot is not None:
+        asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
+        call = watch.AttentionCall(asked, keys, rows, False, position, seen.unsqueeze(1), None, dropout, score)
+        watch.slot.attention(attention, call)
+        read = torch.cat([inputs, seen[..., : cell.d_input - inputs.shape[-1]]], dim=-1)
+        cell.observe(read, hidden, state, (hidden[:, -1],))
+    return hidden, seen

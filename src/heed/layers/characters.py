@@ -7,8 +7,6 @@ from heed.errors import ShapeError
 from heed.layers.embeddings import TokenEmbedding
 from heed.shapes import Float, Int
 
-__all__ = ["CharacterFeatures"]
-
 _WIDTH = 3
 
 

@@ -20,8 +20,6 @@ from torch import Tensor, nn
 
 from heed.shapes import Bool, Float, Int
 
-__all__ = ["LinearChainCRF"]
-
 _ILLEGAL = -1e4
 """Score of what must not be: its exponential is exactly 0, yet a sum over nothing else stays finite (-inf would give
 NaN in the gradient)."""

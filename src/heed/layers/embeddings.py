@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from heed.errors import ShapeError
 from heed.shapes import Float, Int
 
-__all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "TokenInput", "sinusoids"]
+_CHUNK = 32
+"""Sinusoids that are computed together where positions are asked for one by one."""
 
 
 class TokenEmbedding(nn.Embedding):
@@ -79,10 +80,19 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d: int) -> None:
         super().__init__()
         self.d = d
+        self._chunk: tuple[int, Tensor] = -1, torch.empty(0)
 
-    def forward(self, positions: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d"]:
-        """Vectors of position numbers `(batch, length)`."""
-        return sinusoids(positions, self.d)
+    def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
+        """Vectors of position numbers `(batch, length)`; of one number, on the CPU, `(1, 1, d)`."""
+        if not isinstance(positions, int):
+            return sinusoids(positions, self.d)
+        number, place = divmod(positions, _CHUNK)
+        known, chunk = self._chunk
+        if number != known:
+            with torch.inference_mode(False):
+                chunk = sinusoids(torch.arange(number * _CHUNK, (number + 1) * _CHUNK), self.d)
+            self._chunk = number, chunk
+        return chunk[None, None, place]
 
 
 class LearnedPositions(nn.Module):
@@ -96,12 +106,14 @@ class LearnedPositions(nn.Module):
         self.table = nn.Embedding(max_length, d)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def forward(self, positions: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d"]:
-        """Vectors of position numbers `(batch, length)`.
+    def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
+        """Vectors of position numbers `(batch, length)`; of one number `(1, 1, d)`.
 
         Raises:
             ShapeError: A position is beyond the table.
         """
+        if isinstance(positions, int):
+            positions = torch.full((1, 1), positions, device=self.table.weight.device)
         if positions.numel() and (last := int(positions.max())) >= self.table.num_embeddings:
             raise ShapeError(
                 f"a sequence of length {last + 1} does not fit {self.table.num_embeddings} learned positions; "

@@ -5,8 +5,6 @@ from torch import Tensor
 
 from heed.shapes import Bool, Float
 
-__all__ = ["max_pooling", "mean_pooling"]
-
 
 def mean_pooling(
     states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]

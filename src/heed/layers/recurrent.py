@@ -18,23 +18,9 @@ from torch import Tensor, nn
 
 from heed.attention import watch
 from heed.errors import ConfigError, suggest
-from heed.kernels import linear
+from heed.kernels import gru_sequence, linear
 from heed.layers.dropout import Dropout
-from heed.layers.gru import gru_sequence, worth_it
 from heed.shapes import Bool, Float, Int
-
-__all__ = [
-    "CellKind",
-    "Recurrent",
-    "RecurrentCell",
-    "State",
-    "States",
-    "gru_notes_step",
-    "gru_step",
-    "lstm_step",
-    "replay_gates",
-    "rnn_step",
-]
 
 CellKind = Literal["rnn", "lstm", "gru", "gru_notes"]
 State = tuple[Tensor, ...]
@@ -233,7 +219,7 @@ class RecurrentCell(nn.Module):
                 states.append(state[0])
             return torch.stack(states, dim=1), state
         parameters: list[Tensor] = [self.w_ih, self.w_hh, self.b_ih, self.b_hh]
-        if self.cell == "gru" and self.training and worth_it(inputs):
+        if self.cell == "gru" and self.training:
             hidden = gru_sequence(inputs, initial[0], *parameters)
             return hidden, (hidden[:, -1],)
         first = [s.unsqueeze(0) for s in initial]
@@ -246,9 +232,65 @@ class RecurrentCell(nn.Module):
         hidden, h = kernel(inputs, first[0], parameters, *options)
         return hidden, (h.squeeze(0),)
 
+    def observe(
+        self,
+        inputs: Tensor,
+        hidden: Tensor,
+        initial: State,
+        final: State,
+        order: Tensor | None = None,
+        mask: Tensor | None = None,
+        started: State | None = None,
+    ) -> None:
+        """Show a finished run to whoever watches; arguments as in `watch.RecurrentCall`."""
+        if watch.slot is not None:
+            call = watch.RecurrentCall(self.cell, self.weights(), inputs, hidden, initial, final, order, mask, started)
+            watch.slot.recurrence(self, call)
+
     def extra_repr(self) -> str:
         """Kind and widths."""
         return f"{self.cell}, d_input={self.d_input}, d_hidden={self.d_hidden}"
+
+
+class StepwiseRun:
+    """A run of one cell whose inputs depend on its own states: taken step by step, observed as a whole.
+
+    Attributes:
+        state: After the last step.
+    """
+
+    def __init__(self, cell: RecurrentCell, initial: State) -> None:
+        self.state = initial
+        self._cell = cell
+        self._initial = initial
+        self._inputs: list[Tensor] = []
+        self._states: list[State] = []
+        self._started: list[State] = []
+
+    def step(self, x: Float[Tensor, "batch d_input"], started: State | None = None) -> State:
+        """Read one input; from another state than the one after the step before where `started` is given."""
+        self.state = self._cell.step(x, self.state if started is None else started)
+        self._inputs.append(x)
+        self._states.append(self.state)
+        if started is not None:
+            self._started.append(started)
+        return self.state
+
+    def finish(self, mask: Bool[Tensor, "batch length"] | None = None) -> Float[Tensor, "batch length d_hidden"]:
+        """The hidden state after each step; shows the run to whoever watches."""
+        hidden = torch.stack([state[0] for state in self._states], dim=1)
+        if watch.slot is not None:
+            started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
+            inputs = torch.stack(self._inputs, dim=1)
+            self._cell.observe(inputs, hidden, self._initial, self.state, None, mask, started)
+        return hidden
+
+    def state_at(self, lengths: Int[Tensor, " batch"] | None) -> State:
+        """The state of each row after its own last step; None for the last of all."""
+        if lengths is None:
+            return self.state
+        row = torch.arange(len(lengths), device=lengths.device)
+        return tuple(torch.stack(parts, dim=1)[row, lengths - 1] for parts in zip(*self._states, strict=True))
 
 
 class Recurrent(nn.Module):
@@ -348,9 +390,7 @@ def _run(
         hidden, final = cell.sequence(inputs, initial)
     else:
         hidden, final = _ragged(cell, inputs, mask.sum(1), initial)
-    if watch.slot is not None:
-        call = watch.RecurrentCall(cell.cell, cell.weights(), inputs, hidden, initial, final, order, mask)
-        watch.slot.recurrence(cell, call)
+    cell.observe(inputs, hidden, initial, final, order, mask)
     return hidden, final
 
 

@@ -1,12 +1,43 @@
-"""Recurrent states on their way: from encoder to decoder, into one vector and back, along with selected rows."""
+"""Decoding states: of a stack of blocks, and of recurrent layers from the encoder on and along with selected rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from heed.attention import Keys, Rows
 from heed.layers.recurrent import State, States
 from heed.shapes import Float, Int
 
-__all__ = ["Bridge", "pack_states", "select_states", "unpack_states"]
+
+@dataclass(frozen=True)
+class StackState:
+    """Keys of the memory and of what was written, per block; which source each row writes for; tokens read.
+
+    Attributes:
+        memory: Per block, what its cross-attention looks at, one entry per source; empty without cross-attention.
+        rows: Which source each row belongs to.
+        caches: Per block, keys and values of the positions so far; None before the first token.
+        position: `(rows,)`, tokens read by each row.
+    """
+
+    memory: tuple[Keys, ...]
+    rows: Rows
+    caches: tuple[Keys | None, ...]
+    position: Int[Tensor, " rows"]
+
+    def select(self, rows: Int[Tensor, " selected"]) -> StackState:
+        """Row i of the result continues row `rows[i]`."""
+        kept, sources = self.rows.select(rows)
+        memory = self.memory if sources is None else tuple(keys.select(sources) for keys in self.memory)
+        caches = tuple(cache and cache.select(rows) for cache in self.caches)
+        return StackState(memory, kept, caches, self.position.index_select(0, rows))
+
+    def next_positions(self, count: int) -> Int[Tensor, "rows count"]:
+        """Absolute positions of the next `count` tokens of each row."""
+        return self.position.unsqueeze(1) + torch.arange(count, device=self.position.device)
 
 
 class Bridge(nn.Module):

@@ -19,21 +19,11 @@ from torch import Tensor, nn
 
 from heed.attention import Keys, MultiHeadAttention, Rows
 from heed.kernels import Linear
+from heed.layers.activations import RELU, Activation
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.layers.norm import LayerNorm
 from heed.shapes import Bool, Float, Int
-
-__all__ = [
-    "DecoderBlock",
-    "EncoderBlock",
-    "FeedForward",
-    "NormKind",
-    "PositionKind",
-    "Residual",
-    "make_positions",
-    "xavier",
-]
 
 NormKind = Literal["post", "pre"]
 PositionKind = Literal["sinusoidal", "learned"]
@@ -63,17 +53,18 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """`relu(x W_1 + b_1) W_2 + b_2`, the same at every position: two layers and not a linear map."""
+    """`g(x W_1 + b_1) W_2 + b_2`, the same at every position; g is the paper's relu by default."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = RELU) -> None:
         super().__init__()
-        self.inner = Linear(d_model, d_ff)
+        self.activation = activation
+        self.inner = Linear(d_model, d_ff * activation.width)
         self.outer = Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         """Each position by itself."""
-        return self.outer(self.dropout.after_relu(self.inner(x)))  # type: ignore[no-any-return]
+        return self.outer(self.dropout.after(self.activation, self.inner(x)))  # type: ignore[no-any-return]
 
 
 class EncoderBlock(nn.Module):
@@ -86,6 +77,7 @@ class EncoderBlock(nn.Module):
         dropout: Of sublayer outputs and of the feed-forward net's inner layer.
         attention_dropout: Of attention weights.
         norm: Where the normalisation stands.
+        activation: Of the feed-forward net.
         layer: Number of the block, from 0; what an observer calls it.
     """
 
@@ -98,13 +90,14 @@ class EncoderBlock(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         norm: NormKind = "post",
+        activation: Activation = RELU,
         layer: int = 0,
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(
             d_model, num_heads, dropout=attention_dropout, mechanism="encoder", layer=layer
         )
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
         self.around_attention = Residual(d_model, dropout, norm)
         self.around_feed_forward = Residual(d_model, dropout, norm)
 
@@ -121,6 +114,28 @@ class EncoderBlock(nn.Module):
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
+class CausalSelfAttention(MultiHeadAttention):
+    """`x + MultiHead(x, x, causal)`: a block of a decoder without normalisation and feed-forward net."""
+
+    def __init__(self, d_model: int, num_heads: int, *, dropout: float = 0.0, layer: int = 0) -> None:
+        super().__init__(d_model, num_heads, dropout=dropout, mechanism="decoder", layer=layer)
+        self.after = nn.Dropout(dropout)
+
+    def read(
+        self,
+        x: Float[Tensor, "rows n d_model"],
+        cache: Keys | None,
+        memory: Keys | None,
+        rows: Rows | None,
+        position: Int[Tensor, " rows"],
+        mask: Bool[Tensor, "rows n"] | None = None,
+    ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
+        """As `DecoderBlock.forward`, without a memory."""
+        new = self.prepare(x, mask=mask)
+        cache = new if cache is None else cache.append(new)
+        return x + self.after(self(x, cache, causal=True, offset=position)), cache
+
+
 class DecoderBlock(nn.Module):
     """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
 
@@ -132,6 +147,7 @@ class DecoderBlock(nn.Module):
         dropout: Of sublayer outputs and of the feed-forward net's inner layer.
         attention_dropout: Of attention weights.
         norm: Where the normalisation stands.
+        activation: Of the feed-forward net.
         layer: Number of the block, from 0; what an observer calls it.
     """
 
@@ -145,6 +161,7 @@ class DecoderBlock(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         norm: NormKind = "post",
+        activation: Activation = RELU,
         layer: int = 0,
     ) -> None:
         super().__init__()
@@ -158,7 +175,7 @@ class DecoderBlock(nn.Module):
                 d_model, num_heads, dropout=attention_dropout, mechanism="cross", layer=layer
             )
             self.around_cross = Residual(d_model, dropout, norm)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
         self.around_feed_forward = Residual(d_model, dropout, norm)
 
     def prepare(

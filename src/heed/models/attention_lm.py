@@ -8,18 +8,15 @@ feed-forward layers and normalisation). Its cache holds the keys and values of e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Keys, MultiHeadAttention, Rows, padding_mask
-from heed.layers import SinusoidalPositions, TokenEmbedding
+from heed.attention import Rows
+from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding
+from heed.layers.transformer import CausalSelfAttention
 from heed.models.base import LanguageModel, Memory, ModelConfig
-
-__all__ = ["AttentionLM", "AttentionLMConfig", "AttentionLMState"]
 
 
 class AttentionLMConfig(ModelConfig):
@@ -43,19 +40,6 @@ class AttentionLMConfig(ModelConfig):
     }
 
 
-@dataclass(frozen=True)
-class AttentionLMState:
-    """Per layer the keys and values so far (None before the first token), and how many tokens each row has read."""
-
-    caches: tuple[Keys | None, ...]
-    position: Tensor  # (rows,)
-
-    def select(self, rows: Tensor) -> AttentionLMState:
-        """Row i of the result continues row `rows[i]`."""
-        caches = tuple(cache and cache.select(rows) for cache in self.caches)
-        return AttentionLMState(caches, self.position.index_select(0, rows))
-
-
 class AttentionLM(LanguageModel):
     """Residual causal self-attention layers on token and position embeddings."""
 
@@ -66,30 +50,19 @@ class AttentionLM(LanguageModel):
         c = config
         self.embedding = TokenEmbedding(c.vocab_size, c.d_model, padding_token=None)
         self.positions = SinusoidalPositions(c.d_model)
-        self.layers = nn.ModuleList(
-            MultiHeadAttention(c.d_model, c.num_heads, dropout=c.dropout, mechanism="decoder", layer=i)
-            for i in range(c.num_layers)
+        self.layers = DecoderStack(
+            CausalSelfAttention(c.d_model, c.num_heads, dropout=c.dropout, layer=i) for i in range(c.num_layers)
         )
         self.dropout = nn.Dropout(c.dropout)
         self.output = nn.Linear(c.d_model, c.vocab_size)
 
-    def start(self, memory: Memory | None, rows: Rows) -> AttentionLMState:
+    def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches."""
-        return AttentionLMState((None,) * len(self.layers), torch.zeros_like(rows.source_of))
+        return self.layers.start((), rows)
 
     def step(
-        self, tokens: Tensor, state: AttentionLMState, lengths: Tensor | None = None
-    ) -> tuple[Tensor, AttentionLMState]:
+        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | FastDecoding]:
         """Append each further token's keys and values, then look back."""
-        positions = state.position.unsqueeze(1) + torch.arange(tokens.shape[1], device=tokens.device)  # (R, n)
-        x = self.dropout(self.embedding(tokens) + self.positions(positions))  # (R, n, d_model)
-        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
-        caches = []
-        for layer, cache in zip(self.layers, state.caches, strict=True):
-            assert isinstance(layer, MultiHeadAttention)
-            new = layer.prepare(x, mask=mask)
-            cache = new if cache is None else cache.append(new)
-            x = x + self.dropout(layer(x, cache, causal=True, offset=state.position))
-            caches.append(cache)
-        read = tokens.shape[1] if lengths is None else lengths
-        return x, AttentionLMState(tuple(caches), state.position + read)
+        positions = self.positions(state.next_positions(tokens.shape[1]))
+        return self.layers(self.dropout(self.embedding(tokens) + positions), state, lengths)  # type: ignore[no-any-return]

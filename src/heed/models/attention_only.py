@@ -29,8 +29,6 @@ from heed.layers import Dropout, TokenEmbedding
 from heed.layers.transformer import make_positions
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
-__all__ = ["AttentionOnly", "AttentionOnlyConfig", "AttentionOnlyState"]
-
 
 class AttentionOnlyConfig(ModelConfig):
     """Fields of `attention_only`; the notes name no widths."""

@@ -24,8 +24,6 @@ from heed.kernels import Linear
 from heed.layers import TokenEmbedding, mean_pooling
 from heed.models.base import ModelConfig, TextEncoder
 
-__all__ = ["Bag", "BagConfig"]
-
 
 class BagConfig(ModelConfig):
     """Fields of `bag`; the defaults are the paper's network for sentiment."""

@@ -35,15 +35,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Additive, Attention, Keys, Rows, make_score, watch
+from heed.attention import Attention, Keys, Rows, make_score
 from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentCell, TokenEmbedding
-from heed.layers.aligned import aligned_gru
-from heed.layers.gru import worth_it
+from heed.layers.aligned import read_aligned
 from heed.layers.recurrent import CellKind
 from heed.models.base import Memory, ModelConfig, PairDecoder
-
-__all__ = ["Bahdanau", "BahdanauConfig", "BahdanauState"]
 
 
 class BahdanauConfig(ModelConfig):
@@ -153,33 +150,13 @@ class Bahdanau(PairDecoder):
         return BahdanauState(memory.keys[0], rows, cell, torch.zeros_like(rows.source_of))
 
     def step(self, tokens: Tensor, state: BahdanauState, lengths: Tensor | None = None) -> tuple[Tensor, BahdanauState]:
-        """Align, move the state, for each further token; in training all tokens in one call where that is possible."""
+        """Align, move the state, for each further token."""
         embedded = self.dropout(self.token_dropout(self.target_embedding(tokens)))  # (R, n, d_embedding)
-        if self._runs_whole(embedded, state, lengths):
-            hidden, seen = self._whole(embedded, state)
-            cells: list[tuple[Tensor, ...]] = [(hidden[:, -1],)]
-        else:
-            seen, cells = self._one_by_one(embedded, state)
-            hidden = torch.stack([h for h, *_ in cells], dim=1)  # (R, n, d_hidden)
-        cell, context = cells[-1], seen[..., : self.d_memory]
-        if watch.slot is not None:
-            call = watch.RecurrentCall(
-                self.cell.cell,
-                self.cell.weights(),
-                torch.cat([embedded, context], dim=-1),
-                hidden,
-                state.cell,
-                cell,
-                order=None,
-                mask=None,
-            )
-            watch.slot.recurrence(self.cell, call)
-        if lengths is None:
-            position = state.position + tokens.shape[1]
-        else:  # each row's state is the one after its own last token
-            row = torch.arange(len(tokens), device=tokens.device)
-            cell = tuple(torch.stack(part, dim=1)[row, lengths - 1] for part in zip(*cells, strict=True))
-            position = state.position + lengths
+        hidden, seen, cell = read_aligned(
+            self.cell, self.attention, embedded, state.keys, state.rows, state.cell, state.position, lengths
+        )  # (R, n, d_hidden), (R, n, d_value)
+        context = seen[..., : self.d_memory]
+        position = state.position + (tokens.shape[1] if lengths is None else lengths)
         out = torch.cat([hidden, context], dim=-1)  # (R, n, d_hidden + d_memory)
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
@@ -187,57 +164,3 @@ class Bahdanau(PairDecoder):
             looked_at = torch.tanh(seen[..., self.d_memory :])  # (R, n, d_embedding)
             out = torch.cat([out, torch.tanh(self.lexical(looked_at)) + looked_at], dim=-1)
         return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)
-
-    def _runs_whole(self, embedded: Tensor, state: BahdanauState, lengths: Tensor | None) -> bool:
-        """Whether all tokens are read at once: in training, with the paper's score and cell and no edited weight."""
-        return (
-            self.training
-            and (watch.slot is None or not watch.slot.edits(self.attention))
-            and isinstance(self.attention.score, Additive)
-            and self.cell.cell == "gru"
-            and lengths is None
-            and state.rows.is_identity
-            and worth_it(embedded)
-        )
-
-    def _whole(self, embedded: Tensor, state: BahdanauState) -> tuple[Tensor, Tensor]:
-        """States and weighed values of all tokens, `(R, n, d_hidden)` and `(R, n, d_value)`."""
-        score, keys, cell, first = self.attention.score, state.keys, self.cell, state.cell[0]
-        assert isinstance(score, Additive)
-        hidden, seen = aligned_gru(
-            embedded,
-            first,
-            keys.prepared.squeeze(1),
-            keys.value.squeeze(1),
-            keys.mask,
-            score.w_query.weight,
-            score.v,
-            (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
-            self.attention.dropout,
-        )
-        if watch.slot is not None:
-            asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
-            call = watch.AttentionCall(
-                asked,
-                keys,
-                state.rows,
-                causal=False,
-                offset=state.position,
-                context=seen.unsqueeze(1),
-                weights=None,
-                dropout=self.attention.dropout,
-                score=score,
-            )
-            watch.slot.attention(self.attention, call)
-        return hidden, seen
-
-    def _one_by_one(self, embedded: Tensor, state: BahdanauState) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """The same token by token, which is what `_whole` is held to: weighed values, and the state after each."""
-        cell = state.cell
-        cells, seen = [], []
-        for t in range(embedded.shape[1]):
-            query = cell[0].unsqueeze(1)  # (R, 1, d_hidden)
-            seen.append(self.attention(query, state.keys, rows=state.rows, offset=state.position + t).squeeze(1))
-            cell = self.cell.step(torch.cat([embedded[:, t], seen[-1][:, : self.d_memory]], dim=-1), cell)
-            cells.append(cell)
-        return torch.stack(seen, dim=1), cells

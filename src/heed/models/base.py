@@ -16,22 +16,6 @@ from torch import Tensor, nn
 from heed.attention import Keys, Rows, watch
 from heed.attention.modules import Attends
 
-__all__ = [
-    "Body",
-    "DecoderBody",
-    "DecoderState",
-    "Interface",
-    "LanguageModel",
-    "Memory",
-    "ModelConfig",
-    "PairDecoder",
-    "RowEncoder",
-    "SeriesEncoder",
-    "TextEncoder",
-    "TokenEncoder",
-    "state_at",
-]
-
 Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder", "rows", "series"]
 
 

@@ -25,8 +25,6 @@ from torch.nn.functional import pad, relu
 from heed.layers import Dropout, TokenEmbedding, max_pooling
 from heed.models.base import ModelConfig, TextEncoder
 
-__all__ = ["CNN", "CNNConfig"]
-
 
 class CNNConfig(ModelConfig):
     """Fields of `cnn`; the defaults are the paper's."""

@@ -30,8 +30,6 @@ from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
 from heed.models.base import ModelConfig, TokenEncoder
 
-__all__ = ["Encoder", "EncoderConfig"]
-
 
 class EncoderConfig(ModelConfig):
     """Fields of `encoder`; the defaults are the base model of Vaswani et al. 2017."""

@@ -34,8 +34,6 @@ from heed.layers import Dropout, Recurrent, TokenEmbedding
 from heed.layers.recurrent import CellKind
 from heed.models.base import ModelConfig, TextEncoder
 
-__all__ = ["HAN", "HANConfig", "length_groups"]
-
 
 class HANConfig(ModelConfig):
     """Fields of `han`; the defaults are the paper's."""

@@ -27,11 +27,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heed.attention import Attention, Keys, make_score, watch
-from heed.layers import Dropout, RecurrentCell, TokenInput
+from heed.attention import Attention, Keys, make_score
+from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
 from heed.models.base import ModelConfig, TokenEncoder
-
-__all__ = ["LSTMN", "LSTMNConfig"]
 
 
 class LSTMNConfig(ModelConfig):
@@ -80,23 +78,15 @@ class LSTMN(TokenEncoder):
         Padding comes last and no token sees a later one, so the mask changes nothing inside it.
         """
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
-        initial = state = summary = self.cell.zero_state(embedded)  # h~, c~: (B, d_hidden) each
+        run = StepwiseRun(self.cell, self.cell.zero_state(embedded))
+        summary = run.state  # h~, c~: (B, d_hidden) each
         tape: Keys | None = None
-        states, summaries = [], []
         for t, x in enumerate(embedded.unbind(1)):
             if tape is not None:
                 query = torch.cat([x, summary[0]], dim=-1).unsqueeze(1)  # (B, 1, d_input + d_hidden)
                 hidden, cell = self.attention(query, tape, offset=t).squeeze(1).chunk(2, dim=-1)
                 summary = (hidden, cell)
-            state = self.cell.step(x, summary)
-            states.append(state[0])
-            summaries.append(summary)
+            state = run.step(x, summary)
             new = self.attention.prepare(state[0].unsqueeze(1), torch.cat(state, dim=-1).unsqueeze(1))
             tape = new if tape is None else tape.append(new)
-        read = torch.stack(states, dim=1)  # (B, T, d_hidden)
-        if watch.slot is not None:
-            started = tuple(torch.stack(parts, dim=1) for parts in zip(*summaries, strict=True))
-            weights = self.cell.weights()
-            call = watch.RecurrentCall("lstm", weights, embedded, read, initial, state, None, mask, started)
-            watch.slot.recurrence(self.cell, call)
-        return self.dropout(read)  # type: ignore[no-any-return]
+        return self.dropout(run.finish(mask))  # type: ignore[no-any-return]

@@ -31,21 +31,20 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watch
+from heed.attention import Attention, Keys, Rows, make_score, padding_mask
 from heed.layers import (
     Bridge,
     Dropout,
     Recurrent,
     RecurrentCell,
+    StepwiseRun,
     TokenEmbedding,
     pack_states,
     select_states,
     unpack_states,
 )
-from heed.layers.recurrent import CellKind, State, States
+from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, ModelConfig, PairDecoder
-
-__all__ = ["Luong", "LuongConfig", "LuongState"]
 
 
 class LuongConfig(ModelConfig):
@@ -164,37 +163,20 @@ class Luong(PairDecoder):
             `h~` of every token, `(rows, n, d_hidden)`; and the states and `h~` after each row's own last token.
         """
         cells = [cell for cell in self.decoder.forward_cells if isinstance(cell, RecurrentCell)]
-        now: list[State] = [layer[0] for layer in state.states]
+        runs = [StepwiseRun(cell, initial) for cell, (initial,) in zip(cells, state.states, strict=True)]
         fed = state.fed
         assert fed is not None
-        inputs: list[list[Tensor]] = [[] for _ in cells]
-        states: list[list[State]] = [[] for _ in cells]
         outs = []
         for t in range(embedded.shape[1]):
             x = torch.cat([embedded[:, t], fed], dim=-1)
-            for layer, cell in enumerate(cells):
-                inputs[layer].append(self.decoder.dropout(x) if layer else x)
-                now[layer] = cell.step(inputs[layer][-1], now[layer])
-                states[layer].append(now[layer])
-                x = now[layer][0]
+            for layer, run in enumerate(runs):
+                x = run.step(self.decoder.dropout(x) if layer else x)[0]
             fed = self._look(x.unsqueeze(1), state, state.position + t).squeeze(1)
             outs.append(fed)
-        if watch.slot is not None:
-            for layer, cell in enumerate(cells):
-                call = watch.RecurrentCall(
-                    cell.cell,
-                    cell.weights(),
-                    torch.stack(inputs[layer], dim=1),
-                    torch.stack([hidden for hidden, *_ in states[layer]], dim=1),
-                    state.states[layer][0],
-                    now[layer],
-                    order=None,
-                    mask=None,
-                )
-                watch.slot.recurrence(cell, call)
-        out = torch.stack(outs, dim=1)
+        for run in runs:
+            run.finish()
+        out, states = torch.stack(outs, dim=1), [[run.state_at(lengths)] for run in runs]
         if lengths is None:
-            return out, [[final] for final in now], outs[-1]
+            return out, states, outs[-1]
         row = torch.arange(len(embedded), device=embedded.device)
-        ends = [tuple(torch.stack(p, dim=1)[row, lengths - 1] for p in zip(*s, strict=True)) for s in states]
-        return out, [[final] for final in ends], out[row, lengths - 1]
+        return out, states, out[row, lengths - 1]

@@ -27,8 +27,6 @@ from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
 from heed.models.base import ModelConfig, RowEncoder, TextEncoder
 
-__all__ = ["MLP", "MLPConfig", "RowMLP", "RowMLPConfig"]
-
 
 class MLPConfig(ModelConfig):
     """Fields of `mlp`; the defaults are the widths of Bengio et al. 2003, over a window of 50 tokens."""

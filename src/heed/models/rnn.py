@@ -36,16 +36,6 @@ from heed.layers import Dropout, Recurrent, TokenEmbedding, TokenInput, pack_sta
 from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, ModelConfig, PairDecoder, SeriesEncoder, TokenEncoder, state_at
 
-__all__ = [
-    "RNN",
-    "RNNConfig",
-    "RnnSeries",
-    "RnnSeriesConfig",
-    "RnnTranslator",
-    "RnnTranslatorConfig",
-    "RnnTranslatorState",
-]
-
 
 class RNNConfig(ModelConfig):
     """Fields of `rnn`; the defaults are the bidirectional LSTM of Tai et al. 2015."""

@@ -27,12 +27,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Attention, Keys, make_score, watch
-from heed.layers import Dropout, RecurrentCell, TokenInput
+from heed.attention import Attention, Keys, make_score
+from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
 from heed.layers.recurrent import CellKind
 from heed.models.base import ModelConfig, TokenEncoder
-
-__all__ = ["SelfRNN", "SelfRNNConfig"]
 
 
 class SelfRNNConfig(ModelConfig):
@@ -85,22 +83,12 @@ class SelfRNN(TokenEncoder):
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
         (cell,) = self.forward_cells
         assert isinstance(cell, RecurrentCell)
-        initial = state = cell.zero_state(embedded)
-        context = torch.zeros_like(state[0])  # (B, d_hidden)
+        run = StepwiseRun(cell, cell.zero_state(embedded))
+        context = torch.zeros_like(run.state[0])  # (B, d_hidden)
         tape: Keys | None = None
-        inputs, states = [], []
-        for t in range(tokens.shape[1]):
-            x = torch.cat([embedded[:, t], context], dim=-1)
-            state = cell.step(x, state)
-            inputs.append(x)
-            states.append(state[0])
-            newest = state[0].unsqueeze(1)  # (B, 1, d_hidden)
+        for t, x in enumerate(embedded.unbind(1)):
+            newest = run.step(torch.cat([x, context], dim=-1))[0].unsqueeze(1)  # (B, 1, d_hidden)
             new = self.attention.prepare(newest)
             tape = new if tape is None else tape.append(new)
             context = self.attention(newest, tape, offset=t).squeeze(1)
-        hidden = torch.stack(states, dim=1)  # (B, T, d_hidden)
-        if watch.slot is not None:
-            read = torch.stack(inputs, dim=1)
-            call = watch.RecurrentCall(cell.cell, cell.weights(), read, hidden, initial, state, order=None, mask=mask)
-            watch.slot.recurrence(cell, call)
-        return self.dropout(hidden)  # type: ignore[no-any-return]
+        return self.dropout(run.finish(mask))  # type: ignore[no-any-return]

@@ -34,8 +34,6 @@ from heed.layers import Bridge, Dropout, Recurrent, TokenEmbedding, pack_states,
 from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
-__all__ = ["Seq2Seq", "Seq2SeqConfig", "Seq2SeqState"]
-
 
 class Seq2SeqConfig(ModelConfig):
     """Fields of `seq2seq`; the defaults are RNNencdec."""

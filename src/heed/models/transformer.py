@@ -21,25 +21,17 @@ attention's projections; dropout of attention weights.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Keys, Rows, padding_mask, watch
+from heed.attention import Rows
 from heed.errors import ConfigError
-from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenEmbedding
-from heed.layers.stepping import SteppingBlock, SteppingState
+from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
 from heed.models.base import Memory, ModelConfig, PairDecoder
-
-__all__ = ["HurryingState", "Transformer", "TransformerConfig", "TransformerState"]
-
-
-_PLACES = 32
-"""Positions whose vectors are computed together while writing."""
 
 
 class TransformerConfig(ModelConfig):
@@ -88,69 +80,6 @@ class TransformerConfig(ModelConfig):
     }
 
 
-@dataclass(frozen=True)
-class TransformerState:
-    """Keys of the memory and of what was written, per block; which source each row writes for; tokens read.
-
-    Attributes:
-        memory: Per block, what its cross-attention looks at; one entry per source.
-        rows: Which source each row belongs to.
-        caches: Per block, keys and values of the positions so far; None before the first token.
-        position: `(rows,)`, tokens read by each row.
-    """
-
-    memory: tuple[Keys, ...]
-    rows: Rows
-    caches: tuple[Keys | None, ...]
-    position: Tensor
-
-    def select(self, rows: Tensor) -> TransformerState:
-        """Row i of the result continues row `rows[i]`."""
-        kept, sources = self.rows.select(rows)
-        memory = self.memory if sources is None else tuple(keys.select(sources) for keys in self.memory)
-        caches = tuple(cache and cache.select(rows) for cache in self.caches)
-        return TransformerState(memory, kept, caches, self.position.index_select(0, rows))
-
-
-@dataclass(frozen=True)
-class HurryingState:
-    """The same state while single tokens are written and nobody watches.
-
-    Attributes:
-        stack: The decoder blocks and what they read.
-        places: `(n, d_model)`, vectors of some positions, computed together.
-        first: The first of these positions.
-    """
-
-    stack: SteppingState
-    places: Tensor
-    first: int
-
-    @classmethod
-    def of(cls, model: Transformer, state: TransformerState) -> HurryingState | None:
-        """Go on fast; None where rows are padded, do not lie source by source, or have nothing to look at."""
-        masks = [keys.mask for keys in state.memory]
-        padded = any(cache is not None and cache.mask is not None for cache in state.caches)
-        blind = any(mask is not None and not bool(mask.any(1).all()) for mask in masks[:1])
-        branched = state.rows.width > 1 and state.caches[0] is not None
-        if not state.rows.in_order or padded or blind or branched:
-            return None
-        blocks = [SteppingBlock.of(block) for block in model.decoder if isinstance(block, DecoderBlock)]
-        stack = SteppingState(blocks, state.memory, state.caches, state.rows.width)
-        return cls(stack, model.places(stack.position), stack.position)
-
-    def select(self, rows: Tensor) -> TransformerState | HurryingState:
-        """Row i of the result continues row `rows[i]`."""
-        stack = self.stack.select(rows)
-        return self.plain().select(rows) if stack is None else replace(self, stack=stack)
-
-    def plain(self) -> TransformerState:
-        """The state that the blocks themselves go on from."""
-        at = self.stack.plain()
-        position = torch.full((len(at.rows),), at.position, device=at.rows.source_of.device)
-        return TransformerState(at.memory, at.rows, at.caches, position)
-
-
 class Transformer(PairDecoder):
     """Stacks of encoder and decoder blocks over token and position embeddings."""
 
@@ -175,7 +104,7 @@ class Transformer(PairDecoder):
         block: dict[str, Any] = {"dropout": c.dropout, "attention_dropout": attention_dropout, "norm": c.norm}
         widths = c.d_model, c.num_heads, c.d_ff
         self.encoder = nn.ModuleList(EncoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
-        self.decoder = nn.ModuleList(DecoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
+        self.decoder = DecoderStack(DecoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
         last = LayerNorm if c.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last(c.d_model), last(c.d_model)
         self.output = nn.Linear(c.d_model, c.target_vocab_size)
@@ -184,7 +113,7 @@ class Transformer(PairDecoder):
         if c.tied_output:
             self.output.weight = self.target_embedding.weight
 
-    def _embed(self, table: TokenEmbedding, tokens: Tensor, positions: Tensor) -> Tensor:
+    def _embed(self, table: TokenEmbedding, tokens: Tensor, positions: Tensor | int) -> Tensor:
         scaled = table(tokens) * math.sqrt(table.embedding_dim)
         return self.dropout(scaled + self.positions(positions))  # type: ignore[no-any-return]
 
@@ -195,56 +124,17 @@ class Transformer(PairDecoder):
         mask = None if source_mask.all() else source_mask
         for block in self.encoder:
             x = self.observe_tensor("states", block(x, mask))
-        x = self.encoder_norm(x)
-        keys = []
-        for block in self.decoder:
-            assert isinstance(block, DecoderBlock)
-            keys.append(block.prepare(x, mask))
-        return Memory(tuple(keys), None)
+        return Memory(self.decoder.prepare(self.encoder_norm(x), mask), None)
 
-    def start(self, memory: Memory | None, rows: Rows) -> TransformerState:
+    def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches over the encoded sources."""
         assert memory is not None
-        return TransformerState(memory.keys, rows, (None,) * len(self.decoder), torch.zeros_like(rows.source_of))
+        return self.decoder.start(memory.keys, rows)
 
     def step(
-        self, tokens: Tensor, state: TransformerState | HurryingState, lengths: Tensor | None = None
-    ) -> tuple[Tensor, TransformerState | HurryingState]:
+        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | FastDecoding]:
         """Append each further token's keys and values, look back, look at the source."""
-        if tokens.shape[1] == 1 and lengths is None and self._may_hurry(tokens):
-            hurrying = state if isinstance(state, HurryingState) else HurryingState.of(self, state)
-            if hurrying is not None:
-                return self._hurry(tokens, hurrying)
-        if isinstance(state, HurryingState):
-            state = state.plain()
-        positions = state.position.unsqueeze(1) + torch.arange(tokens.shape[1], device=tokens.device)  # (R, n)
-        x = self._embed(self.target_embedding, tokens, positions)  # (R, n, d_model)
-        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
-        caches = []
-        for block, cache, memory in zip(self.decoder, state.caches, state.memory, strict=True):
-            x, grown = block(x, cache, memory, state.rows, state.position, mask)
-            self.observe_tensor("states", x)
-            caches.append(grown)
-        read = tokens.shape[1] if lengths is None else lengths
-        return self.decoder_norm(x), TransformerState(state.memory, state.rows, tuple(caches), state.position + read)
-
-    def _may_hurry(self, tokens: Tensor) -> bool:
-        """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""
-        plain = watch.slot is None and not self.training and not torch.is_grad_enabled()
-        return plain and tokens.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-
-    def _hurry(self, tokens: Tensor, state: HurryingState) -> tuple[Tensor, HurryingState]:
-        position = state.stack.position
-        if position >= state.first + len(state.places):
-            state = replace(state, places=self.places(position), first=position)
-        embedded = self.target_embedding(tokens.squeeze(1)) * math.sqrt(self.target_embedding.embedding_dim)
-        x, stack = state.stack.step(embedded.add_(state.places[position - state.first]))
-        return self.decoder_norm(x).unsqueeze(1), replace(state, stack=stack)
-
-    def places(self, first: int) -> Tensor:
-        """Vectors of the position `first` and of some after it that there are."""
-        end = first + _PLACES
-        if isinstance(self.positions, LearnedPositions):
-            end = max(first + 1, min(end, self.positions.table.num_embeddings))
-        positions = torch.arange(first, end, device=self.target_embedding.weight.device)
-        return self.positions(positions.unsqueeze(0))[0]  # type: ignore[no-any-return]
+        x = self._embed(self.target_embedding, tokens, state.next_positions(tokens.shape[1]))  # (R, n, d_model)
+        x, state = self.decoder(x, state, lengths)
+        return self.decoder_norm(x), state

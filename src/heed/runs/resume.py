@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 from pydantic import BaseModel
 
 from heed import folder as folders
@@ -15,6 +14,7 @@ from heed.errors import ConfigError
 from heed.storage.disk import describe_damage
 from heed.tasks import check_config
 from heed.tasks.base.task import Task
+from heed.tasks.base.transfer import shapes_of
 from heed.training.checkpoint import checkpoints_in
 
 __all__ = ["Change", "Unfinished", "merged"]
@@ -99,7 +99,7 @@ class Unfinished:
         if of_model:
             where = self.folder / folders.CONFIG
             began = kind.restore(check_config(read_config(where), str(where)), self.folder)
-            if _shapes(began) != _shapes(task):
+            if shapes_of(began) != shapes_of(task):
                 raise ConfigError(
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
                     f"start a new run (--from {self.folder} takes over what fits), or leave the field out"
@@ -120,11 +120,6 @@ def _of_weights(began: RunConfig, given: RunConfig) -> list[tuple[str, Any, Any]
         for name, old, new in names
         if name in given.model.model_fields_set and new not in (old, "auto")
     ]
-
-
-def _shapes(task: Task) -> dict[str, torch.Size]:
-    with torch.device("meta"):  # shapes without numbers
-        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
 
 
 def merged(began: S, given: S) -> S:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from heed import folder as folders
+from heed import kernels
 from heed.config import RunConfig, read_config, write_config
 from heed.errors import ConfigError, RunError
 from heed.runs.card import write_card
@@ -24,6 +25,7 @@ from heed.tasks.base.run import Run
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
+from heed.training.cost import Cost
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
@@ -181,7 +183,7 @@ def train_config(
         on_validation: Called after each validation with the run so far, its scores and the seconds spent.
 
     Returns:
-        The finished run, or None where it was interrupted or another process has it; and how training ended.
+        The finished run, in every process, or None where it was interrupted; and how training ended.
 
     Raises:
         RunError: The folder exists already (a run is never overwritten).
@@ -194,7 +196,7 @@ def train_config(
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
     begun = _begin(config, out, reporter, resume) if processes.is_first else None
-    path = processes.told(begun.folder if begun is not None else Path())
+    path = processes.broadcast(begun.folder if begun is not None else Path())
     if begun is None:
         begun = _follow(path)
     task, model = begun.task, begun.model
@@ -211,11 +213,19 @@ def train_config(
     trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
     predicted = trainer.predict_cost(task.work)
     result = trainer.run(resume, begun.changed)
-    processes.leave()
-    if not result.finished or not processes.is_first:
+    with processes.first_alone():
+        if result.finished and processes.is_first:
+            _finish(run, trainer, result, predicted)
+    if not result.finished:
         return None, result
-    write_whole(path / folders.WEIGHTS, lambda part: save_weights(model, part))
-    reporter.say(f"{result.reason}; kept {result.kept}; scoring")
+    return (run if processes.is_first else load(path)), result
+
+
+def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
+    """Write the weights, score them, write the report and the model card, and seal the folder."""
+    path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
+    write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
+    say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in task.split_names:
         if split not in ("train", "valid"):
@@ -225,23 +235,24 @@ def train_config(
         "data": task.report_counts(),
         "scores": scores,
         "training": {
-            "updates": result.progress.step,
-            "planned_updates": result.progress.total_steps,
+            "updates": progress.step,
+            "planned_updates": progress.total_steps,
             "ended": result.reason,
             "kept": result.kept,
             "target_tokens_per_second": round(result.tokens_per_second, 1),
             "padding_share": round(result.padding_share, 4),
             "waiting_share": round(result.waiting_share, 4),
-            "seconds": round(trainer.elapsed, 1),
-            "seconds_per_update": round(result.progress.training_seconds / max(1, result.progress.step), 5),
+            "seconds": round(trainer.budget.elapsed, 1),
+            "seconds_per_update": round(progress.training_seconds / max(1, progress.step), 5),
             "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
             "predicted": predicted.as_report(),
             "device": str(trainer.device),
-            "processes": result.progress.processes,
+            "processes": progress.processes,
             "precision": trainer.precision,
-            "threads": result.progress.threads,
-            "micro_batches": result.progress.micro_batches,
-            "seed": config.training.seed,
+            "threads": progress.threads,
+            "micro_batches": progress.micro_batches,
+            "kernels": kernels.choice(),
+            "seed": trainer.config.seed,
         },
         "versions": {
             "heed": metadata.version("heed-attention"),
@@ -253,13 +264,12 @@ def train_config(
     write_card(run)
     folders.seal(path)
     took = run.report["training"]
-    reporter.say(
+    say(
         f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
         f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f}), "
         f"{took['waiting_share']:.1%} of the time waiting for data"
     )
-    reporter.say(f"done in {duration(trainer.elapsed)}")
-    return run, result
+    say(f"done in {duration(trainer.budget.elapsed)}")
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,6 @@ from typing import Any
 
 from heed.errors import DiskError
 
-__all__ = [
-    "CHECKSUMS",
-    "checksum",
-    "describe_damage",
-    "listed",
-    "remove_folder",
-    "remove_leftovers",
-    "write_checksums",
-    "write_folder",
-    "write_whole",
-]
-
 CHECKSUMS = "checksums.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -122,7 +110,7 @@ def listed(folder: Path) -> list[str]:
         return []
 
 
-def describe_damage(folder: Path) -> dict[str, str]:
+def describe_damage(folder: Path, checksum: Callable[[Path], dict[str, Any]] = checksum) -> dict[str, str]:
     """Compare the files of a folder with its checksums.
 
     Returns:
@@ -135,6 +123,8 @@ def describe_damage(folder: Path) -> dict[str, str]:
         return {CHECKSUMS: "missing"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return {CHECKSUMS: f"not readable: {error}"}
+    if not wanted:
+        return {CHECKSUMS: "names no file"}
     damage = {}
     for name, (size, hashed) in wanted.items():
         try:
@@ -153,11 +143,15 @@ def describe_damage(folder: Path) -> dict[str, str]:
 
 def _flush(path: Path) -> None:
     """Have the system write a file or a folder's names to the disk now."""
-    number = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+    except OSError:
+        if not path.is_dir():  # some systems cannot do that to a folder
+            raise
 
 
 @contextmanager

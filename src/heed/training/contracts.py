@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from heed.training.checkpoint import Progress
-
-__all__ = ["Batch", "TrainResult", "Trainable"]
 
 
 class Batch(Protocol):
@@ -64,6 +62,20 @@ class Trainable(Protocol):
     @property
     def finishing_work(self) -> float:
         """What the final evaluation costs, in validations."""
+        ...
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """A task that knows what scoring takes, where that may be more than training does."""
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes that scoring needs beside the model.
+
+        Args:
+            model: What is scored.
+            activations: Bytes that a training step keeps for each position.
+        """
         ...
 
 

@@ -1,20 +1,25 @@
-"""What an update costs in memory, time and network traffic: predicted before training, to be held against what it was.
+"""What an update takes in memory, time and network traffic: measured before training, to be held against what it took.
 
-memory = what is there, weights and Adam's moments among it + gradients (4 bytes a parameter)
-         + on a CPU, where a checkpoint is written, the moments as bytes (8 bytes a parameter)
-         + activations a position * positions of the largest batch / its micro-batches
-time   = one batch forward and backward * batches an update + bytes over the network / bandwidth
+memory = the largest of
+           what is there, weights and Adam's moments among it + gradients (4 bytes a parameter)
+             + activations a position * positions of the largest batch / its micro-batches
+           what is there + the moments as bytes (8 a parameter), where a checkpoint is written on a CPU
+           what is there after a step + what scoring needs (`scoring_memory` of the task)
+           what this process has already taken, a step of the largest batch included
+time   = one batch forward and backward * batches an update + the optimiser's step + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
-Activations are what autograd keeps for the backward pass of a real batch. Where blocks are computed again on the way
-back (`training.activation_checkpointing`), these are what it keeps outside of them, their inputs, and the inside of
-one.
+Activations are what autograd keeps for the backward pass of a real batch. Where blocks are computed again in the
+backward pass (`training.activation_checkpointing`), these are what it keeps outside of them, their inputs, and the
+inside of one.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,16 +28,17 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.training.contracts import Trainable
-from heed.training.device import autocast, peak_memory
+from heed.training.contracts import Scores, Trainable
+from heed.training.device import autocast, peak_memory, probe_threads
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
+from heed.training.optimizer import Optimizer
 from heed.training.processes import Processes
 from heed.training.recompute import kept_inside, recomputed_blocks
 
-__all__ = ["Cost", "predict_cost"]
-
-_ENOUGH = 0.25
-"""Seconds after which no further batch is measured: of a model whose batches take long, one says what they take."""
+_ENOUGH, _AT_MOST = 0.25, 1.0
+"""Seconds of measured steps that are enough; after as many as the second even one step is."""
+_FEWEST, _BATCHES = 3, 8
+"""Steps that are measured at least, and from how many places of a pass their batches come."""
 
 
 @dataclass(frozen=True)
@@ -63,71 +69,116 @@ class Cost:
         }
 
 
-def predict_cost(
-    model: nn.Module,
-    task: Trainable,
-    config: TrainingConfig,
-    device: torch.device,
-    precision: str,
-    processes: Processes,
-    work: Callable[[list[int]], int],
-) -> Cost:
-    """Predict what an update takes from two batches of the run itself; model and random state stay as they are.
+@dataclass
+class TrialStep:
+    """A training step to be measured before training begins: it leaves weights and moments as they are.
 
-    Args:
+    Attributes:
         model: On its device.
+        optimizer: Its moments are still zero.
         task: What is learned.
         config: How.
         device: Where.
         precision: Of the forward pass.
+        micro_batches: Into how many a batch is divided.
+    """
+
+    model: nn.Module
+    optimizer: Optimizer
+    task: Trainable
+    config: TrainingConfig
+    device: torch.device
+    precision: str
+    micro_batches: int = 1
+
+    def run(self, indices: list[int]) -> tuple[float, float]:
+        """Seconds of the forward and backward passes of a batch, and of the optimiser's step."""
+        self.model.train()
+        start = time.perf_counter()
+        for part in divided(indices, self.micro_batches):
+            batch = self.task.collate(part).to(self.device)
+            with autocast(self.precision, self.device):
+                loss = self.task.loss(self.model, batch, self.config.label_smoothing)
+            loss.backward()
+            loss.item()  # a GPU has finished only when a result is asked for
+        passed = time.perf_counter()
+        for p in self.model.parameters():
+            if p.grad is not None:
+                p.grad.zero_()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
+        self.optimizer.try_step()
+        self.optimizer.zero_grad()
+        return passed - start, time.perf_counter() - passed
+
+    @contextmanager
+    def random_state_kept(self) -> Iterator[None]:
+        """Context manager that restores the random state at its end."""
+        state = torch.get_rng_state()
+        on_gpu = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+        yield
+        torch.set_rng_state(state)
+        if on_gpu is not None:
+            torch.cuda.set_rng_state(on_gpu, self.device)
+
+
+def predict_cost(step: TrialStep, processes: Processes, work: Callable[[list[int]], int], choose_threads: bool) -> Cost:
+    """Predict what an update takes from some batches of the run; decide micro-batches and threads on the way.
+
+    Args:
+        step: Its micro-batches are set.
         processes: Who shares each batch.
         work: Padded positions of a batch.
+        choose_threads: Set torch's number of threads to the fastest.
     """
-    plan = task.train_batches(0)
+    model, config, device = step.model, step.config, step.device
+    plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-    model.train()
-
-    def run(indices: list[int], count: int) -> None:
-        for some in divided(indices, count):
-            with autocast(precision, device):
-                loss = task.loss(model, task.collate(some).to(device), config.label_smoothing)
-            loss.backward()
-        model.zero_grad(set_to_none=True)
-
-    def share(indices: list[int]) -> list[int]:
-        return processes.share(indices) or indices[:1]
-
-    middle = share(plan[len(plan) // 2])
-    few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
     before = _memory_now(device)
-    activations = kept_bytes(model, lambda: run(few, 1)) / max(1, work(few))
-    if blocks := recomputed_blocks(model):
-        with kept_inside(blocks):
-            whole = kept_bytes(model, lambda: run(few, 1)) / max(1, work(few))
-        activations += max(0.0, whole - activations) / len(blocks)
-    positions = [work(share(indices)) for indices in plan]
-    widest = max(positions)
-    micro_batches = config.micro_batches or micro_batches_for(model, device, activations * widest)
-    timed: list[tuple[float, int]] = []  # seconds and positions of each batch
-    for indices in [share(indices) for indices in plan[:: max(1, len(plan) // 4)][:4]]:
-        if sum(seconds for seconds, _ in timed) < _ENOUGH:
-            start = time.perf_counter()
-            run(indices, micro_batches)
-            timed.append((time.perf_counter() - start, work(indices)))
-    rate = sum(seconds for seconds, _ in timed) / max(1, sum(count for _, count in timed))
-    seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan))
-    network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
+    with step.random_state_kept():
+        middle = plan[len(plan) // 2]
+        few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
+        activations = _activations(step, few) / max(1, work(few))
+        positions = [work(indices) for indices in plan]
+        widest = max(range(len(plan)), key=positions.__getitem__)
+        kept = activations * positions[widest]
+        step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
+        # The first step fills caches and pools and touches its memory for the first time: it is not timed.
+        step.run(plan[widest])
+        if choose_threads:
+            probe_threads(lambda: step.run(middle))
+        rate, update = _measure(step, plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES], work)
+    seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
-    torch.set_rng_state(states[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states[1], device)
-    written = 8 if config.optimizer != "sgd" and device.type == "cpu" else 0
-    memory = before + (4 + written) * parameters + round(activations * widest / micro_batches)
-    return Cost(
-        max(memory, 0 if device.type == "cuda" else peak_memory()), activations, seconds, network, micro_batches
-    )
+    memory = [before + 4 * parameters + round(kept / step.micro_batches)]
+    if device.type == "cpu":
+        memory += [before + (8 if config.optimizer != "sgd" else 0) * parameters, peak_memory()]
+    if isinstance(step.task, Scores):
+        memory.append(_memory_now(device) + step.task.scoring_memory(model, activations))
+    network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
+    return Cost(max(memory), activations, seconds, network, step.micro_batches)
+
+
+def _activations(step: TrialStep, indices: list[int]) -> float:
+    """Bytes that autograd keeps of a batch in one piece."""
+    activations: float = kept_bytes(step.model, lambda: step.run(indices))
+    if blocks := recomputed_blocks(step.model):
+        with kept_inside(blocks):
+            whole = kept_bytes(step.model, lambda: step.run(indices))
+        activations += max(0.0, whole - activations) / len(blocks)
+    return activations
+
+
+def _measure(step: TrialStep, batches: list[list[int]], work: Callable[[list[int]], int]) -> tuple[float, float]:
+    """Seconds of a position forward and backward, and of the optimiser's step."""
+    passes = updates = 0.0
+    positions = count = 0
+    while passes < _ENOUGH or (count < _FEWEST and passes < _AT_MOST):
+        indices = batches[count % len(batches)]
+        seconds, update = step.run(indices)
+        passes, updates = passes + seconds, updates + update
+        positions, count = positions + work(indices), count + 1
+    return passes / max(1, positions), updates / count
 
 
 def _memory_now(device: torch.device) -> int:

@@ -7,16 +7,14 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import torch
 
 from heed.config import TrainingConfig
-from heed.errors import ConfigError
+from heed.errors import ConfigError, TrainingError
 from heed.training.processes import Processes
-
-__all__ = ["autocast", "choose_device", "choose_precision", "device_of", "peak_memory", "probe_threads"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -99,6 +97,25 @@ def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
             best = threads
     torch.set_num_threads(best)
     return best
+
+
+@contextlib.contextmanager
+def memory_explained(when: str, micro_batches: int) -> Iterator[None]:
+    """Context manager that says what to do where memory runs out.
+
+    Raises:
+        TrainingError: It did.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not known and "can't allocate memory" not in str(error):
+            raise
+        raise TrainingError(
+            f"out of memory {when}; raise training.micro_batches (now {micro_batches}), which leaves the gradient as "
+            "it is, or choose a smaller model"
+        ) from None
 
 
 def peak_memory(device: torch.device | None = None) -> int:

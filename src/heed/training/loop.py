@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
+from heed.device import pin
 from heed.errors import DiskError, RunError, TrainingError
-from heed.moving import pinned
 from heed.training.batches import Draw, Place, draws
+from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
     Progress,
     apply_weights,
@@ -31,22 +32,15 @@ from heed.training.checkpoint import (
 )
 from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Trainable, TrainResult
-from heed.training.cost import Cost, predict_cost
-from heed.training.device import autocast, choose_precision, device_of, probe_threads
+from heed.training.cost import Cost, TrialStep, predict_cost
+from heed.training.device import autocast, choose_precision, device_of, memory_explained
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
-from heed.training.micro_batches import divided
 from heed.training.optimizer import make_optimizer
 from heed.training.processes import Processes, current
-from heed.training.progress import Reporter, duration
+from heed.training.progress import Reporter, duration, progress_line
 from heed.training.schedule import rate_factor
-
-__all__ = ["Trainer"]
-
-_PROBE_SECONDS, _PROBE_SHARE = 3.0, 0.02
-"""How long the speed is measured before the number of updates is decided: seconds, or a share of a longer budget."""
-_VALIDATIONS = 12
 
 
 class _Losses(nn.Module):
@@ -103,10 +97,9 @@ class Trainer:
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self._stop = threading.Event()
-        self._started = time.perf_counter() if began is None else began
-        self._saved_at = self._started
+        self.budget = Budget(config, began, task.finishing_work)
+        self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
-        self._padding_now = 0.0
         self._micro_batches = config.micro_batches or 1
 
     # The run --------------------------------------------------------------------------------------------------
@@ -136,8 +129,8 @@ class Trainer:
             f"device {self.device}, {self.precision}, {self.progress.threads} "
             f"thread{'s' if self.progress.threads > 1 else ''}{many}{divided_in}"
         )
-        self._losses = self.processes.together(_Losses(self.model, self.task, self.config.label_smoothing))
-        self._started -= self.progress.seconds
+        self._losses = self.processes.wrap(_Losses(self.model, self.task, self.config.label_smoothing))
+        self.budget.add(self.progress.seconds)
         feed = self._feed()
         try:
             with self._interruptible(), compiled(self.model) if self.config.compile else nullcontext():
@@ -145,34 +138,37 @@ class Trainer:
         finally:
             feed.close()
             self.reporter.close()
-        self.progress.seconds = time.perf_counter() - self._started
+        self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
             self._write()
             return self._result(False, reason, "the last update")
         return self._result(True, reason, self._choose_weights())
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
-        """What an update will take, and into how many micro-batches a batch is divided; to be asked before `run`.
+        """Predict what an update takes; choose micro-batches and threads. To be called before `run`.
 
         Args:
             work: Padded positions of a batch.
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        given = (self.model, self.task, self.config, self.device, self.precision, self.processes)
-        cost = predict_cost(*given, work)
-        self._micro_batches = self.processes.told(cost.micro_batches)
+        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision)
+        # A launcher shares the cores out itself.
+        choose_threads = self.config.threads is None and self.device.type == "cpu" and self.processes.count == 1
+        with memory_explained("before the first update", self._micro_batches):
+            cost = predict_cost(TrialStep(*given), self.processes, work, choose_threads)
+        self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
         p.micro_batches = self._micro_batches
-        p.threads = self._choose_threads()
+        p.threads = torch.get_num_threads()
         p.processes = self.processes.count
         p.total_steps = c.steps
         p.validate_every = c.validate_every
         if c.steps is not None and c.validate_every is None:
-            p.validate_every = math.ceil(c.steps / _VALIDATIONS)
+            p.validate_every = math.ceil(c.steps / VALIDATIONS)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
             torch.manual_seed(draw_seed(c.seed, self.processes.rank))
 
@@ -200,13 +196,11 @@ class Trainer:
         p = self.progress
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
-            probe = max(_PROBE_SHARE * self._budget(), min(_PROBE_SECONDS, 0.1 * self._budget()))
-            now = time.perf_counter()
             probed, stop, late, unsaved = self.processes.any(
-                p.total_steps is None and self._measured >= probe,
+                p.total_steps is None and self._measured >= self.budget.probe,
                 self._stop.is_set(),
-                self.config.steps is None and p.total_steps is not None and self.elapsed > self._deadline(),
-                now - self._saved_at > 60 * self.config.save_minutes,
+                self.budget.seconds > 0 and p.total_steps is not None and self.budget.is_spent(p),
+                time.perf_counter() - self._saved_at > 60 * self.config.save_minutes,
             )
             if stop:
                 return "interrupted"
@@ -240,7 +234,7 @@ class Trainer:
         place = Place(p.epoch, p.batch, p.plan)
         given = self.task, self.config, self.processes, place, self._say
         count = p.micro_batches
-        return Feed(draws(*given, pinned, count) if on_gpu else draws(*given, micro_batches=count), ahead=on_gpu)
+        return Feed(draws(*given, pin, count) if on_gpu else draws(*given, micro_batches=count), ahead=on_gpu)
 
     def _update(self, draw: Draw, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data."""
@@ -266,11 +260,10 @@ class Trainer:
         p.training_seconds += seconds
         p.waiting_seconds += waited
         p.tokens += count
-        self._padding_now = draw.padding
         p.padding += draw.padding
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
         self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
-        self.reporter.update(self._line(total / count))
+        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding))
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> float:
         """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one.
@@ -278,24 +271,17 @@ class Trainer:
         DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
         """
         total = 0.0
-        try:
+        when = f"at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a time"
+        with memory_explained(when, self.progress.micro_batches):
             for number, (batch, counts) in enumerate(batches, start=1):
                 last = number == len(batches)
-                with nullcontext() if last else self.processes.apart(self._losses):
+                with nullcontext() if last else self.processes.no_sync(self._losses):
                     with autocast(self.precision, self.device):
                         loss = self._losses(batch)
                     if not counts:
                         loss = loss * 0.0
                     (loss / (count / self.processes.count)).backward()
                 total += loss.item()
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not _is_out_of_memory(error):
-                raise
-            raise TrainingError(
-                f"out of memory at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a "
-                f"time; raise training.micro_batches (now {self.progress.micro_batches}), which leaves the gradient as "
-                "it is, or choose a smaller model"
-            ) from None
         return self.processes.total(total)[0]
 
     def _fail(self, total: float, norm: float, rate: float, batches: list[Batch]) -> None:
@@ -309,39 +295,13 @@ class Trainer:
             f"raise training.warmup (now {self.config.warmup}){back}"
         )
 
-    # Budget ---------------------------------------------------------------------------------------------------
-
-    def _budget(self) -> float:
-        return (self.config.minutes or 0.0) * 60.0
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of the whole run, what went before an interruption included."""
-        return time.perf_counter() - self._started
-
-    def _reserve(self) -> float:
-        """Time kept for what follows training; never more than a third, however slow one validation was."""
-        wanted = 1.0 + self.progress.validation_seconds * (self.task.finishing_work + (self.config.average > 1))
-        return min(wanted, self._budget() / 3)
-
-    def _deadline(self) -> float:
-        return self._budget() - self._reserve()
-
     def _plan(self) -> None:
         """Decide, once, how many updates fit the budget."""
         p = self.progress
-        per_update = p.training_seconds / p.step
-        left = self._deadline() - self.elapsed
-        validations = max(1, min(_VALIDATIONS, int(0.2 * left / p.validation_seconds)))
-        # 3 % is left for what a short probe does not see.
-        updates = int(0.97 * (left - validations * p.validation_seconds) / per_update)
-        p.total_steps = p.step + self.processes.told(max(1, updates))
-        validations = self.processes.told(validations)
-        p.validate_every = self.config.validate_every or math.ceil(p.total_steps / validations)
-        end = time.strftime("%H:%M:%S", time.localtime(time.time() + self._budget() - self.elapsed))
-        self._say(
-            f"{1 / per_update:.1f} updates/s: {p.total_steps} updates in {duration(self._budget())}, done at {end}"
-        )
+        p.total_steps, p.validate_every = self.processes.broadcast(self.budget.plan(p))
+        end = time.strftime("%H:%M:%S", time.localtime(time.time() + self.budget.left))
+        rate = p.step / p.training_seconds
+        self._say(f"{rate:.1f} updates/s: {p.total_steps} updates in {duration(self.budget.seconds)}, done at {end}")
 
     # Validation and weights -----------------------------------------------------------------------------------
 
@@ -378,7 +338,7 @@ class Trainer:
     def _write(self) -> None:
         """Write a checkpoint, then delete those no longer needed."""
         p = self.progress
-        p.seconds = self.elapsed
+        p.seconds = self.budget.elapsed
         states = self.processes.gather(random_state(self.processes.rank))
         if self.processes.is_first:
             random = {name: tensor for state in states for name, tensor in state.items()}
@@ -421,24 +381,6 @@ class Trainer:
 
     # Around it ------------------------------------------------------------------------------------------------
 
-    def _choose_threads(self) -> int:
-        if self.config.threads is not None:
-            torch.set_num_threads(self.config.threads)
-        elif self.device.type == "cpu" and self.processes.count == 1:  # a launcher shares the cores out itself
-            plan = self.task.train_batches(0)
-            part = divided(plan[len(plan) // 2], self._micro_batches)[0]
-            batch = self.task.collate(part)
-            state = torch.get_rng_state()
-
-            def run() -> None:
-                self.task.loss(self.model, batch, 0.0).backward()
-                self.optimizer.zero_grad()
-
-            self.model.train()
-            probe_threads(run)
-            torch.set_rng_state(state)
-        return torch.get_num_threads()
-
     def _interruptible(self) -> Interrupts:
         return Interrupts(self._stop, self.reporter)
 
@@ -446,26 +388,9 @@ class Trainer:
         if self.processes.is_first:
             self.reporter.say(message)
 
-    def _line(self, loss: float) -> str:
-        p = self.progress
-        of = "" if p.total_steps is None else f"/{p.total_steps}"
-        rate = p.tokens / p.training_seconds
-        left = "measuring speed"
-        if self.config.steps is None and p.total_steps is not None:
-            left = f"{duration(self._budget() - self.elapsed)} left"
-        elif p.total_steps is not None:
-            left = f"{duration((p.total_steps - p.step) * p.training_seconds / p.step)} left"
-        return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {self._padding_now:.0%}  {left}"
-
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
         p = self.progress
         padding = p.padding / max(1, p.step)
         rate = p.tokens / max(1e-9, p.training_seconds)
         waiting = p.waiting_seconds / max(1e-9, p.training_seconds)
         return TrainResult(self.checkpoints.parent, finished, reason, p, self.validation, kept, rate, padding, waiting)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return "can't allocate memory" in str(error)

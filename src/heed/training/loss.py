@@ -1,21 +1,14 @@
-"""The loss over a vocabulary, in pieces: never more than one piece of the logits exists at a time."""
+"""The loss over a vocabulary."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from heed.kernels import linear, outer
-
-__all__ = ["vocabulary_loss"]
+from heed.kernels import enabled, layer_cross_entropy, linear_cross_entropy
 
 PIECE_BYTES = 2**23
 """Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (docs/benchmarks.md)."""
-
-_GROUP = 16
-"""Positions of a piece are a multiple of this: products over other numbers of rows copy the logits."""
 
 
 def vocabulary_loss(
@@ -27,9 +20,8 @@ def vocabulary_loss(
 ) -> Tensor:
     """Sum over positions of the cross-entropy of the true token.
 
-    `(1 - e) * (-log p[target]) + e * mean over the vocabulary of (-log p)`, e the label smoothing. The gradient with
-    respect to hidden states and output layer is computed piece by piece during the forward pass, so neither the
-    logits nor their gradient is ever held whole.
+    `(1 - e) * (-log p[target]) + e * mean over the vocabulary of (-log p)`, e the label smoothing. It is computed piece
+    by piece, its gradient in the same pass, so that the logits of all positions never exist together.
 
     Args:
         hidden: `(positions, d)`, only positions that count (no padding).
@@ -41,157 +33,15 @@ def vocabulary_loss(
     Returns:
         A scalar in float32, the sum (not the mean) in nats.
     """
+    if not enabled():
+        logits = output(hidden).float()
+        return nn.functional.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
+    if type(output) is nn.Linear and _is_float32(hidden) and all(p.requires_grad for p in output.parameters()):
+        return linear_cross_entropy(hidden, output.weight, output.bias, targets, label_smoothing, piece_bytes)
     parameters = [p for p in output.parameters() if p.requires_grad]
-    loss: Tensor = _PiecewiseLoss.apply(hidden, output, targets, label_smoothing, piece_bytes, *parameters)
-    return loss
+    vocab_size = output.out_features if isinstance(output, nn.Linear) else None
+    return layer_cross_entropy(hidden, output, parameters, targets, label_smoothing, piece_bytes, vocab_size)
 
 
-class _PiecewiseLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        output: nn.Module,
-        targets: Tensor,
-        label_smoothing: float,
-        piece_bytes: int,
-        *parameters: Tensor,
-    ) -> Tensor:
-        total = hidden.new_zeros((), dtype=torch.float32)
-        wanted = any(ctx.needs_input_grad)
-        d_hidden = torch.empty_like(hidden) if wanted else None
-        layer = (_Matrix if _is_plain_matrix(output, hidden) else _AnyLayer)(output, label_smoothing, wanted)
-        # Of any other module the first position tells the size of the vocabulary.
-        start, piece = 0, _positions(output.out_features, piece_bytes) if isinstance(output, nn.Linear) else 1
-        while start < len(hidden):
-            end = min(len(hidden), start + piece)
-            logits = layer.forward(hidden[start:end].detach())
-            piece = _positions(logits.shape[-1], piece_bytes)
-            total += layer.loss(logits, targets[start:end])
-            if d_hidden is not None:
-                d_hidden[start:end] = layer.backward(logits)
-            del logits  # before the next piece, which takes its place
-            start = end
-        if wanted:
-            ctx.save_for_backward(d_hidden)
-            ctx.d_parameters = layer.gradients()  # not counted with what grows with the batch, and let go early
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        (d_hidden,) = ctx.saved_tensors
-        scale, d_parameters = grad_outputs[0], ctx.d_parameters
-        ctx.d_parameters = None  # d_hidden is what tells who goes backward twice
-        return d_hidden * scale, None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
-
-
-def _positions(vocabulary: int, piece_bytes: int) -> int:
-    """How many positions a piece has."""
-    count = max(1, piece_bytes // (4 * vocabulary))
-    return count - count % _GROUP if count > _GROUP else count
-
-
-def _scaled(d: Tensor, scale: Tensor) -> Tensor:
-    """`d * scale`, laid out as a parameter is: the optimiser's gradients need no copy then."""
-    return torch.mul(d, scale, out=torch.empty(d.shape, dtype=d.dtype, device=d.device))
-
-
-def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Sum over positions of `lse - (1 - e) z[target]`; `logits (positions, vocabulary)` become `p - (1 - e) onehot`.
-
-    By hand and in place: torch's backward of log_softmax alone takes seven times its forward pass on a CPU
-    (docs/performance.md). The rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V` everywhere, is
-    the layer's: it is the same for all tokens.
-    """
-    index = targets.unsqueeze(1)
-    chosen, largest = logits.gather(1, index), logits.amax(1, keepdim=True)
-    torch.softmax(logits, dim=1, out=logits)
-    log_total = largest - logits.amax(1, keepdim=True).log_()  # the likeliest token's p is never too small for a log
-    logits.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1.0))
-    return log_total.sum() - (1.0 - smoothing) * chosen.sum()
-
-
-def _is_plain_matrix(output: nn.Module, hidden: Tensor) -> bool:
-    """Whether the layer is one matrix in the precision of the states, so that its gradient is two products."""
-    if type(output) is not nn.Linear or torch.is_autocast_enabled(hidden.device.type):
-        return False
-    return hidden.dtype == torch.float32 and all(p.requires_grad for p in output.parameters())
-
-
-class _Matrix:
-    """A linear layer: its gradient is two products, and uniform label smoothing never meets the vocabulary.
-
-    The sum of a position's logits is `h . sum over tokens of w + sum of b`, its gradient the same for all tokens.
-    """
-
-    def __init__(self, output: nn.Module, smoothing: float, wanted: bool) -> None:
-        assert isinstance(output, nn.Linear)
-        self._weight, self._bias = output.weight.detach(), None if output.bias is None else output.bias.detach()
-        self._uniform = smoothing / len(self._weight)
-        self._of_tokens = self._weight.sum(0) * self._uniform if smoothing > 0 else None
-        self._d_weight: Tensor | None = None
-        self._d_bias = torch.zeros_like(self._weight[:, 0])
-        self._seen = torch.zeros_like(self._weight[0])
-        self._count = 0
-
-    def forward(self, part: Tensor) -> Tensor:
-        self._part = part
-        return linear(part, self._weight, self._bias)
-
-    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        total = _cross_entropy(logits, targets, self._uniform * len(self._weight))
-        if self._of_tokens is not None:
-            self._seen += (states := self._part.sum(0))
-            self._count += len(self._part)
-            total -= states @ self._of_tokens
-            if self._bias is not None:
-                total -= self._uniform * len(self._part) * self._bias.sum()
-        return total
-
-    def backward(self, d_logits: Tensor) -> Tensor:
-        d_weight = outer(d_logits, self._part)
-        self._d_weight = d_weight if self._d_weight is None else self._d_weight.add_(d_weight)
-        if self._bias is not None:
-            self._d_bias += d_logits.sum(0)
-        d_part = linear(d_logits, self._weight.t())
-        return d_part if self._of_tokens is None else d_part.sub_(self._of_tokens)
-
-    def gradients(self) -> list[Tensor]:
-        d_weight = torch.zeros_like(self._weight) if self._d_weight is None else self._d_weight
-        if self._of_tokens is not None:
-            d_weight.sub_(self._uniform * self._seen)
-        return [d_weight] if self._bias is None else [d_weight, self._d_bias.sub_(self._uniform * self._count)]
-
-
-class _AnyLayer:
-    """Any other layer, and any precision, by autograd."""
-
-    def __init__(self, output: nn.Module, smoothing: float, wanted: bool) -> None:
-        self._output, self._smoothing, self._wanted = output, smoothing, wanted
-        self._parameters = [p for p in output.parameters() if p.requires_grad]
-        self._gradients = [torch.zeros_like(p) for p in self._parameters]
-
-    def forward(self, part: Tensor) -> Tensor:
-        with torch.set_grad_enabled(self._wanted):
-            self._part = part.requires_grad_(self._wanted)
-            self._logits = self._output(part)
-        copied: Tensor = self._logits.detach().to(torch.float32, copy=True)
-        return copied
-
-    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        uniform = self._smoothing / logits.shape[-1]
-        total = -uniform * logits.sum() if uniform > 0 else 0.0
-        total = total + _cross_entropy(logits, targets, self._smoothing)
-        if uniform > 0:
-            logits -= uniform
-        return total
-
-    def backward(self, d_logits: Tensor) -> Tensor:
-        wanted = [self._part, *self._parameters]
-        d_part, *d_piece = torch.autograd.grad(self._logits, wanted, d_logits.to(self._logits.dtype))
-        for accumulated, d in zip(self._gradients, d_piece, strict=True):
-            accumulated += d
-        return d_part
-
-    def gradients(self) -> list[Tensor]:
-        return self._gradients
+def _is_float32(hidden: Tensor) -> bool:
+    return hidden.dtype == torch.float32 and not torch.is_autocast_enabled(hidden.device.type)

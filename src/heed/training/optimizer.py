@@ -10,9 +10,7 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from heed.config import TrainingConfig
-from heed.kernels import large_empty
-
-__all__ = ["Optimizer", "make_optimizer"]
+from heed.kernels import enabled, large_empty
 
 
 class Optimizer:
@@ -61,6 +59,17 @@ class Optimizer:
             move = self._descend if self._kind == "sgd" else self._adam
             move(parameters, gradients, {name: group[name] for name in ("lr", "weight_decay")})
 
+    def try_step(self) -> None:
+        """A step that takes as long as any other and changes nothing: all gradients and moments must be zero."""
+        rates = [group["lr"] for group in self.param_groups]
+        for group in self.param_groups:
+            group["lr"] = 0.0
+        self.step()
+        for group, rate in zip(self.param_groups, rates, strict=True):
+            group["lr"] = rate
+        for state in self.state.values():
+            state["step"].zero_()
+
     def _descend(self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any]) -> None:
         still: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
         sgd(parameters, gradients, [None] * len(parameters), **still, **group)  # type: ignore[arg-type]
@@ -85,8 +94,8 @@ class Optimizer:
 
 
 def _is_fused(parameter: nn.Parameter) -> bool:
-    """Whether torch has Adam as one kernel there."""
-    return parameter.device.type in ("cpu", "cuda")
+    """Whether torch has Adam as one kernel there, and fast forms are on."""
+    return enabled() and parameter.device.type in ("cpu", "cuda")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:

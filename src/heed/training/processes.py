@@ -1,24 +1,22 @@
-"""Several processes that train one model together, started by `accelerate launch` or `torchrun`; or one alone.
+"""Several processes that train one model together, started by `torchrun`; or one alone.
 
 Every process reads the same batches and takes its share of the examples of each, so that an update is the same
-whatever their number. Gradients are summed by DistributedDataParallel. accelerate finds the devices and joins the
-processes; its accumulation, its data loaders and its checkpoints are not used.
+whatever their number. Gradients are summed by DistributedDataParallel.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from heed.errors import ConfigError
-
-__all__ = ["Processes", "current", "is_first", "join", "was_restarted"]
+from heed.errors import ConfigError, RunError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,8 +44,8 @@ class Processes:
         """This process's part of some items: every `count`-th, so that sorted ones are shared out evenly."""
         return list(items[self.rank :: self.count])
 
-    def spread(self, function: Callable[[list[T]], Sequence[R]], items: Sequence[T]) -> list[R]:
-        """`function(items)`, worked out by all processes together: each on its share, none twice.
+    def map(self, function: Callable[[list[T]], Sequence[R]], items: Sequence[T]) -> list[R]:
+        """Apply `function` to `items`, sharded over all processes.
 
         Args:
             function: Gives one result for each item, in order.
@@ -74,82 +72,118 @@ class Processes:
         """The values of all processes, by rank."""
         return [value]
 
-    def told(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """The first process's value, in every process."""
         return value
 
-    def together(self, module: nn.Module) -> nn.Module:
-        """The module whose gradients are summed over the processes when its loss goes backward."""
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module, with its gradients summed over the processes during the backward pass."""
         return module
 
-    def apart(self, module: nn.Module) -> AbstractContextManager[Any]:
-        """Within this, gradients of the module stay in their process."""
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
+        """Context manager that disables gradient synchronisation (DDP's `no_sync`)."""
         return nullcontext()
 
     def seconds_to_sum(self, count: int) -> float:
         """Time that summing `count` float32 numbers over the processes takes."""
         return 0.0
 
-    def leave(self) -> None:
-        """Nothing more will be exchanged."""
+    @contextmanager
+    def first_alone(self) -> Iterator[None]:
+        """Context manager that ends the common work: within it each process is alone, after it the first has finished.
+
+        Raises:
+            RunError: In the other processes, where the first one failed.
+        """
+        yield
 
 
 class _Launched(Processes):
     """One of several processes."""
 
     def __init__(self, device: str) -> None:
-        from accelerate import Accelerator
-
         on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
-        if was_restarted() and os.environ.get("GROUP_WORLD_SIZE") == "1":
-            _meet_anew("gloo" if on_cpu else "nccl")
-        self._accelerator = Accelerator(cpu=on_cpu, mixed_precision="no", gradient_accumulation_steps=1)
-        self.rank = self._accelerator.process_index
-        self.count = self._accelerator.num_processes
-        self.device = torch.device("cpu") if on_cpu else self._accelerator.device
+        if not on_cpu:
+            self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            torch.cuda.set_device(self.device)
+        store, self.rank, self.count = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
+        self._store = distributed.PrefixStore(_prefix(), store)  # type: ignore[attr-defined]
+        backend = "gloo" if on_cpu else "nccl"
+        distributed.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.count)
 
     def total(self, *values: float) -> list[float]:
-        summed: Any = self._accelerator.reduce(self._tensor(values), "sum")
+        # Not on mps, which has no float64; there are no several processes there.
+        summed = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(summed)
         return [float(value) for value in summed]
 
     def any(self, *values: bool) -> list[bool]:
         return [value > 0 for value in self.total(*map(float, values))]
 
-    def _tensor(self, values: Sequence[float]) -> torch.Tensor:
-        # Not on mps, which has no float64; there are no several processes there.
-        return torch.tensor(values, dtype=torch.float64, device=self.device)
-
     def gather(self, value: T) -> list[T]:
         parts: list[Any] = [None] * self.count
-        torch.distributed.all_gather_object(parts, value)
+        distributed.all_gather_object(parts, value)
         return parts
 
-    def told(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         holder: list[Any] = [value]
-        torch.distributed.broadcast_object_list(holder, src=0)
+        distributed.broadcast_object_list(holder, src=0)
         said: T = holder[0]
         return said
 
-    def together(self, module: nn.Module) -> nn.Module:
-        wrapped: nn.Module = self._accelerator.prepare_model(module)
-        return wrapped
+    def wrap(self, module: nn.Module) -> nn.Module:
+        return DistributedDataParallel(module, [self.device] if self.device.type == "cuda" else None)
 
-    def apart(self, module: nn.Module) -> AbstractContextManager[Any]:
-        held: AbstractContextManager[Any] = self._accelerator.no_sync(module)
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
+        assert isinstance(module, DistributedDataParallel)
+        held: AbstractContextManager[Any] = module.no_sync()
         return held
 
     def seconds_to_sum(self, count: int) -> float:
         numbers = torch.zeros(count, device=self.device)
         self.total(0.0)  # all are here, and connected
         start = time.perf_counter()
-        self._accelerator.reduce(numbers, "sum")
+        distributed.all_reduce(numbers)
         self.total(0.0)  # a GPU has finished only when a result is asked for
         return time.perf_counter() - start
 
-    def leave(self) -> None:
+    @contextmanager
+    def first_alone(self) -> Iterator[None]:
         global _current
-        self._accelerator.end_training()
         _current = Processes()
+        done = False
+        try:
+            yield
+            done = True
+        finally:
+            if self.is_first:
+                self._store.set(_FINISHED, "")
+            while not self._store.check([_FINISHED]):  # a collective would fail after its timeout of some minutes
+                time.sleep(0.1)
+            (done, *_) = self.gather(done)
+            distributed.destroy_process_group()
+        if not done:
+            raise RunError("the first process failed after training; its message says why")
+
+
+_FINISHED = "heed/finished"
+_groups = 0
+
+
+def _prefix() -> str:
+    """What the names in torchrun's store begin with: another text for each group of processes.
+
+    The store outlives a group of processes, and by the addresses that an earlier one left there the next looks for it
+    (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not be shared
+    (docs/scaling.md).
+    """
+    global _groups
+    _groups += 1
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if os.environ.get("GROUP_WORLD_SIZE") == "1" else "0"
+    return f"heed/restart-{restarts}/{_groups}"
+
+
+_current = Processes()
 
 
 def _meet_anew(backend: str) -> None:
@@ -192,16 +226,12 @@ def join(device: str) -> Processes:
         device: The field `training.device`.
 
     Raises:
-        ConfigError: What the launcher was asked for would be ignored, or the device is one for all.
+        ConfigError: The device is one for all.
     """
     global _current
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 or _current.count > 1:
         return _current
-    for name, (off, instead) in _IGNORED.items():
-        value = os.environ.get(name, off)
-        if value.lower() != off:
-            raise ConfigError(f"the launcher sets {name}={value}, which heed would ignore: {instead}")
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError(
             f"training.device is '{device}', but {count} processes were started: each takes a device of its own; "
@@ -209,16 +239,3 @@ def join(device: str) -> Processes:
         )
     _current = _Launched(device)
     return _current
-
-
-_DATA_PARALLEL = "each process holds the whole model; leave that option of the launcher away"
-_IGNORED = {
-    "ACCELERATE_USE_FSDP": ("false", _DATA_PARALLEL),
-    "ACCELERATE_USE_DEEPSPEED": ("false", _DATA_PARALLEL),
-    "ACCELERATE_USE_MEGATRON_LM": ("false", _DATA_PARALLEL),
-    "ACCELERATE_USE_PARALLELISM_CONFIG": ("false", _DATA_PARALLEL),
-    "ACCELERATE_MIXED_PRECISION": ("no", "training.precision says it"),
-    "ACCELERATE_DYNAMO_BACKEND": ("no", "leave --dynamo_backend away"),
-    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": ("1", "training.accumulate says it"),
-}
-"""What launchers say through the environment: name -> the value that asks for nothing, and what to do instead."""

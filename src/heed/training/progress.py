@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-__all__ = ["Quiet", "Reporter", "TerminalReporter", "duration"]
+from heed.training.budget import Budget
+from heed.training.checkpoint import Progress
 
 
 def duration(seconds: float) -> str:
@@ -21,6 +22,17 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def progress_line(p: Progress, budget: Budget, loss: float, padding: float) -> str:
+    """The line that moves: the last update's loss and share of padding, speed, time left."""
+    of = "" if p.total_steps is None else f"/{p.total_steps}"
+    left = "measuring speed"
+    if p.total_steps is not None:
+        seconds = budget.left if budget.seconds else (p.total_steps - p.step) * p.training_seconds / p.step
+        left = f"{duration(seconds)} left"
+    rate = p.tokens / p.training_seconds
+    return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {padding:.0%}  {left}"
 
 
 class Reporter(Protocol):

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import PADDING
-from heed.moving import moved
-
-__all__ = ["TextBatch", "TokenText", "TokenWords", "WordBatch", "collate_texts", "collate_words", "pad_rows"]
+from heed.data.batch.rows import Batch, pad_nested, pad_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +32,10 @@ class TokenText:
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(Batch):
     """Padded texts.
 
     Attributes:
-        indices: Which examples, `(batch,)` as a list.
         tokens: `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`.
         mask: As the tokens, True on real ones.
         labels: `(batch,)` label numbers, or `(batch, num_labels)` zeros and ones for several.
@@ -55,15 +51,6 @@ class TextBatch:
         """Number of texts."""
         return len(self.indices)
 
-    @property
-    def padding_share(self) -> float:
-        """Share of the positions that hold padding."""
-        return 1.0 - float(self.mask.float().mean())
-
-    def to(self, device: torch.device) -> TextBatch:
-        """The batch on another device."""
-        return moved(self, device)
-
 
 def collate_texts(
     texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
@@ -78,11 +65,7 @@ def collate_texts(
     """
     chosen = [texts[i] for i in indices]
     if hierarchical:
-        num_sentences = max(1, max(len(text.sentences) for text in chosen))
-        rows = [row for text in chosen for row in (*text.sentences, *[[]] * (num_sentences - len(text.sentences)))]
-        tokens, mask = pad_rows(rows)
-        shape = (len(chosen), num_sentences, tokens.shape[1])
-        tokens, mask = tokens.view(shape), mask.view(shape)
+        tokens, mask = pad_nested([text.sentences for text in chosen])
     else:
         tokens, mask = pad_rows([[token for sentence in text.sentences for token in sentence] for text in chosen])
     if num_labels is None:
@@ -92,16 +75,6 @@ def collate_texts(
         for row, text in enumerate(chosen):
             labels[row, text.labels] = 1.0
     return TextBatch(indices, tokens, mask, labels)
-
-
-def pad_rows(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ones."""
-    width = max(1, max(map(len, rows), default=1))
-    tokens = torch.full((len(rows), width), PADDING, dtype=torch.long)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(width) < lengths.unsqueeze(1)
-    tokens[mask] = torch.tensor([token for row in rows for token in row], dtype=torch.long)
-    return tokens, mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +93,10 @@ class TokenWords:
 
 
 @dataclass(frozen=True)
-class WordBatch:
+class WordBatch(Batch):
     """Padded sentences.
 
     Attributes:
-        indices: Which examples, `(batch,)` as a list.
         tokens: `(batch, length)`.
         mask: `(batch, length)`, True on real tokens.
         word_of: `(batch, length)`, the word that each token belongs to; None where every word is one token.
@@ -143,15 +115,6 @@ class WordBatch:
     characters: Tensor | None
     num_targets: int
 
-    @property
-    def padding_share(self) -> float:
-        """Share of the positions that hold padding."""
-        return 1.0 - float(self.mask.float().mean())
-
-    def to(self, device: torch.device) -> WordBatch:
-        """The batch on another device."""
-        return moved(self, device)
-
 
 def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:
     """Pad the chosen sentences into one batch."""
@@ -164,8 +127,5 @@ def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBa
     _, word_mask = pad_rows([[0] * len(s.words) for s in chosen])
     characters = None
     if any(s.characters for s in chosen):
-        width = word_mask.shape[1]
-        rows = [row for s in chosen for row in (*s.characters, *[[]] * (width - len(s.words)))]
-        flat, _ = pad_rows(rows)
-        characters = flat.view(len(chosen), width, -1)
+        characters, _ = pad_nested([s.characters or [[]] * len(s.words) for s in chosen])
     return WordBatch(indices, tokens, mask, word_of, word_mask, tags, characters, sum(len(s.words) for s in chosen))

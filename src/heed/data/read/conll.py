@@ -15,10 +15,9 @@ from heed.config import TagOptions
 from heed.data.examples import Sentence
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import lines_of
+from heed.data.read.reader import Reader
 from heed.data.read.tags import OUTSIDE, entities, find_scheme, is_entity_tag, write_tags
 from heed.errors import DataError
-
-__all__ = ["ColumnFile", "read_sentences"]
 
 _NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
@@ -110,6 +109,11 @@ class ColumnFile:
 
 def _split(line: str, tabs: bool) -> list[str]:
     return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
+
+
+def sentence_reader(data: TagOptions) -> Reader[Sentence]:
+    """Reads sentences from files."""
+    return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings))
 
 
 def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None) -> list[Sentence]:

@@ -6,32 +6,34 @@ folder in place of a name is read by the same library: one that it saved, or one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from heed.config import Columns, HubData
-from heed.data.examples import Pair
-from heed.data.read.findings import Findings
-from heed.errors import DataError, suggest
+from heed.config import HubSection
+from heed.data.examples import Example
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.reader import Reader
+from heed.errors import ConfigError, DataError, suggest
 
-__all__ = ["HubSet"]
-
+E = TypeVar("E", bound=Example)
 _TOGETHER = 1_000
 
 
 class HubSet:
     """One data set, fetched."""
 
-    def __init__(self, data: HubData) -> None:
+    def __init__(self, data: HubSection) -> None:
         """Fetch it, or find it in the cache.
 
         Raises:
             DataError: There is no such data set or configuration, or no network to fetch it with.
+        ConfigError: The library `datasets` is missing.
         """
         self._data = data
         self._sets = self._ask()
 
-    def with_splits(self) -> tuple[HubData, list[str]]:
+    def with_splits(self) -> tuple[HubSection, list[str]]:
         """The section with its own validation and test splits where none are named, and remarks that say so."""
         update, remarks = {}, []
         for field, split in (("valid", "validation"), ("test", "test")):
@@ -40,33 +42,56 @@ class HubSet:
                 remarks.append(f"data.{field} is the split '{split}' of {self._data.hub}")
         return self._data.model_copy(update=update), remarks
 
-    def pairs(self, split: str, findings: Findings | None = None) -> Iterator[Pair]:
-        """The pairs of a split, blank sides included; an empty cell is a blank side.
+    def reader(self, of_files: Reader[E]) -> Reader[E]:
+        """Reads splits of this data set in place of files: their names, or expressions such as "train[:1000]"."""
+        return replace(
+            of_files, read=lambda splits, findings: self._examples(splits[0], of_files, findings), again=False
+        )
+
+    def _examples(self, split: str, reader: Reader[E], findings: Findings) -> Iterator[E]:
+        assert reader.of_row is not None, "the configuration of this kind of data names no data set"
+        for place, row in self.rows(split, reader.kind.sides):
+            where = f"{self._data.hub} split {split} row {place}"
+            if any("\0" in value for value in row.values() if isinstance(value, str)):
+                message = f"{where} holds a NUL character, which is no text"
+                example: E | BadLine = findings.bad("NUL byte", self._data.hub, f"{split}:{place}", message)
+            else:
+                example = reader.of_row(row, f"{self._data.hub}:{split}:{place}", findings)
+            if isinstance(example, BadLine):
+                findings.leave_out(example.rule)
+            else:
+                yield example
+
+    def rows(self, split: str, texts: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The rows of a split, each with its number, by the fields of `data.columns`; an empty cell of texts is "".
 
         Args:
             split: Its name, or an expression of the library such as "train[:1000]".
-            findings: What becomes of texts that hold NUL characters; by default they are errors.
+            texts: The fields that must be texts; numbers of classes come as their names.
 
         Raises:
-            DataError: There is no such split, or no such column of texts.
+            DataError: There is no such split, or no such column.
         """
         table = (self._sets[split] if split in self._sets else self._ask(split=split)).flatten()
-        findings = Findings() if findings is None else findings
-        columns = self._data.columns
-        names = [_column(side, getattr(columns, side), table.features, self._data.hub) for side in Columns.model_fields]
-        row = 0
-        for chunk in table.select_columns(list(dict.fromkeys(names))).iter(_TOGETHER):
-            for source, target in zip(chunk[names[0]], chunk[names[1]], strict=True):
-                row += 1
-                if "\0" in (source or "") or "\0" in (target or ""):
-                    message = f"{self._data.hub} split {split} row {row} holds a NUL character, which is no text"
-                    findings.leave_out(findings.bad("NUL byte", self._data.hub, f"{split}:{row}", message).rule)
-                else:
-                    yield Pair(source or "", target or "", origin=f"{self._data.hub}:{split}:{row}")
+        columns = self._data.columns  # type: ignore[attr-defined]  # every section of a data set has some
+        names = {
+            field: _column(field, getattr(columns, field), table.features, self._data.hub, field in texts)
+            for field in type(columns).model_fields
+        }
+        ways = {field: _way(table.features[name], field in texts) for field, name in names.items()}
+        number = 0
+        for chunk in table.select_columns(list(dict.fromkeys(names.values()))).iter(_TOGETHER):
+            for values in zip(*(chunk[name] for name in names.values()), strict=True):
+                number += 1
+                yield number, {field: ways[field](value) for field, value in zip(names, values, strict=True)}
 
     def _ask(self, split: str | None = None) -> Any:
-        import datasets
-
+        try:
+            import datasets
+        except ImportError:
+            raise ConfigError(
+                "data.hub needs the library datasets; install it: pip install 'heed-attention[hub]'"
+            ) from None
         data = self._data
         load: Callable[..., Any] = datasets.load_dataset
         try:
@@ -80,14 +105,27 @@ class HubSet:
             raise DataError(f"data.hub '{data.hub}': {_first_line(error)}") from None
 
 
-def _column(side: str, given: int | str | None, features: Any, hub: str) -> str:
-    """The name of a side's column, a part of a structure as "translation.en"."""
-    texts = [name for name, feature in features.items() if getattr(feature, "dtype", "") in ("string", "large_string")]
-    name = side if given is None else given
-    if name not in texts:
-        hint = f"; its columns of texts: {', '.join(texts)}" if given is None else suggest(str(name), texts)
-        raise DataError(f"data.columns.{side}: {hub} has no column of texts '{name}'{hint}")
+def _column(field: str, given: int | str | None, features: Any, hub: str, text: bool) -> str:
+    """The name of a field's column, a part of a structure as "translation.en"."""
+    known = [
+        name for name, one in features.items() if not text or getattr(one, "dtype", "") in ("string", "large_string")
+    ]
+    name = field if given is None else given
+    if name not in known:
+        of_texts = " of texts" if text else ""
+        hint = f"; its columns{of_texts}: {', '.join(known)}" if given is None else suggest(str(name), known)
+        raise DataError(f"data.columns.{field}: {hub} has no column{of_texts} '{name}'{hint}")
     return str(name)
+
+
+def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
+    """How a value is read: nothing as an empty text, the number of a class as its name, also in lists."""
+    if text:
+        return lambda value: value or ""
+    of_one = getattr(feature, "feature", feature)
+    if not hasattr(of_one, "int2str"):
+        return lambda value: value
+    return lambda value: of_one.int2str(value) if value not in (None, -1) else ""
 
 
 def _first_line(error: Exception) -> str:

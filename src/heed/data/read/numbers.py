@@ -9,22 +9,48 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.examples import Example
 from heed.data.read.lines import good_lines
+from heed.data.sequences import Lazy
 from heed.errors import DataError, RunError, suggest
-
-__all__ = ["Numbers", "Standard", "read_numbers"]
 
 Column = int | str
 
 
+@dataclass(frozen=True, slots=True)
+class Row(Example):
+    """One row of numbers, and its label or "".
+
+    It is held out by its numbers.
+    """
+
+    unit = "row"
+    sides = ()
+
+    values: tuple[float, ...]
+    label: str
+    origin: str = field(default="", compare=False)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The numbers, and the label."""
+        return str(list(self.values)), self.label
+
+    @classmethod
+    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
+        """The row of these numbers."""
+        return cls(tuple(json.loads(fields[0])), fields[1], origin)
+
+
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(Lazy[Row]):
     """Rows of numbers.
 
     Attributes:
@@ -42,10 +68,15 @@ class Numbers:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, places: Sequence[int]) -> Numbers:
+    def take(self, indices: Sequence[int]) -> list[Row]:
         """Some of the rows."""
-        labels = tuple(self.labels[i] for i in places) if self.labels else ()
-        return Numbers(self.columns, self.values[list(places)], labels, tuple(self.origins[i] for i in places))
+        labels = self.labels or ("",) * len(self)
+        return [Row(tuple(self.values[i].tolist()), labels[i], self.origins[i]) for i in indices]
+
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Numbers:
+        """Some of the rows."""
+        labels = tuple(self.labels[i] for i in indices) if self.labels else ()
+        return Numbers(self.columns, self.values[list(indices)], labels, tuple(self.origins[i] for i in indices))
 
 
 def read_numbers(

@@ -18,13 +18,37 @@ from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 
+from heed.config import Columns
 from heed.data.examples import Pair
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import INNER_RETURN, ending_of, lines_of
+from heed.data.read.reader import Reader
 from heed.data.read.rows import Column, cell, json_rows, quoted_rows, require_names, tabbed_rows, text_of
 from heed.errors import DataError, suggest
 
-__all__ = ["read_pairs"]
+
+def pair_reader(files: Sequence[str], columns: Columns, field: str, files_field: str) -> Reader[Pair]:
+    """Reads pairs from files or data sets with these columns.
+
+    Args:
+        files: The files that the columns are given for.
+        columns: Where both sides stand in one file.
+        field: What messages call the columns.
+        files_field: What they call the files.
+
+    Raises:
+        DataError: Two parallel files have columns, where they would say nothing.
+    """
+    if len(files) == 2 and (columns.source is not None or columns.target is not None):
+        raise DataError(
+            f"{field} says where both sides stand in one file, but {files_field} names two: {', '.join(files)}"
+        )
+    return Reader(
+        Pair,
+        lambda files, findings: read_pairs(files, columns.source, columns.target, findings),
+        lambda row, place, findings: Pair(row["source"], row["target"], origin=place),
+        {"columns": columns.model_dump(mode="json")},
+    )
 
 
 def read_pairs(

@@ -13,8 +13,6 @@ from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import lines_of
 from heed.errors import DataError, suggest
 
-__all__ = ["Column", "cell", "characters_of", "json_rows", "quoted_rows", "require_names", "tabbed_rows", "text_of"]
-
 Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
 
@@ -123,16 +121,15 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
 
 def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: Findings) -> str | BadLine:
     """A field of an object, which must be text."""
-    value = row[name]
+    value, where = row[name], f"'{path}' line {number}: field '{name}'"
     if not isinstance(value, str):
-        message = f"'{path}' line {number}: field '{name}' is {type(value).__name__} {value!r:.40}, expected text"
+        message = f"{where} is {type(value).__name__} {value!r:.40}, expected text"
         return findings.bad(f"field '{name}' is no text", path, number, message)
-    return characters_of(value, name, path, number, findings)
+    return characters_of(value, where, path, number, findings)
 
 
-def characters_of(text: str, name: str, path: Path, number: int, findings: Findings) -> str | BadLine:
+def characters_of(text: str, where: str, path: Path, number: str | int, findings: Findings) -> str | BadLine:
     """A text whose characters JSON may have spelled out: all must be such as can be written down again."""
-    where = f"'{path}' line {number}: field '{name}'"
     if "\0" in text:
         return findings.bad("NUL byte", path, number, f"{where} holds a NUL character ({text!a:.40}), which is no text")
     if any("\ud800" <= c <= "\udfff" for c in text):

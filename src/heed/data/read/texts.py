@@ -13,13 +13,14 @@ Each file may end in .gz or .xz as well, and `format` overrides the ending.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from heed.data.examples import Text
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import ending_of, lines_of
+from heed.data.read.reader import Reader
 from heed.data.read.rows import (
     Column,
     cell,
@@ -31,8 +32,6 @@ from heed.data.read.rows import (
     text_of,
 )
 from heed.errors import DataError, suggest
-
-__all__ = ["TextFormat", "read_texts"]
 
 _PREFIX = "__label__"
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
@@ -79,6 +78,19 @@ class TextFormat:
         if not cell.strip():
             return findings.bad("no label", path, place, f"{where} has no label; data.several_labels=true allows that")
         return (cell.strip(),)
+
+
+def text_reader(form: TextFormat) -> Reader[Text]:
+    """Reads labelled texts from files, folders or data sets."""
+
+    def of_row(row: Mapping[str, Any], place: str, findings: Findings) -> Text | BadLine:
+        hub, _, where = place.partition(":")
+        labels: Labels = ()
+        if row["text"].strip():
+            labels = _labels_of(row["label"], form, f"{place}: column '{form.label}'", Path(hub), where, findings)
+        return labels if isinstance(labels, BadLine) else Text(row["text"], labels, origin=place)
+
+    return Reader(Text, lambda files, findings: read_texts(files, form, findings), of_row)
 
 
 def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings | None = None) -> Iterator[Text]:
@@ -220,19 +232,19 @@ def _objects(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]
         text = text_of(row, text_name, path, number, findings)
         labels: Labels = ()
         if isinstance(text, str) and text.strip():
-            labels = _json_labels(row[label_name], form, path, number, findings)
+            where = f"'{path}' line {number}: field '{label_name}'"
+            labels = _labels_of(row[label_name], form, where, path, number, findings)
         yield from _text(text, labels, origin, findings)
 
 
-def _json_labels(value: Any, form: TextFormat, path: Path, number: int, findings: Findings) -> Labels:
-    name = str(form.label)
-    where = f"'{path}' line {number}: field '{name}'"
+def _labels_of(value: Any, form: TextFormat, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
+    """The labels that a value of JSON or of a data set is."""
     if isinstance(value, list):
         if not form.several:
-            return findings.bad("several labels", path, number, f"{where} is a list, {value!r:.60}; {_SEVERAL}")
+            return findings.bad("several labels", path, place, f"{where} is a list, {value!r:.60}; {_SEVERAL}")
         found: list[str] = []
         for one in value:
-            labels = _json_labels(one, form, path, number, findings)
+            labels = _labels_of(one, form, where, path, place, findings)
             if isinstance(labels, BadLine):
                 return labels
             found += labels
@@ -240,7 +252,7 @@ def _json_labels(value: Any, form: TextFormat, path: Path, number: int, findings
     if isinstance(value, bool):
         return (str(value).lower(),)
     if isinstance(value, str | int):
-        text = characters_of(str(value), name, path, number, findings)
-        return text if isinstance(text, BadLine) else form.labels(text, where, path, number, findings)
+        text = characters_of(str(value), where, path, place, findings)
+        return text if isinstance(text, BadLine) else form.labels(text, where, path, place, findings)
     message = f"{where} is {type(value).__name__} {value!r:.40}, expected a label"
-    return findings.bad("field is no label", path, number, message)
+    return findings.bad("field is no label", path, place, message)

@@ -5,81 +5,87 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.config import ExtraData, FilesData
-from heed.data.examples import Pair
+from heed.config import ExtraData, OwnData
+from heed.data.examples import Example
 from heed.data.read.counts import Counts
-from heed.data.read.hashes import among
-from heed.data.store.files import read_kept, refuse_columns
-from heed.data.store.store import pair_marks, select
+from heed.data.read.reader import Reader
+from heed.data.sequences import select
+from heed.data.store.corpus import read_corpus
+from heed.data.store.hashes import among
+from heed.data.store.store import hashes_in
 
-__all__ = ["ExtraCorpus", "open_extra"]
+E = TypeVar("E", bound=Example)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class ExtraCorpus:
+class ExtraCorpus(Generic[T]):
     """One further corpus.
 
     Attributes:
-        pairs: What is kept of it.
+        examples: What is kept of it.
         counts: What became of its lines.
         weight: How often it is seen in one pass.
-        tag: Token before its sources, or None.
+        tag: Token before its first texts, or None.
     """
 
-    pairs: Sequence[Pair]
+    examples: Sequence[T]
     counts: Counts
     weight: float
     tag: str | None
 
-    def keep(self, indices: NDArray[np.int64], rule: str) -> ExtraCorpus:
-        """The corpus with these pairs only; the others are counted under a rule."""
-        gone = len(self.pairs) - len(indices)
-        filtered = {**self.counts.filtered, rule: gone} if gone else self.counts.filtered
-        counts = replace(self.counts, filtered=filtered, kept=len(indices))
-        return replace(self, pairs=select(self.pairs, indices) if gone else self.pairs, counts=counts)
+    def keep(self, indices: NDArray[np.int64], rule: str) -> ExtraCorpus[T]:
+        """The corpus with these examples only; the others are counted under a rule."""
+        gone = len(self.examples) - len(indices)
+        if not gone:
+            return self
+        counts = replace(self.counts, filtered={**self.counts.filtered, rule: gone}, kept=len(indices))
+        return replace(self, examples=select(self.examples, indices), counts=counts)
 
     def __str__(self) -> str:
         tag = "" if self.tag is None else f", tag {self.tag}"
         return f"{self.counts} (weight {self.weight:g}{tag})"
 
 
-def open_extra(data: FilesData, splits: Mapping[str, Sequence[Pair]]) -> tuple[dict[str, ExtraCorpus], list[str]]:
+def open_extra(
+    given: Sequence[tuple[ExtraData, Reader[E]]], data: OwnData, splits: Mapping[str, Sequence[E]]
+) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
     """Read the further corpora, and leave out what stands in the validation or test set.
 
     Args:
-        data: The section that names them.
-        splits: The pairs of "valid" and, where there is one, "test".
+        given: Their sections, and how each is read.
+        data: What becomes of bad lines.
+        splits: The examples of "valid" and, where there is one, "test".
 
     Returns:
         The corpora by name ("extra bt.en"), in the order given; and remarks for the user.
 
     Raises:
-        DataError: A file cannot be read, or two files are given columns.
+        DataError: A file cannot be read.
     """
-    held_out = {split: splits[split] for split in ("valid", "test") if split in splits}
-    sources = {split: pair_marks(pairs, 0) for split, pairs in held_out.items()}
-    targets = {split: pair_marks(pairs, 1) for split, pairs in held_out.items()}
-    result: dict[str, ExtraCorpus] = {}
+    known = {split: hashes_in(splits[split]) for split in ("valid", "test") if given and split in splits}
+    result: dict[str, ExtraCorpus[E]] = {}
     remarks = []
-    for name, given in zip(_names(data.extra), data.extra, strict=True):
-        refuse_columns("data.extra columns", given.columns, "files", given.files)
-        pairs, counts, remark = read_kept(given.files, given.columns, data)
-        remarks.extend([remark] if remark else [])
-        corpus = ExtraCorpus(pairs, counts, given.weight, given.tag)
-        for split, known in sources.items():
-            kept = np.flatnonzero(~among(pair_marks(corpus.pairs, 0), known))
-            corpus = corpus.keep(kept, f"source in the {split} set")
-        for split, known in targets.items():
+    for name, (section, reader) in zip(_names(section for section, _ in given), given, strict=True):
+        sides, unit = reader.kind.sides, reader.kind.unit
+        examples, counts, said = read_corpus(name, section.files, reader, data)
+        remarks += said
+        corpus = ExtraCorpus(examples, counts, section.weight, section.tag)
+        for split, hashes in known.items():
+            kept = np.flatnonzero(~among(hashes_in(corpus.examples)[:, 0], hashes[:, 0]))
+            corpus = corpus.keep(kept, f"{sides[0]} in the {split} set")
+        for split, hashes in known.items():
             # The real side of a back-translation is its target; a model that trained on it has seen the reference.
-            shared = int(among(pair_marks(corpus.pairs, 1), known).sum())
-            if shared:
-                remarks.append(f"warning: {shared:,} targets of {name} stand in the {split} set as well")
-        if not corpus.pairs:
-            remarks.append(f"warning: {name} has no pair to train on")
+            for place, side in enumerate(sides[1:], start=1):
+                if shared := int(among(hashes_in(corpus.examples)[:, place], hashes[:, place]).sum()):
+                    remarks.append(f"warning: {shared:,} {side}s of {name} stand in the {split} set as well")
+        if not corpus.examples:
+            remarks.append(f"warning: {name} has no {unit} to train on")
         result[name] = corpus
     return result, remarks
 

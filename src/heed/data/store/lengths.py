@@ -6,42 +6,59 @@ is encoded once; that is several times faster than encoding the texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.examples import Pair
-from heed.data.store.store import in_turn
+from heed.data.examples import Example
+from heed.data.sequences import in_turn
+from heed.data.store.store import StoredExamples
 from heed.data.tokens.tokenizer import TextTokenizer
-
-__all__ = ["Lengths", "pair_lengths"]
+from heed.storage.cache import key_of, make_entry
 
 Lengths = NDArray[np.int32]
-"""`(pairs, 2)`: target with its start or end token, and source, as a batch pays for them."""
+"""`(examples, sides)`."""
 _TOGETHER = 10_000
-"""Pairs whose words are looked up together."""
+"""Examples whose words are looked up together."""
 _KNOWN = 300_000
 """Words of a side that are remembered."""
 _ASKED = 50_000
-"""New words of pairs together that are encoded; more (of a script without blanks, say) are estimated by these."""
+"""New words of examples together that are encoded; more (of a script without blanks, say) are estimated by these."""
 
 
-def pair_lengths(
-    pairs: Sequence[Pair], tokenizers: tuple[TextTokenizer, TextTokenizer], exact_from: int, tag: bool = False
-) -> Iterator[Lengths]:
-    """The lengths of pairs, some pairs at a time; a function of these pairs and the tokenizers only.
+def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
+    """The number of tokens of each text of each example, from the cache where the examples are.
 
     Args:
-        pairs: Any number.
-        tokenizers: Of sources and targets.
+        examples: Any number.
+        tokenizers: Of each side.
         exact_from: Texts that seem to have more tokens than this are encoded, so that these lengths are beyond doubt.
-        tag: Whether a tag comes before each source.
     """
-    source, target = (_Counter(tokenizer, exact_from) for tokenizer in tokenizers)
-    for some in in_turn(pairs, _TOGETHER):
-        sources, targets = source.count([pair.source for pair in some]), target.count([pair.target for pair in some])
-        yield np.stack([targets + 1, sources + tag], axis=1)
+    key = examples.key if isinstance(examples, StoredExamples) else None
+    if key is None:
+        return np.concatenate(list(_lengths(examples, tokenizers, exact_from)))
+
+    def make(folder: Path) -> dict[str, Any]:
+        with (folder / "lengths.bin").open("wb") as file:
+            for part in _lengths(examples, tokenizers, exact_from):
+                file.write(part.astype("<i4").tobytes())
+        return {}
+
+    ways = [tokenizer.text for tokenizer in tokenizers]
+    entry = make_entry(key_of(kind="lengths", examples=key, tokenizers=ways, exact_from=exact_from), make)
+    lengths = np.fromfile(entry.path / "lengths.bin", dtype="<i4").astype(np.int32, copy=False)
+    return lengths.reshape(-1, len(tokenizers))
+
+
+def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Iterator[Lengths]:
+    """Some at a time; a function of these examples and the tokenizers only."""
+    counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
+    for some in in_turn(examples, _TOGETHER):
+        sides = zip(*(example.texts for example in some), strict=True)
+        yield np.stack([counter.count(texts) for counter, texts in zip(counters, sides, strict=True)], axis=1)
 
 
 class _Counter:
@@ -69,18 +86,18 @@ class _Counter:
             result[i] = len(ids)
         return result
 
-    def _learn(self, words: Iterable[str]) -> list[str]:
+    def _learn(self, words: Sequence[str]) -> list[str]:
         """Know all these words; those that are returned by estimate only."""
-        every = set(words)
         if len(self._known) > _KNOWN:
             self._known.clear()
         self._known[""] = 1  # a blank beside a blank
-        new = sorted(every.difference(self._known))
-        asked, others = new[:: -(-len(new) // _ASKED)] if new else [], []
+        new = sorted(set(words).difference(self._known))
+        asked = new[:: -(-len(new) // _ASKED)] if new else []
         counts = list(map(len, self._tokenizer.encode_all(asked)))
         self._known.update(zip(asked, counts, strict=True))
-        if len(asked) < len(new):
-            share = sum(counts) / sum(map(len, asked))
-            others = [word for word in new if word not in self._known]
-            self._known.update((word, max(1, round(share * len(word)))) for word in others)
+        if len(asked) == len(new):
+            return []
+        share = sum(counts) / sum(map(len, asked))
+        others = [word for word in new if word not in self._known]
+        self._known.update((word, max(1, round(share * len(word)))) for word in others)
         return others

@@ -217,6 +217,11 @@ class TextTokenizer:
         """The text of one token as the vocabulary has it."""
         return self._tokenizer.id_to_token(token) or SPECIAL_TOKENS[UNKNOWN]
 
+    @property
+    def tokens(self) -> list[str]:
+        """The text of every token, in order."""
+        return [self.token(i) for i in range(self.vocab_size)]
+
     def label(self, token: int) -> str:
         """The text of one token for people, without the mark of the blank before it."""
         text = self.token(token)

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel
 
-from heed.data.batch.pairs import plan_batches
-from heed.data.examples import Sentence, Text
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import Sentence, Text, label_order
 from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
-from heed.data.store.labelled import LabelledSplits, label_order
+from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, RunError, suggest
-from heed.evaluation.labels import need_tag_extra
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.storage.disk import write_whole
 from heed.tasks.base.config import LabelledConfig
-from heed.tasks.base.labelled_parent import LabelledParent
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.parent import Started, Taken, open_parent
 from heed.tasks.base.settling import from_data, model_and_head, with_model
 from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
+from heed.tasks.base.transfer import Started, Transfers, with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 
 __all__ = ["LabelledTask"]
 
 _TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
+_SCIKIT = 95 * 2**20
+"""What importing scikit-learn and scipy takes."""
 
 C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
@@ -41,7 +41,7 @@ B = TypeVar("B")
 """A batch."""
 
 
-class LabelledTask(ABC, Generic[C, E, T, B]):
+class LabelledTask(Transfers, Generic[C, E, T, B]):
     """A task whose examples are texts with labels; see `heed.tasks.base.task.Task` for what it promises.
 
     Attributes:
@@ -51,19 +51,18 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
     """
 
     interfaces = ("encoder",)
-    name: ClassVar[str]
+    size_fields: ClassVar = {"tokens": "vocab_size"}
+    alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
     head_class: ClassVar[type[BaseModel]]
+    config: C
 
-    def __init__(
-        self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: LabelledSplits[E] | None
-    ) -> None:
+    def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[E] | None) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.labels = list(labels)
         self._number = {label: i for i, label in enumerate(self.labels)}
         self._splits = splits
         self._encoded: dict[str, list[T]] = {}
-        self._parent: LabelledParent | None = None
 
     @classmethod
     def prepare(cls, config: C) -> Self:
@@ -72,43 +71,23 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        need_tag_extra()
         for field in ("sampling", "shared"):
             if given := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
-        parent = spoken = None
-        if config.model.from_ is not None:
-            parent = cls.open_parent(config.model.from_, "model.from")
-            config = cast(C, parent.with_model(config))
-        if config.tokenizer.from_ is not None:
-            spoken = cls.open_parent(config.tokenizer.from_, "tokenizer.from")
-            config = cast(C, spoken.with_tokenizer(config))
+        config, parent, spoken = with_parents(config, cls.interfaces)
         splits = cls.open_splits(config)
         train = splits.examples["train"]
         if spoken is None:
             config = with_word_tokenizer(config, [text for example in train for text in cls.texts_of(example)])
             tokenizer = cls.train_tokenizer(config, train)
         else:
-            tokenizer = spoken.task.tokenizer
+            tokenizer = spoken.tokenizer("tokens", cls)
         known = [*train, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
-        task._parent = parent
+        task.parent = parent
         task.check_labels()
         task.config = task._settled()
         return task
-
-    @classmethod
-    def open_parent(cls, run: str, field: str) -> LabelledParent:
-        """A finished run of the same task to start from.
-
-        Raises:
-            ConfigError: There is none.
-        """
-        path, config = open_parent(run, field, cls.name)
-        try:
-            return LabelledParent(path, cls.restore(cast(C, config), path))
-        except RunError as error:
-            raise ConfigError(f"{field}: {error}") from None
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:
@@ -135,7 +114,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
 
     @classmethod
     @abstractmethod
-    def open_splits(cls, config: C) -> LabelledSplits[E]:
+    def open_splits(cls, config: C) -> Splits[E]:
         """Read the data."""
 
     @classmethod
@@ -232,8 +211,16 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         return dict(head.model_dump())
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """Fields of the `model` section that a run which starts from this one settles anew."""
-        return ("vocab_size", "d_features")
+        """Its sizes, and the width of what is known of a token beside its text."""
+        return (*super().follows_from_data(), "d_features")
+
+    def axes(self) -> dict[str, list[str]]:
+        """Tokens and labels."""
+        return {"tokens": self.tokenizer.tokens, "labels": self.labels}
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """That of the texts."""
+        return {"tokens": self.tokenizer}
 
     @abstractmethod
     def build_model(self) -> Any:
@@ -253,9 +240,7 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
             found, coverage = self._vectors()
             fill(embedding_of(model.body), found, model.body.embedding_scale)
             started["word_vectors"] = coverage
-        if (taken := self.start_from_parent(model)) is not None:
-            started["parent"] = taken
-        return started
+        return {**started, **super().start(model)}
 
     def _vectors(self) -> tuple[FoundVectors, Coverage]:
         """The given word vectors, and what they cover."""
@@ -265,14 +250,10 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         found = find_vectors(path, self.tokenizer, width, field)
         return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
 
-    def start_from_parent(self, model: Any) -> Taken | None:
-        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
-        return None if self._parent is None else self._parent.give(model, self)
-
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> LabelledSplits[E]:
+    def splits(self) -> Splits[E]:
         """The examples; read on first use."""
         if self._splits is None:
             self._splits = self.open_splits(self.config)
@@ -375,6 +356,11 @@ class LabelledTask(ABC, Generic[C, E, T, B]):
         training = self.config.training
         costs = [self.cost(e) for e in self.encoded("train")]
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""
+        batch = round(4 * self.config.training.batch_tokens * activations)
+        return batch + (_SCIKIT if set(self.split_names) - {"train", "valid"} else 0)
 
     def collate(self, indices: list[int]) -> B:
         """One batch of the training set."""

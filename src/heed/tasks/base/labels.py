@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heed.data.store.labelled import label_order
+from heed.data.examples import label_order
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
 

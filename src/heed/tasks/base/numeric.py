@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from pydantic import BaseModel
-from torch import Tensor, nn
+from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig
 from heed.data.read.numbers import Standard
+from heed.device import to_device
 from heed.errors import ConfigError
-from heed.models.base import Body, Interface, ModelConfig
-from heed.moving import moved
+from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.storage.disk import write_whole
-from heed.tasks.base.parent import Started
 from heed.tasks.base.settling import NoHead, from_data, model_and_head, with_model
+from heed.tasks.base.transfer import Transfers
 
 __all__ = ["NumericTask", "ValuesBatch"]
 
@@ -53,10 +53,10 @@ class ValuesBatch:
 
     def to(self, device: torch.device) -> ValuesBatch:
         """The batch on a device."""
-        return moved(self, device)
+        return to_device(self, device)
 
 
-class NumericTask(ABC, Generic[C]):
+class NumericTask(Transfers, Generic[C]):
     """A task over columns of numbers; see `heed.tasks.base.task.Task` for what it promises.
 
     Attributes:
@@ -64,9 +64,10 @@ class NumericTask(ABC, Generic[C]):
         standard: Mean and deviation of each column in training.
     """
 
-    interfaces: ClassVar[tuple[Interface, ...]]
+    size_fields: ClassVar = {"columns": "num_columns"}
     head_class: ClassVar[type[BaseModel]] = NoHead
     selected_by: ClassVar[str]
+    config: C
 
     def __init__(self, config: C, standard: Standard) -> None:
         self.config = config
@@ -81,8 +82,6 @@ class NumericTask(ABC, Generic[C]):
         """
         if config.tokenizer != TokenizerConfig():
             raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
-        if config.model.from_ is not None:
-            raise ConfigError(f"model.from is '{config.model.from_}', but a run of {config.task} starts from nothing")
 
     @classmethod
     @abstractmethod
@@ -123,9 +122,9 @@ class NumericTask(ABC, Generic[C]):
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         return with_model(config, size, model, head.model_dump(), self.selected_by)
 
-    def start(self, model: nn.Module) -> dict[str, Started]:
-        """A task over numbers starts from nothing."""
-        return {}
+    def axes(self) -> dict[str, list[str]]:
+        """The columns."""
+        return {"columns": [*self.standard.columns]}
 
     def tensor(self, values: Any) -> Tensor:
         """Rows in their own units as the model reads them."""

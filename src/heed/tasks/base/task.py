@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from torch import nn
 
 from heed.config import RunConfig
-from heed.tasks.base.parent import Started
+from heed.tasks.base.transfer import Started
 from heed.training.contracts import Trainable
 
 __all__ = ["Task"]
@@ -47,6 +48,14 @@ class Task(Trainable, Protocol):
 
     def build_model(self) -> nn.Module:
         """A new model, its weights drawn from torch's random state."""
+        ...
+
+    def axes(self) -> Mapping[str, Sequence[str]]:
+        """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
+        ...
+
+    def body(self, model: Any) -> nn.Module:
+        """The part of a model that other tasks can use."""
         ...
 
     def start(self, model: Any) -> dict[str, Started]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from heed.data.examples import Text
+from heed.data.examples import Text, label_order
 from heed.data.read.sentences import without_breaks
-from heed.data.store.labelled import label_order
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner, shadings_html, token_lengths
 from heed.tasks.base.labels import LabelPrediction

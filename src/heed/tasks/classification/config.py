@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
-from heed.config.data import EmbeddedLabels, LabelledData, by_name
+from heed.config.data import EmbeddedLabels, HubSection, LabelledData, by_name
 from heed.config.sections import EvaluationConfig, Section
 from heed.tasks.base.config import LabelledConfig
 
@@ -45,6 +45,17 @@ class TextOptions(Section):
 
 class TextsData(TextOptions, LabelledData):
     """Texts with labels: CSV, TSV, JSON lines, one folder per class, or lines `label text` (`heed.data.read.texts`)."""
+
+
+class HubTexts(HubSection, TextsData):
+    """Texts with labels of a data set of the Hub; `columns` name its columns."""
+
+    @field_validator("format")
+    @classmethod
+    def _no_files(cls, value: str) -> str:
+        if value != "auto":
+            raise ValueError(f"data.format is {value}, but a data set of the Hub is no file; leave it out")
+        return value
 
 
 class PlantedData(EmbeddedLabels, TextOptions):
@@ -86,7 +97,8 @@ class ClassificationConfig(LabelledConfig):
     task: Literal["classification"] = "classification"
     """What is learned."""
     data: Annotated[
-        Annotated[TextsData, Tag("texts")] | Annotated[PlantedData, Tag("planted")], Discriminator(by_name("texts"))
+        Annotated[TextsData, Tag("texts")] | Annotated[HubTexts, Tag("hub")] | Annotated[PlantedData, Tag("planted")],
+        Discriminator(by_name("texts", hub=True)),
     ]
     """Where the examples come from."""
     evaluation: ClassificationEvaluation = ClassificationEvaluation()

@@ -14,7 +14,6 @@ from heed.data.read.findings import Findings
 from heed.data.read.sentences import is_blank, without_breaks
 from heed.data.read.texts import read_texts
 from heed.errors import ConfigError
-from heed.evaluation.labels import need_tag_extra
 from heed.evaluation.measures import Outcomes
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
@@ -85,7 +84,6 @@ class Labeller(Run[Classification, Classifier]):
             labels: Those that are scored; the run's own by default.
             several: Whether a text may have several; by default whether it may in the run's data.
         """
-        need_tag_extra()
         if not examples:
             raise ConfigError("there is no text to score")
         task = self.task

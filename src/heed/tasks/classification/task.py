@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from heed.data.batch.pairs import plan_batches
+from heed.data.batch.plan import plan_batches
 from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.generated import Split
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
 from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.labelled import LabelledSplits, generated, open_labelled
+from heed.data.read.texts import TextFormat, text_reader
+from heed.data.store.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.token_cache import encode_kept, learn_kept
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
@@ -38,7 +38,6 @@ _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
     """The task: where texts, model, loss and scores meet."""
 
-    name = "classification"
     head_class = ClassificationHead
 
     # Data -----------------------------------------------------------------------------------------------------
@@ -52,12 +51,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return task
 
     @classmethod
-    def open_splits(cls, config: ClassificationConfig) -> LabelledSplits[Text]:
+    def open_splits(cls, config: ClassificationConfig) -> Splits[Text]:
         """Read or draw the texts."""
         data = config.data
         if isinstance(data, PlantedData):
             sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
-            return generated(
+            return drawn_splits(
                 {
                     name: [one.text for one in draw_documents(name, size, data.sentences, data.seed)]
                     for name, size in sizes.items()
@@ -65,8 +64,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                 data.name,
                 "texts",
             )
-        form = text_format(data)
-        return open_labelled(data, lambda files, findings: read_texts(files, form, findings), "texts")
+        return open_splits(data, text_reader(text_format(data)))
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
@@ -202,8 +200,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         config, head = self.model_and_head()
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder | TextEncoder)
+        return Classifier(body, head, len(self.axes()["labels"]))
+
+    def axes(self) -> dict[str, list[str]]:
+        """As for every labelled task; two classes with one output are one row, which tells both apart."""
         one = self.sigmoid and not self.config.data.several_labels
-        return Classifier(body, head, 1 if one else len(self.labels))
+        return {**super().axes(), **({"labels": [" against ".join(self.labels)]} if one else {})}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
@@ -252,7 +254,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def validate(self, model: Classifier) -> dict[str, float]:
         """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""
         encoded = self.encoded("valid")
-        logits = torch.stack(current().spread(lambda part: list(self.logits(model, part)), encoded))
+        logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
         true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
         loss = float(self._loss(logits, labels, 0.0, None)) / len(encoded)

@@ -52,7 +52,7 @@ class SeriesRun(Run[Series, Forecaster]):
 
     def examples(self, split: str) -> Sequence[Part]:
         """The series of a split."""
-        return self.task.splits[split]
+        return self.task.splits.examples[split]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
         """Series from files with the run's columns; the first `data.window` rows of each (or half) are only read."""

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heed.data.read.numbers import Numbers, Standard, read_numbers
+from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 
 __all__ = ["Forecaster", "Part", "Series"]
@@ -86,7 +88,7 @@ class Series(NumericTask[SeriesConfig]):
     head_class = SeriesHead
     selected_by = "loss"
 
-    def __init__(self, config: SeriesConfig, standard: Standard, splits: dict[str, list[Part]] | None) -> None:
+    def __init__(self, config: SeriesConfig, standard: Standard, splits: Splits[Part] | None) -> None:
         super().__init__(config, standard)
         self._splits = splits
 
@@ -94,10 +96,16 @@ class Series(NumericTask[SeriesConfig]):
     def prepare(cls, config: SeriesConfig) -> Self:
         """Read the series, standardise their columns by the training rows."""
         cls.refuse(config)
+        config, parent, _ = with_parents(config, cls.interfaces)
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         columns, splits = open_series(config)
-        task = cls(config, Standard.of(columns, np.concatenate([p.values[p.start :] for p in splits["train"]])), splits)
+        task = cls(
+            config,
+            Standard.of(columns, np.concatenate([p.values[p.start :] for p in splits.examples["train"]])),
+            splits,
+        )
+        task.parent = parent
         task.config = task.settled()
         return task
 
@@ -111,12 +119,12 @@ class Series(NumericTask[SeriesConfig]):
         config, head = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, SeriesEncoder)
-        return Forecaster(body, len(self.standard.columns), head.difference)
+        return Forecaster(body, len(self.axes()["columns"]), head.difference)
 
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> dict[str, list[Part]]:
+    def splits(self) -> Splits[Part]:
         """The series; read on first use."""
         if self._splits is None:
             self._splits = open_series(self.config)[1]
@@ -129,14 +137,14 @@ class Series(NumericTask[SeriesConfig]):
     @property
     def split_names(self) -> list[str]:
         """The sets that the data has."""
-        return list(self.splits)
+        return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
         """What was read."""
         lines = [
             f"{name}: {sum(part.rows for part in parts):,} rows of {len(parts)} series"
-            for name, parts in self.splits.items()
+            for name, parts in self.splits.examples.items()
         ]
         return "\n".join([*lines, f"columns {', '.join(self.standard.columns)}, standardised by the training rows"])
 
@@ -152,7 +160,7 @@ class Series(NumericTask[SeriesConfig]):
         """Per set: rows and series."""
         return {
             name: {"examples": sum(part.rows for part in parts), "series": len(parts)}
-            for name, parts in self.splits.items()
+            for name, parts in self.splits.examples.items()
         }
 
     # What the training loop needs -----------------------------------------------------------------------------
@@ -165,7 +173,7 @@ class Series(NumericTask[SeriesConfig]):
         training, window = self.config.training, self.config.data.window
         rng = Random(f"{training.seed}:{epoch}")
         starts, base = [], 0
-        for part in self.splits["train"]:
+        for part in self.splits.examples["train"]:
             last = part.rows - window - 1  # of a window's rows and the one after them
             first = rng.randrange(min(window, last + 1))
             starts += [base + start for start in range(first, last + 1, window)]
@@ -181,7 +189,7 @@ class Series(NumericTask[SeriesConfig]):
         return ValuesBatch(indices, rows[:, :-1], rows[:, 1:])
 
     def _at(self, index: int) -> tuple[Part, int]:
-        for part in self.splits["train"]:
+        for part in self.splits.examples["train"]:
             if index < part.rows:
                 return part, part.start + index
             index -= part.rows
@@ -203,7 +211,7 @@ class Series(NumericTask[SeriesConfig]):
     @property
     def finishing_work(self) -> float:
         """Forecasting the test set, in validations."""
-        return 2.0 * len(self.splits.get("test", ()))
+        return 2.0 * len(self.splits.examples.get("test", ()))
 
     @torch.no_grad()
     def validate(self, model: Forecaster) -> dict[str, float]:
@@ -211,7 +219,7 @@ class Series(NumericTask[SeriesConfig]):
         model.eval()
         device = next(model.parameters()).device
         total, count = 0.0, 0
-        for part in self.splits["valid"]:
+        for part in self.splits.examples["valid"]:
             first = max(0, part.start - self.config.data.window)
             rows = self.tensor(part.values[first:]).unsqueeze(0).to(device)
             wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
@@ -232,7 +240,7 @@ class Series(NumericTask[SeriesConfig]):
         return made
 
 
-def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], dict[str, list[Part]]]:
+def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
     """Read every split: files of their own, or the last rows of each training file.
 
     Raises:
@@ -272,7 +280,7 @@ def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], dict[str, list[P
                 raise DataError(f"'{path}' has {len(read)} rows; a series to forecast has three or more")
             first = min(data.window, len(read) // 2)  # what is read before the first forecast
             splits.setdefault(split, []).append(Part(read.values, first, path.name))
-    return columns, {name: splits[name] for name in ("train", "valid", "test") if name in splits}
+    return columns, Splits({name: splits[name] for name in ("train", "valid", "test") if name in splits})
 
 
 def _count(rows: Any) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 
 from heed.data.read.numbers import Numbers
 from heed.errors import ConfigError
-from heed.evaluation.labels import need_tag_extra
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.report import label_body, label_errors
@@ -54,11 +53,11 @@ class TableRun(Run[Table, RowClassifier]):
     def _of(self, values: Any) -> list[LabelPrediction]:
         return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
 
-    def examples(self, split: str) -> Numbers:  # type: ignore[override]  # rows side by side, not one by one
+    def examples(self, split: str) -> Numbers:
         """The rows of a split."""
-        return self.task.splits[split]
+        return self.task.rows[split]
 
-    def read(self, files: Sequence[str | Path]) -> Numbers:  # type: ignore[override]
+    def read(self, files: Sequence[str | Path]) -> Numbers:
         """Labelled rows from files with the run's columns."""
         parts = [self.task.read(Path(file)) for file in files]
         return Numbers(
@@ -72,7 +71,6 @@ class TableRun(Run[Table, RowClassifier]):
         self, examples: Numbers, outputs: Sequence[LabelPrediction] | None = None
     ) -> Outcomes:
         """The label of each row, its scores, and the wrong ones, surest first."""
-        need_tag_extra()
         self.task.numbers_of(examples)  # labels that training never saw are refused
         return outcomes_of(
             self._of(examples.values) if outputs is None else outputs,

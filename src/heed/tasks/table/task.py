@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heed.data.batch.pairs import plan_batches
-from heed.data.read.numbers import Numbers, Standard, read_numbers
-from heed.data.store.files import default_held_out, held_out_places
-from heed.data.store.labelled import label_order
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import label_order
+from heed.data.read.numbers import Numbers, Row, Standard, read_numbers
+from heed.data.store.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError, RunError, suggest
-from heed.evaluation.labels import f1_measures, need_tag_extra
+from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelPrediction, most_probable
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 
 __all__ = ["RowClassifier", "Table"]
@@ -50,7 +51,7 @@ class Table(NumericTask[TableConfig]):
     selected_by = "accuracy"
 
     def __init__(
-        self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: dict[str, Numbers] | None
+        self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: Splits[Row] | None
     ) -> None:
         super().__init__(config, standard)
         self.labels = list(labels)
@@ -59,16 +60,17 @@ class Table(NumericTask[TableConfig]):
     @classmethod
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
-        need_tag_extra()
         cls.refuse(config)
+        config, parent, _ = with_parents(config, cls.interfaces)
         splits = open_splits(config)
-        train = splits["train"]
+        train = cast(Numbers, splits.examples["train"])
         labels = label_order(train.labels)
         if len(labels) < 2:
             raise DataError(f"every training example has the label '{labels[0]}', so there is nothing to tell apart")
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
+        task.parent = parent
         task.config = task.settled()
-        for rows in splits.values():
+        for rows in task.rows.values():
             task.numbers_of(rows)
         return task
 
@@ -92,16 +94,25 @@ class Table(NumericTask[TableConfig]):
         config, _ = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, RowEncoder)
-        return RowClassifier(body, len(self.labels))
+        return RowClassifier(body, len(self.axes()["labels"]))
+
+    def axes(self) -> dict[str, list[str]]:
+        """Columns and labels."""
+        return {**super().axes(), "labels": self.labels}
 
     # Data -----------------------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> dict[str, Numbers]:
+    def splits(self) -> Splits[Row]:
         """The rows; read on first use."""
         if self._splits is None:
             self._splits = open_splits(self.config)
         return self._splits
+
+    @property
+    def rows(self) -> dict[str, Numbers]:
+        """The same, as columns."""
+        return cast("dict[str, Numbers]", self.splits.examples)
 
     def read(self, path: Path, labelled: bool = True) -> Numbers:
         """Rows of a file with the columns of the run, in its order; a file to predict needs no labels."""
@@ -122,14 +133,14 @@ class Table(NumericTask[TableConfig]):
     @property
     def split_names(self) -> list[str]:
         """The sets that the data has."""
-        return list(self.splits)
+        return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
         """What was read."""
         return "\n".join(
             [
-                *(f"{name}: {len(rows):,} rows" for name, rows in self.splits.items()),
+                *(f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()),
                 f"{len(self.standard.columns)} columns, standardised by the training rows",
             ]
         )
@@ -142,7 +153,7 @@ class Table(NumericTask[TableConfig]):
         ]
         counted = [
             f"{name:8}" + "  ".join(f"{label} {rows.labels.count(label):,}" for label in self.labels)
-            for name, rows in self.splits.items()
+            for name, rows in self.rows.items()
         ]
         return "\n".join([self.notes, "", "columns:", *shown, "", "labels:", *counted])
 
@@ -150,7 +161,7 @@ class Table(NumericTask[TableConfig]):
         """Per set: rows and labels."""
         return {
             name: {"examples": len(rows), "labels": {label: rows.labels.count(label) for label in self.labels}}
-            for name, rows in self.splits.items()
+            for name, rows in self.rows.items()
         }
 
     # What the training loop needs -----------------------------------------------------------------------------
@@ -158,11 +169,11 @@ class Table(NumericTask[TableConfig]):
     def train_batches(self, epoch: int) -> list[list[int]]:
         """The batches of one pass; a row costs one position."""
         training = self.config.training
-        return plan_batches([(1, 0)] * len(self.splits["train"]), training.batch_tokens, training.seed, epoch)
+        return plan_batches([(1, 0)] * len(self.rows["train"]), training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int]) -> ValuesBatch:
         """One batch of training rows."""
-        rows = self.splits["train"].take(indices)
+        rows = self.rows["train"].select(indices)
         return ValuesBatch(indices, self.tensor(rows.values), torch.tensor(self.numbers_of(rows)))
 
     def loss(self, model: RowClassifier, batch: ValuesBatch, label_smoothing: float) -> Tensor:
@@ -176,16 +187,16 @@ class Table(NumericTask[TableConfig]):
 
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training rows."""
-        return f"{len(indices)} rows, the first {self.splits['train'].origins[indices[0]]}"
+        return f"{len(indices)} rows, the first {self.rows['train'].origins[indices[0]]}"
 
     @property
     def finishing_work(self) -> float:
         """Evaluating the test set, in validations."""
-        return 1.2 * len(self.splits.get("test", ())) / len(self.splits["valid"])
+        return 1.2 * len(self.rows.get("test", ())) / len(self.rows["valid"])
 
     def validate(self, model: RowClassifier) -> dict[str, float]:
         """Loss in nats per row, accuracy, macro and micro F1 on the validation set."""
-        rows = self.splits["valid"]
+        rows = self.rows["valid"]
         probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
         loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
         return {"loss": float(loss), **values_of(f1_measures(true, self.decide(probabilities)))}
@@ -215,7 +226,7 @@ class Table(NumericTask[TableConfig]):
         return most_probable(self.labels, probabilities.tolist())
 
 
-def open_splits(config: TableConfig) -> dict[str, Numbers]:
+def open_splits(config: TableConfig) -> Splits[Row]:
     """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
     data = config.data
 
@@ -235,10 +246,10 @@ def open_splits(config: TableConfig) -> dict[str, Numbers]:
         splits = {"train": train, "valid": read(data.valid, train)}
     else:
         wanted = data.valid if data.valid is not None else default_held_out(len(train))
-        inside, outside = held_out_places([str(row) for row in train.values.tolist()], wanted)
+        inside, outside = hold_out(train, wanted)
         if not inside or not outside:
             raise DataError(f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file")
-        splits = {"train": train.take(inside), "valid": train.take(outside)}
+        splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
     if data.test is not None:
         splits["test"] = read(data.test, train)
-    return splits
+    return Splits({**splits})

@@ -15,7 +15,6 @@ from heed.data.read.findings import Findings
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
-from heed.evaluation.labels import need_tag_extra
 from heed.evaluation.measures import Outcomes
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
@@ -114,7 +113,6 @@ class WordTagger(Run[Tagging, Tagger]):
             outputs: The tags the run gave to each, where they are known.
             plain: Whether tags mark no entities; by default whether they do in the run's data.
         """
-        need_tag_extra()
         if not examples:
             raise ConfigError("there is no sentence to score")
         task = self.task

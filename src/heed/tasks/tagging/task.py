@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.data.batch.pairs import plan_batches
+from heed.data.batch.plan import plan_batches
 from heed.data.batch.texts import TokenWords, WordBatch, collate_words
 from heed.data.embedded.generated import Split
 from heed.data.embedded.teddy import draw_sentences
 from heed.data.examples import Sentence
-from heed.data.read.conll import read_sentences
+from heed.data.read.conll import sentence_reader
 from heed.data.read.tags import entities, is_entity_tag
-from heed.data.store.labelled import LabelledSplits, generated, open_labelled
+from heed.data.store.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.entities import tag_measures
@@ -122,7 +122,6 @@ class TagPrediction:
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     """The task: where words, model, loss and scores meet."""
 
-    name = "tagging"
     head_class = TaggingHead
 
     def __init__(
@@ -130,7 +129,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         config: TaggingConfig,
         tokenizer: TextTokenizer,
         labels: Sequence[str],
-        splits: LabelledSplits[Sentence] | None,
+        splits: Splits[Sentence] | None,
     ) -> None:
         super().__init__(config, tokenizer, labels, splits)
         self.characters: TextTokenizer | None = None
@@ -182,7 +181,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             self._encoded["train"] = [encoded[i] for i in short]
 
     @classmethod
-    def open_splits(cls, config: TaggingConfig) -> LabelledSplits[Sentence]:
+    def open_splits(cls, config: TaggingConfig) -> Splits[Sentence]:
         """Read or draw the sentences."""
         if isinstance(config.data, TeddyData):
             data = config.data
@@ -190,9 +189,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             drawn: dict[str, list[Sentence]] = {
                 name: draw_sentences(name, size, data.seed, data.mirrored) for name, size in sizes.items()
             }
-            return generated(drawn, data.name, "sentences")
+            return drawn_splits(drawn, data.name, "sentences")
         files: ColumnsData = config.data
-        return open_labelled(files, lambda paths, findings: read_sentences(paths, files, findings), "sentences")
+        return open_splits(files, sentence_reader(files))
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:
@@ -281,10 +280,15 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder)
         characters = None
+        axes = self.axes()
         if self.characters is not None:
-            characters = CharacterFeatures(self.characters.vocab_size, head.d_character, head.num_filters)
+            characters = CharacterFeatures(len(axes["characters"]), head.d_character, head.num_filters)
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
-        return Tagger(body, TAG_HEADS[head.head](body.d_output, self.labels, in_bio), characters, head.delay)
+        return Tagger(body, TAG_HEADS[head.head](body.d_output, axes["labels"], in_bio), characters, head.delay)
+
+    def axes(self) -> dict[str, list[str]]:
+        """As for every labelled task, and characters where the model reads them."""
+        return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
@@ -308,7 +312,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         ]
         (loss,) = processes.total(sum(losses))
         true = [e.tags for e in self.splits.examples["valid"]]
-        predicted = processes.spread(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
+        predicted = processes.map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
         scores = values_of(tag_measures(true, predicted, self.plain))
         kept = ("accuracy",) if self.plain else ("accuracy", "entity_f1")
         return {"loss": loss / sum(map(len, true)), **{name: scores[name] for name in kept}}

@@ -12,18 +12,19 @@ from torch import Tensor
 from heed.config import FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.examples import Pair
-from heed.data.store.lengths import Lengths
-from heed.data.store.sources import Splits, open_pairs
-from heed.data.store.store import select
+from heed.data.sequences import select
+from heed.data.store.lengths import Lengths, lengths_of
+from heed.data.store.pairs import open_pairs
+from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_kept
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.base.parent import Parent
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.encoding import Encoding, lengths_of
-from heed.tasks.translation.stream_set import StreamSet
 from heed.tasks.translation.tokenizers import Tokenizers
-from heed.tasks.translation.training_set import Corpus, Samplers, TrainingSet
+from heed.training.checkpoint import draw_seed
+
+_Trained = TrainingSet[Pair, TokenPair, PairBatch] | StreamSet[Pair, TokenPair, PairBatch]
 
 
 class TranslationData:
@@ -35,24 +36,23 @@ class TranslationData:
         target_tokenizer: Of the targets.
     """
 
-    def __init__(
-        self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits | None, parent: Parent | None = None
-    ) -> None:
+    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         self.config = config
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._splits = splits
-        self._parent = parent
         self._encoded: dict[str, Sequence[TokenPair]] = {}
-        self._costs: dict[str, Lengths] = {}
-        self._training: TrainingSet | StreamSet | None = None
+        self._lengths: dict[str, Lengths] = {}
+        self._training: _Trained | None = None
         self._guides: list[Tensor] | None = None
-        self._samplers: Samplers | None = None
-        if config.tokenizer.sampling > 0:
-            amount = config.tokenizer.sampling
-            self._samplers = (self.source_tokenizer.sampler(amount), self.target_tokenizer.sampler(amount))
+        amount = config.tokenizer.sampling
+        self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """Those of both sides."""
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @property
-    def splits(self) -> Splits:
+    def splits(self) -> Splits[Pair]:
         """The examples; read or generated on first use."""
         if self._splits is None:
             self._splits = open_pairs(self.config.data)
@@ -61,7 +61,7 @@ class TranslationData:
     @property
     def split_names(self) -> list[str]:
         """The sets that the data has."""
-        return list(self.splits.pairs)
+        return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
@@ -71,30 +71,37 @@ class TranslationData:
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
-            pairs, how = self._pairs_of(name), self._encode(name)
-            self._encoded[name] = how(pairs, kept=True) if isinstance(pairs, list) else Encoding(pairs, how)
+            pairs = self._pairs_of(name)
+            held = isinstance(pairs, list)
+            self._encoded[name] = self.encode_pairs(pairs, self._tag(name), True) if held else self._unheld(name, pairs)
         return self._encoded[name]
+
+    def _unheld(self, name: str, pairs: Sequence[Pair]) -> Encoding[TokenPair]:
+        return Encoding(pairs, partial(self.encode_pairs, tag=self._tag(name)))
 
     def _pairs_of(self, name: str) -> Sequence[Pair]:
         extra = self.splits.extra.get(name)
-        return self.splits.pairs[name] if extra is None else extra.pairs
+        return self.splits.examples[name] if extra is None else extra.examples
 
-    def _encode(self, name: str) -> partial[list[TokenPair]]:
+    def _tag(self, name: str) -> str | None:
         extra = self.splits.extra.get(name)
-        return partial(self.encode_pairs, tag=None if extra is None else extra.tag)
+        return None if extra is None else extra.tag
 
-    def _costs_of(self, name: str) -> Lengths:
-        """What a batch pays for each pair of a training corpus."""
-        if name not in self._costs:
-            tokens, extra = self.encoded(name), self.splits.extra.get(name)
+    def _lengths_of(self, name: str) -> Lengths:
+        """How many tokens the pairs of a training corpus have, the tag among them."""
+        if name not in self._lengths:
+            tokens = self.encoded(name)
             if isinstance(tokens, Encoding):
-                assert isinstance(self.config.data, FilesData)  # embedded data is held
-                tag = extra is not None and extra.tag is not None
-                both = (self.source_tokenizer, self.target_tokenizer)
-                self._costs[name] = lengths_of(self._pairs_of(name), both, self.config.data.max_length // 2, tag)
+                self._lengths[name] = self._word_lengths(self._pairs_of(name), self._tag(name))
             else:
-                self._costs[name] = np.array([pair.cost for pair in tokens], dtype=np.int32).reshape(-1, 2)
-        return self._costs[name]
+                self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
+        return self._lengths[name]
+
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        assert isinstance(self.config.data, FilesData)  # embedded data is held
+        both = (self.source_tokenizer, self.target_tokenizer)
+        lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
+        return lengths if tag is None else lengths + np.array([1, 0], dtype=np.int32)
 
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
         """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
@@ -104,19 +111,27 @@ class TranslationData:
         sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
         return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
 
+    def _cut_anew(self, pair: Pair, tag: str | None, drawn: tuple[int, int, int]) -> TokenPair:
+        source, target = (
+            sampler.encode(text, draw_seed(*drawn, side))
+            for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
+        )
+        return TokenPair(source if tag is None else [self.source_tokenizer.tags[tag], *source], target)
+
     @property
-    def training(self) -> TrainingSet | StreamSet:
+    def training(self) -> _Trained:
         """Everything that is trained on: the training set, then the further corpora; or a stream."""
         if self._training is None:
-            stream, both = self.splits.stream, (self.source_tokenizer, self.target_tokenizer)
+            stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
+            coding = Coding(self.encode_pairs, self._word_lengths, _costs, collate_pairs, cut)
             if stream is not None and isinstance(self.config.data, FilesData):
-                self._training = StreamSet(stream, both, self.encode_pairs, self.config.data.max_length)
+                self._training = StreamSet(stream, coding, self.config.data.max_length)
                 return self._training
-            corpora = [Corpus(self.splits.pairs["train"], self.encoded("train"), self._costs_of("train"))]
+            corpora = [Corpus(self.splits.examples["train"], self.encoded("train"), self._lengths_of("train"))]
             for name, corpus in self.splits.extra.items():
-                tag = None if corpus.tag is None else self.source_tokenizer.tags[corpus.tag]
-                corpora.append(Corpus(corpus.pairs, self.encoded(name), self._costs_of(name), corpus.weight, tag))
-            self._training = TrainingSet(corpora)
+                lengths = self._lengths_of(name)
+                corpora.append(Corpus(corpus.examples, self.encoded(name), lengths, corpus.weight, corpus.tag))
+            self._training = TrainingSet(corpora, coding)
         return self._training
 
     def _leave_out_long(self) -> None:
@@ -125,30 +140,26 @@ class TranslationData:
         if not isinstance(data, FilesData) or splits.stream:
             return
 
-        def short(name: str) -> NDArray[np.int64]:
-            costs = self._costs_of(name)
-            return np.flatnonzero(np.maximum(costs[:, 0] - 1, costs[:, 1]) <= data.max_length)
-
-        def keep(name: str, kept: NDArray[np.int64], pairs: Sequence[Pair]) -> None:
-            held = not isinstance(self.encoded(name), Encoding)
-            self._encoded[name] = select(self.encoded(name), kept) if held else Encoding(pairs, self._encode(name))
-            self._costs[name] = self._costs[name][kept]
+        def keep(name: str, examples: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
+            kept = np.flatnonzero(self._lengths_of(name).max(1) <= data.max_length)
+            if len(kept) < len(examples):
+                examples = select(examples, kept)
+                held = not isinstance(self.encoded(name), Encoding)
+                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, examples)
+                self._lengths[name] = self._lengths[name][kept]
+            return examples, kept
 
         rule = f"longer than data.max_length {data.max_length} tokens"
-        pairs, kept = splits.pairs["train"], short("train")
+        pairs = splits.examples["train"]
+        splits.examples["train"], kept = keep("train", pairs)
         if not len(kept):
-            raise DataError(f"every training pair is longer than data.max_length {data.max_length} tokens")
+            raise DataError(f"every training pair is {rule}")
         if len(kept) < len(pairs):
             counts = splits.counts["train"]
             counts.filtered[rule] = len(pairs) - len(kept)
             counts.kept = len(kept)
-            splits.pairs["train"] = select(pairs, kept)
-            keep("train", kept, splits.pairs["train"])
         for name, corpus in splits.extra.items():
-            kept = short(name)
-            if len(kept) < len(corpus.pairs):
-                splits.extra[name] = corpus.keep(kept, rule)
-                keep(name, kept, splits.extra[name].pairs)
+            splits.extra[name] = corpus.keep(keep(name, corpus.examples)[1], rule)
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass over the training set, and over the further corpora as often as they weigh."""
@@ -157,18 +168,18 @@ class TranslationData:
 
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
-        return len(indices) * int(self.training.costs_of(indices).max(0).sum())
+        return self.training.work(indices)
 
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training examples, and how many there are."""
-        pair = self.training.pair(indices[0])
+        pair = self.training.examples_at(indices[:1])[0]
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
 
     @property
     def finishing_work(self) -> float:
         """Evaluating every test set, in validations (attention is looked at as well, about doubling the cost)."""
-        pairs = self.splits.pairs
+        pairs = self.splits.examples
         tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
         # Validation is greedy; a beam costs at most its width more.
         return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
@@ -181,3 +192,8 @@ class TranslationData:
     def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
         """Any pairs as one batch, in the order given."""
         return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
+
+
+def _costs(lengths: Lengths) -> Lengths:
+    """What a batch pays for pairs: the target with its start or end token, and the source."""
+    return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)

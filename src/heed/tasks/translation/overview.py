@@ -10,8 +10,8 @@ from heed.data.examples import Pair
 from heed.data.read.findings import found_table
 from heed.data.tokens.tokenizer import UNKNOWN
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.training_set import some_of
 from heed.tasks.translation.data import TranslationData
-from heed.tasks.translation.encoding import some_of
 
 
 def overview(task: TranslationData) -> str:
@@ -19,7 +19,7 @@ def overview(task: TranslationData) -> str:
     tokenizer = task.config.tokenizer
     tokenizers = {"source": task.source_tokenizer, "target": task.target_tokenizer}
     rows, counted = [], []
-    for split in (*task.splits.pairs, *task.splits.extra):
+    for split in (*task.splits.examples, *task.splits.extra):
         encoded = some_of(task.encoded(split))
         if len(encoded) < len(task.encoded(split)):
             counted.append(f"({split}: tokens of {len(encoded):,} of {len(task.encoded(split)):,} pairs)")
@@ -42,9 +42,10 @@ def overview(task: TranslationData) -> str:
 def _samples(task: TranslationData) -> Iterator[tuple[Pair, TokenPair]]:
     """A few examples of what is trained on, and the first of each other set."""
     training = task.training
-    yield from ((training.pair(i), training.token_pair(i)) for i in training.samples())
+    chosen = training.samples()
+    yield from zip(training.examples_at(chosen), training.tokens_at(chosen), strict=True)
     yield from (
-        (task.splits.pairs[name][0], task.encoded(name)[0]) for name in task.split_names[1:] if task.encoded(name)
+        (task.splits.examples[name][0], task.encoded(name)[0]) for name in task.split_names[1:] if task.encoded(name)
     )
 
 
@@ -62,7 +63,7 @@ def report_counts(task: TranslationData) -> dict[str, Any]:
     result: dict[str, Any] = {}
     extra = task.splits.extra
     every_count = task.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
-    for name in (*task.splits.pairs, *extra):
+    for name in (*task.splits.examples, *extra):
         encoded = task.encoded(name)
         endless = name == "train" and task.splits.stream is not None
         entry: dict[str, Any] = {"examples": every_count["train"].kept if endless else len(encoded)}

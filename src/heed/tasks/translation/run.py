@@ -99,7 +99,7 @@ class Translator(Run[Translation, PairDecoder]):
 
     def examples(self, split: str) -> Sequence[Pair]:
         """The pairs of a split."""
-        return self.task.splits.pairs[split]
+        return self.task.splits.examples[split]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         """Pairs from two parallel files, or from one with both sides."""

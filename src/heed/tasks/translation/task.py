@@ -7,31 +7,33 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from heed.config import FilesData
-from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs, plan_batches
-from heed.data.store.sources import open_pairs
+from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
+from heed.data.store.pairs import open_pairs
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.text import text_measure
+from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class, model_config
-from heed.tasks.base.parent import Started, Taken, with_parents
 from heed.tasks.base.settling import from_data, with_model
+from heed.tasks.base.training_set import TrainingSet
+from heed.tasks.base.transfer import Transfers, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.training_set import TrainingSet
-from heed.tasks.translation.writing import Prediction, translate
+from heed.tasks.translation.writing import GENERATE_TOKENS, Prediction, translate
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
@@ -41,10 +43,12 @@ _VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
 
-class Translation(TranslationData):
+class Translation(TranslationData, Transfers):
     """The task: where data, model, loss and scores meet."""
 
     interfaces = ("pair_decoder",)
+    size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
+    alternatives: ClassVar = {"source": ("source", "tokens")}
 
     @classmethod
     def prepare(cls, config: TranslationConfig) -> Translation:
@@ -56,24 +60,22 @@ class Translation(TranslationData):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config)
+        config, parent, spoken = with_parents(config, cls.interfaces)
         splits = open_pairs(config.data)
-        train = splits.pairs["train"]
-        if not train:
-            raise DataError("no training examples")
-        seen = [train, *(corpus.pairs for corpus in splits.extra.values())]
+        seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         given, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not given:
             remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
-            splits = replace(splits, remarks=(*splits.remarks, remark))
+            splits.remarks.append(remark)
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count)
-            splits = replace(splits, remarks=(*splits.remarks, *([remark] if remark else [])))
+            splits.remarks += [remark] if remark else []
         else:
-            tokenizers = spoken.tokenizers
+            tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
-        task = cls(config, tokenizers, splits, parent)
+        task = cls(config, tokenizers, splits)
+        task.parent = parent
         task._leave_out_long()
         task.config = task._settled()
         return task
@@ -105,7 +107,7 @@ class Translation(TranslationData):
         model = model_config(body, size, fields)
         generation = config.generation
         if generation.max_length is None:
-            longest = math.ceil(1.5 * self.training.longest_target) + 20
+            longest = math.ceil(1.5 * self.training.longest(1)) + 20
             generation = generation.model_copy(update={"max_length": longest})
         best = "chrf" if isinstance(config.data, FilesData) else "exact_match"
         return with_model(config, size, model, {}, best).model_copy(update={"generation": generation})
@@ -117,21 +119,36 @@ class Translation(TranslationData):
         assert isinstance(model, PairDecoder)
         return model
 
-    def start(self, model: PairDecoder) -> dict[str, Started]:
-        """Fill a new model with what its parent knows."""
-        taken = self.start_from_parent(model)
-        return {} if taken is None else {"parent": taken}
+    def axes(self) -> dict[str, list[str]]:
+        """The tokens of both sides."""
+        return {kind: tokenizer.tokens for kind, tokenizer in self.tokenizers().items()}
 
-    def start_from_parent(self, model: PairDecoder) -> Taken | None:
-        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
-        if self._parent is None:
-            return None
-        return self._parent.give(model, (self.source_tokenizer, self.target_tokenizer))
+    def body(self, model: PairDecoder) -> PairDecoder:
+        """All of it."""
+        return model
 
     def collate(self, indices: list[int]) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
-        batch = self.training.collate(indices, self._samplers)
+        batch = self.training.collate(indices)
         return self._guided(batch) if self.config.training.guided_attention else batch
+
+    def scoring_memory(self, model: PairDecoder, activations: float) -> int:
+        """Bytes of keys and values that a Transformer keeps while it writes; the states of other models are small.
+
+        What was written is held twice where room is made for more, the source's as the model prepares them and as the
+        search reads them.
+        """
+        widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
+        if not widths:
+            return 0
+        sources = [len(pair.source) for pair in self.encoded("valid")[:_VALIDATE_AT_MOST]]
+        batches = plan_batches([(1, length) for length in sources], GENERATE_TOKENS)
+        positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
+        return 2 * 2 * 4 * sum(widths) * positions
+
+    def _longest_written(self) -> int:
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        return max(len(pair.target) for pair in self.encoded("valid")) + 2
 
     def _guided(self, batch: PairBatch) -> PairBatch:
         """The batch with where to look; what is trained on is aligned on first use."""
@@ -163,21 +180,20 @@ class Translation(TranslationData):
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
-        pairs = self.splits.pairs["valid"]
+        pairs = self.splits.examples["valid"]
         processes = current()
 
         def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
             return list(zip(*self.forced_scores(model, encoded), strict=True))
 
-        nll, correct, tokens = zip(*processes.spread(forced, self.encoded("valid")), strict=True)
+        nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
         pairs = pairs[:_VALIDATE_AT_MOST]
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max(len(pair.target) for pair in self.encoded("valid"))
+        longest = self._longest_written()
 
         def written(sources: list[str]) -> list[str]:
-            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest + 2)]
+            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest)]
 
-        texts = processes.spread(written, [pair.source for pair in pairs])
+        texts = processes.map(written, [pair.source for pair in pairs])
         references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
         names = ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
         *of_texts, exact = output_measures(texts, references, names)

@@ -12,7 +12,9 @@ import torch
 
 from heed.config import TokenizerConfig
 from heed.data.examples import Pair
-from heed.data.store.store import Joined, StoredPairs, pair_marks, select
+from heed.data.sequences import Joined, select
+from heed.data.store.hashes import field_hashes
+from heed.data.store.store import StoredExamples
 from heed.data.tokens.token_cache import are_many
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry
@@ -44,7 +46,7 @@ def learn_tokenizers(
     Returns:
         The configuration, decided; the tokenizers; and what the user should know, or nothing.
     """
-    stored = any(isinstance(corpus, StoredPairs) for corpus in corpora)
+    stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
 
     def learn() -> tuple[TranslationConfig, Tokenizers, int]:
         sample = _sample(corpora) if stored else Joined(corpora)
@@ -81,7 +83,7 @@ def learn_tokenizers(
 def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
     """The same share of each corpus, drawn by a fixed seed: as much text as is asked for, or all there is."""
     total = sum(
-        corpus.num_bytes if isinstance(corpus, StoredPairs) else sum(len(p.source) + len(p.target) for p in corpus)
+        corpus.num_bytes if isinstance(corpus, StoredExamples) else sum(len(p.source) + len(p.target) for p in corpus)
         for corpus in corpora
     )
     if total <= _SAMPLE:
@@ -93,10 +95,9 @@ def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
 
 def _key(corpus: Sequence[Pair]) -> str | None:
     """What the pairs are known by; None where they are in a file that is not kept."""
-    if isinstance(corpus, StoredPairs):
+    if isinstance(corpus, StoredExamples):
         return corpus.key
-    marks = [pair_marks(corpus, side).tobytes() for side in (0, 1)]
-    return hashlib.blake2b(b"".join(marks), digest_size=16).hexdigest()
+    return hashlib.blake2b(field_hashes(corpus).tobytes(), digest_size=16).hexdigest()
 
 
 def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenizers:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from heed.data.batch.pairs import TokenPair, collate_pairs, plan_batches
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
@@ -17,7 +18,7 @@ from heed.models.base import PairDecoder
 if TYPE_CHECKING:
     from heed.tasks.translation.task import Translation
 
-_GENERATE_TOKENS = 8_000
+GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
 
 
@@ -105,7 +106,7 @@ def translate(
         for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
             results[i] = [_prediction(task, h, []) for h in hypotheses]
         return results
-    for chosen in plan_batches([pair.cost for pair in encoded], _GENERATE_TOKENS // options.beam_size):
+    for chosen in plan_batches([pair.cost for pair in encoded], GENERATE_TOKENS // options.beam_size):
         batch = collate_pairs(encoded, chosen).to(device)
         with without_gradient():
             memory = model.encode(batch.source, batch.source_mask)

@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-__all__ = ["SHORT", "short_attend"]
-
 SHORT = 64
 """Most keys for which this is the faster way."""
 
-_VECTOR = 16
+VECTOR = 16
 """Numbers that a processor takes at once: over fewer, torch's softmax goes one by one and takes ten times as long."""
 
 
@@ -35,7 +33,7 @@ def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     Returns:
         context, `(batch, heads, query, d_value)`.
     """
-    if (missing := _VECTOR - key.shape[2]) > 0:
+    if (missing := VECTOR - key.shape[2]) > 0:
         if mask is None:
             mask = torch.ones(key.shape[2], dtype=torch.bool, device=key.device)
         mask = pad(mask.expand(*mask.shape[:-1], key.shape[2]), (0, missing))
@@ -43,10 +41,26 @@ def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     return context
 
 
+def attend_few(query: Tensor, key: Tensor, value: Tensor, blocked: Tensor, scale: float) -> Tensor:
+    """`softmax(scale * query key' + blocked) value` without a gradient, for one or a few queries of each head.
+
+    Two batched products and a softmax: torch's fused kernel takes longer for so few on a CPU.
+
+    Args:
+        query: `(batch, query, d)`, heads counted in the batch.
+        key: `(batch, key, d)`; at least 16 of them, see `VECTOR`.
+        value: `(batch, key, d)`.
+        blocked: Broadcastable to `(batch, query, key)`, -inf where a query may not attend and else 0.
+        scale: Factor on the products.
+    """
+    scores = torch.baddbmm(blocked, query, key.transpose(1, 2), alpha=scale)
+    return torch.bmm(torch.softmax(scores, dim=-1), value)
+
+
 class _ShortAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-        shape = (*query.shape[:3], max(key.shape[2], _VECTOR))
+        shape = (*query.shape[:3], max(key.shape[2], VECTOR))
         q, k, v = query.flatten(0, 1), _filled(key), _filled(value)
         if mask is None:
             scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
@@ -83,5 +97,5 @@ class _ShortAttention(torch.autograd.Function):
 
 def _filled(x: Tensor) -> Tensor:
     """`(batch * heads, key, d)` from `(batch, heads, key, d)`, with zeros behind fewer keys than fill a vector."""
-    missing = _VECTOR - x.shape[2]
+    missing = VECTOR - x.shape[2]
     return (pad(x, (0, 0, 0, missing)) if missing > 0 else x).flatten(0, 1)

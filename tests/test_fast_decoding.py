@@ -5,14 +5,19 @@ import torch
 from torch.testing import assert_close
 
 import heed
+from heed import kernels
 from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
-from heed.generation.following import _SMALL, Following, best_of
+from heed.generation.next_token import NextTokenScores
 from heed.generation.options import without
-from heed.kernels import large_empty
+from heed.kernels import best_of, large_empty
+from heed.kernels.next_token import _SMALL
+from heed.layers import DecoderStack, FastDecoding, StackState
+from heed.layers.activations import GELU, RELU, Activation
+from heed.layers.transformer import DecoderBlock, FeedForward
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
-from heed.models.transformer import HurryingState, Transformer, TransformerConfig, TransformerState
+from heed.models.transformer import Transformer, TransformerConfig
 
 START, END = 2, 3
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -47,7 +52,7 @@ class Pair:
             hidden, self.fast = self.model.step(tokens, self.fast)
         with torch.enable_grad():  # what may be differentiated goes block by block
             expected, self.plain = self.model.step(tokens, self.plain)
-        assert isinstance(self.plain, TransformerState)
+        assert isinstance(self.plain, StackState)
         assert_close(hidden, expected.detach(), **CLOSE)
 
     def select(self, rows):
@@ -64,7 +69,7 @@ def test_steps_are_those_of_the_blocks(norm, positions):
     pair = Pair(model := make_model(norm=norm, positions=positions, max_length=64), make_memory(model))
     for n in range(40):  # beyond the first room for keys and positions
         pair.step(draw(4, seed=n))
-    assert isinstance(pair.fast, HurryingState)
+    assert isinstance(pair.fast, FastDecoding)
 
 
 def test_beams_move_split_and_leave():
@@ -81,14 +86,14 @@ def test_beams_move_split_and_leave():
             sources -= 1
         parents = torch.randint(0, 3, (sources, 3), generator=generator).tolist()
         pair.select([3 * source + row for source, rows in zip(stay, parents, strict=True) for row in rows])
-    assert isinstance(pair.fast, HurryingState) and sources == 1
+    assert isinstance(pair.fast, FastDecoding) and sources == 1
 
 
 def test_several_rows_a_source_from_the_start():
     pair = Pair(model := make_model(), make_memory(model), times=2)
     for n in range(5):
         pair.step(draw(8, seed=n))
-    assert isinstance(pair.fast, HurryingState)
+    assert isinstance(pair.fast, FastDecoding)
 
 
 def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
@@ -99,7 +104,7 @@ def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
         pair.select(rows)
         pair.step(draw(len(rows), seed=7))
         pair.step(draw(len(rows), 3, seed=8))  # several tokens at once
-        assert isinstance(pair.fast, TransformerState)
+        assert isinstance(pair.fast, StackState)
         pair.step(draw(len(rows), seed=9))
 
 
@@ -162,7 +167,7 @@ def test_a_source_without_anything_to_look_at_is_written_for():
         memory = model.encode(draw(2, 2).masked_fill(~mask, 0), mask)
     pair = Pair(model, memory)
     pair.step(draw(2))
-    assert isinstance(pair.fast, TransformerState)
+    assert isinstance(pair.fast, StackState)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -178,19 +183,113 @@ def test_searches_write_the_same_watched_or_not(beam_size):
     assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
 
 
-# --- what may follow
+# --- without a memory
+
+
+def make_language_model():
+    torch.manual_seed(2)
+    model = AttentionLM(AttentionLMConfig(vocab_size=20, d_model=16, num_heads=4, num_layers=3)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+    return model
+
+
+def test_a_language_model_decodes_fast_what_its_full_pass_says():
+    model = make_language_model()
+    tokens = draw(4, 40)
+    state, outputs = model.start(None, Rows.repeat(4)), []
+    with torch.no_grad():
+        for n in (3, *[1] * 37):  # a prompt, then one by one
+            hidden, state = model.step(tokens[:, sum(h.shape[1] for h in outputs) :][:, :n], state)
+            outputs.append(hidden)
+        assert isinstance(state, FastDecoding)
+        assert_close(torch.cat(outputs, dim=1), model(tokens), **CLOSE)
+
+
+def test_beams_of_a_language_model_move_split_and_leave():
+    model = make_language_model()
+    fast = plain = model.start(None, Rows.repeat(3))
+    generator = torch.Generator().manual_seed(5)
+    rows = torch.arange(3)
+    for n in range(30):
+        tokens = draw(len(rows), seed=n)
+        with torch.no_grad():
+            hidden, fast = model.step(tokens, fast)
+            with kernels.plain():
+                expected, plain = model.step(tokens, plain)
+        assert isinstance(fast, FastDecoding) and isinstance(plain, StackState)
+        assert_close(hidden, expected, **CLOSE)
+        count = len(rows) // 4 or 3
+        sources = list(range(count - 1 if n in (10, 20) else count))
+        rows = torch.tensor(
+            [4 * i + int(torch.randint(0, 4, (1,), generator=generator)) for i in sources for _ in "abcd"]
+        )
+        if n == 0:
+            rows = torch.arange(3).repeat_interleave(4)
+        fast, plain = fast.select(rows), plain.select(rows)
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_language_model_writes_the_same_fast_and_plain(beam_size):
+    model = make_language_model()
+    options = SearchOptions(END, 12, beam_size=beam_size, num_best=beam_size, forbidden=(0, 1, 2))
+    fast = generate(model, None, draw(5, 3), options).hypotheses
+    with kernels.plain():
+        plain = generate(model, None, draw(5, 3), options).hypotheses
+    assert [[h.tokens for h in group] for group in fast] == [[h.tokens for h in group] for group in plain]
+    assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
+
+
+def gated(x):
+    gate, value = x.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * value
+
+
+@pytest.mark.parametrize("activation", [RELU, GELU, Activation("swiglu", gated, width=2)], ids=lambda a: a.name)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_blocks_without_a_memory_and_with_another_activation(norm, activation):
+    torch.manual_seed(0)
+    blocks = [DecoderBlock(16, 4, 24, cross=False, norm=norm, activation=activation, layer=i) for i in range(2)]
+    stack, x = DecoderStack(blocks).eval(), torch.randn(3, 20, 16)
+    whole, _ = stack(x, stack.start((), Rows.repeat(3)))
+    state, outputs = stack.start((), Rows.repeat(3)), []
+    with torch.no_grad():
+        for part in x.split(1, dim=1):
+            output, state = stack(part, state)
+            outputs.append(output)
+    assert isinstance(state, FastDecoding)
+    assert_close(torch.cat(outputs, dim=1), whole.detach(), **CLOSE)
+
+
+def test_a_feed_forward_net_is_its_equation_with_any_activation():
+    torch.manual_seed(0)
+    x = torch.randn(5, 8)
+    for activation, function in (
+        (RELU, torch.relu),
+        (GELU, torch.nn.functional.gelu),
+        (Activation("g", gated, 2), gated),
+    ):
+        net = FeedForward(8, 12, activation=activation)
+        w_1, b_1, w_2, b_2 = net.inner.weight, net.inner.bias, net.outer.weight, net.outer.bias
+        assert w_2.shape == (8, 12)
+        assert_close(net(x), function(x @ w_1.T + b_1) @ w_2.T + b_2)
+
+
+# --- scores of the next token
 
 
 @pytest.mark.parametrize("vocab_size", [2048, 2100, 5000])
 @pytest.mark.parametrize(("beams", "k", "whole"), [(1, 1, True), (1, 1, False), (3, 6, False)])
 def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
     if not whole:
-        monkeypatch.setattr("heed.generation.following._WHOLE", 0)
+        monkeypatch.setattr("heed.kernels.next_token._WHOLE", 0)
     torch.manual_seed(0)
     model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
     model.output.weight.data *= 5
     options = SearchOptions(END, 9, min_length=2, forbidden=(0, 1, vocab_size - 1))
-    following = Following(model, options)
+    scores = NextTokenScores(model, options)
     assert 23 * vocab_size > _SMALL
     for num_sources in (24, 23):  # memory is used again for fewer
         hidden, totals = torch.randn(num_sources * beams, 2, 8), torch.randn(num_sources, beams)
@@ -198,8 +297,8 @@ def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, 
         hidden[1:3, -1] = 4.0 * model.output.weight.data[-3:-1]  # their best are among the last tokens
         for written in (0, 5):
             with torch.no_grad():
-                found = following.best(hidden, None, written, totals, k)
-                expected = best_of(following.log_probs(hidden, None, written), totals, k)
+                found = scores.best(hidden, None, written, totals, k)
+                expected = best_of(scores.log_probs(hidden, None, written), totals, k)
             assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.rows, expected.rows)
             assert_close(found.totals, expected.totals, **CLOSE)
             assert_close(found.log_probs, expected.log_probs, **CLOSE)

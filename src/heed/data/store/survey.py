@@ -1,87 +1,63 @@
 """What a set of examples holds as a whole, gathered while it is read: repeats, scripts, sides that look swapped.
 
-Memory: 16 bytes an example, whatever its length, and 64 more for a moment; a few places for each finding. Repeats are
-told by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
+Memory: 8 bytes a field of an example, whatever its length, and 64 more an example for a moment; a few places for each
+finding. Repeats are told by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from heed.data.examples import Example
 from heed.data.read.counts import Counts
 from heed.data.read.findings import Found
-from heed.data.read.hashes import Marks, among
-from heed.data.read.scripts import Scripts
-from heed.data.read.swapped import SideWords, Swaps
-from heed.data.store.store import select
+from heed.data.sequences import select
+from heed.data.store.hashes import Hashes, among, combined
+from heed.data.store.scripts import Scripts
+from heed.data.store.swapped import SideWords, Swaps
 
-__all__ = ["Survey", "drop_overlap", "drop_repeats"]
-
-_ODD = 0x9E3779B97F4A7C15
-"""An odd number without pattern in its bits."""
 _TOGETHER = 100_000
 """Characters whose scripts are looked at together."""
-Hashes = npt.NDArray[np.int64]
-
-
-class _Example(Protocol):
-    @property
-    def origin(self) -> str: ...
-
-
-E = TypeVar("E", bound=_Example)
+E = TypeVar("E", bound=Example)
 
 
 class Survey:
     """What is gathered of one set.
 
     Attributes:
-        scripts: Of each side, by its name.
+        kind: The class of its examples.
+        scripts: Of each of their texts, by its name in the plural.
+        hashes: Of every field of every example, once all have been read.
     """
 
-    def __init__(self, sides: Sequence[str], train: Survey | None = None) -> None:
+    def __init__(self, kind: type[Example], train: Survey | None = None) -> None:
         """Start one.
 
         Args:
-            sides: Names of the sides: ("sources", "targets") or ("texts",).
+            kind: The class of the examples.
             train: The training set's, which others are compared with.
         """
+        self.kind = kind
         self.scripts: dict[str, Scripts] = {
-            side: Scripts(None if train is None else train.scripts[side].texts) for side in sides
+            f"{side}s": Scripts(None if train is None else train.scripts[f"{side}s"].texts) for side in kind.sides
         }
-        self._keys, self._wholes = array("q"), array("q")
+        self.hashes: Hashes = np.zeros((0, 1), dtype=np.uint64)
         words = None if train is None or train._swaps is None else train._swaps.words
-        self._swaps: Swaps | None = Swaps(words) if len(sides) == 2 else None
-        self._same = Found("", "the same text on both sides, kept", "pair")
+        self._swaps: Swaps | None = Swaps(words) if len(kind.sides) == 2 else None
+        self._same = Found("", "the same text on both sides, kept", kind.unit)
 
-    def watch(
-        self,
-        examples: Iterable[E],
-        sides_of: Callable[[E], tuple[str, ...]],
-        whole_of: Callable[[E], object] | None = None,
-    ) -> Iterator[E]:
-        """Pass examples on, and gather.
-
-        Args:
-            examples: The examples.
-            sides_of: The text of each side.
-            whole_of: What must be equal in two examples that are the same; hashable. Without it `adopt` gives the
-                hashes.
-        """
+    def watch(self, examples: Iterable[E]) -> Iterator[E]:
+        """Pass examples on, and gather."""
         waiting: list[tuple[tuple[str, ...], str]] = []
         size = 0
         for example in examples:
-            texts = sides_of(example)
-            if whole_of is not None:
-                self._keys.append(hash(texts[0]))
-                self._wholes.append(hash(whole_of(example)))
+            texts = example.texts
             waiting.append((texts, example.origin))
             size += sum(map(len, texts))
             if size > _TOGETHER:
@@ -110,11 +86,6 @@ class Survey:
             result += scripts.found(side) + scripts.unseen(side)
         return result
 
-    def adopt(self, sources: Marks, targets: Marks) -> None:
-        """Take the marks of pairs for their hashes."""
-        self._keys = array("q", sources.tobytes())
-        self._wholes = array("q", (sources * np.uint64(_ODD) + targets).tobytes())
-
     @property
     def basis(self) -> str:
         """What the finds rest on beside the examples themselves: a digest of what was known of the training set."""
@@ -136,41 +107,29 @@ class Survey:
 
     @property
     def keys(self) -> Hashes:
-        """A hash of each example's first side (the source, the text), in order."""
-        return np.frombuffer(self._keys, dtype=np.int64)
-
-    @property
-    def wholes(self) -> Hashes:
-        """A hash of each whole example."""
-        return np.frombuffer(self._wholes, dtype=np.int64)
-
-    @staticmethod
-    def keys_of(texts: Iterable[str]) -> Hashes:
-        """The keys of examples with these first sides."""
-        return np.fromiter(map(hash, texts), dtype=np.int64)
-
-    def keep(self, places: npt.NDArray[np.intp]) -> None:
-        """Forget the hashes of all examples but these."""
-        self._keys, self._wholes = (array("q", values[places].tobytes()) for values in (self.keys, self.wholes))
+        """The hash of each example's first field (the source, the text), in order."""
+        return self.hashes[:, 0]
 
     def forget(self, keys: Hashes) -> None:
         """Forget the examples that have one of these keys: they went into another set."""
-        self.keep(np.flatnonzero(~among(self.keys, keys)))
+        self.hashes = self.hashes[~among(self.keys, keys)]
 
 
 def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bool) -> Sequence[E]:
     """Find the examples of a set that stood there before; say so, and drop them if asked to."""
-    _, first = np.unique(survey.wholes, return_index=True)
+    unit, num_texts = survey.kind.unit, len(survey.kind.sides)
+    wholes = combined(survey.hashes)
+    _, first = np.unique(wholes, return_index=True)
     again = np.setdiff1d(np.arange(len(examples)), first, assume_unique=True)
-    if len(survey.scripts) == 1:  # a source may well have several translations, a text has its labels
-        _, first_key, which = np.unique(survey.keys, return_index=True, return_inverse=True)
-        other = np.flatnonzero(survey.wholes != survey.wholes[first_key][which])
+    if 0 < num_texts < survey.hashes.shape[1]:  # a source may well have several translations, a text has its labels
+        _, first, which = np.unique(combined(survey.hashes[:, :num_texts]), return_index=True, return_inverse=True)
+        other = np.flatnonzero(wholes != wholes[first][which])
         if len(other):
-            counts.found.append(_found("the same text again with other labels, kept", examples, other, counts, True))
+            counts.found.append(_found(f"the same {unit} again with other labels, kept", examples, other, unit, True))
     if not len(again):
         return examples
-    rule = f"the same {counts.unit.removesuffix('s')} again"
-    counts.found.append(_found(f"{rule}, {'left out' if drop else 'kept'}", examples, again, counts, not drop))
+    rule = f"the same {unit} again"
+    counts.found.append(_found(f"{rule}, {'left out' if drop else 'kept'}", examples, again, unit, not drop))
     return _without(examples, again, survey, counts, rule) if drop else examples
 
 
@@ -182,37 +141,35 @@ def drop_overlap(
     Returns:
         The training set.
     """
-    train = splits["train"]
-    side = "source" if len(surveys["train"].scripts) == 2 else "text"
+    train, survey = splits["train"], surveys["train"]
+    unit, side = survey.kind.unit, (*survey.kind.sides, survey.kind.unit)[0]
     for split in ("valid", "test"):
         if split not in surveys:
             continue
         if drop:
-            shared = np.flatnonzero(among(surveys["train"].keys, surveys[split].keys))
+            shared = np.flatnonzero(among(survey.keys, surveys[split].keys))
             rule = f"{side} in the {split} set"
             if len(shared):
-                counts["train"].found.append(_found(f"{rule}, left out", train, shared, counts["train"]))
-                train = _without(train, shared, surveys["train"], counts["train"], rule)
+                counts["train"].found.append(_found(f"{rule}, left out", train, shared, unit))
+                train = _without(train, shared, survey, counts["train"], rule)
         else:
-            shared = np.flatnonzero(among(surveys[split].keys, surveys["train"].keys))
+            shared = np.flatnonzero(among(surveys[split].keys, survey.keys))
             if len(shared):
                 what = f"{side} stands in the training set as well (data.overlap=drop leaves it out there)"
-                counts[split].found.append(_found(what, splits[split], shared, counts[split], True))
+                counts[split].found.append(_found(what, splits[split], shared, unit, True))
     return train
 
 
-def _found(
-    what: str, examples: Sequence[E], places: npt.NDArray[np.intp], counts: Counts, warning: bool = False
-) -> Found:
+def _found(what: str, examples: Sequence[E], places: npt.NDArray[np.intp], unit: str, warning: bool = False) -> Found:
     first = [examples[int(i)].origin for i in places[:3]]
-    return Found("", what, counts.unit.removesuffix("s"), len(places), first, warning)
+    return Found("", what, unit, len(places), first, warning)
 
 
 def _without(
     examples: Sequence[E], places: npt.NDArray[np.intp], survey: Survey, counts: Counts, rule: str
 ) -> Sequence[E]:
     kept = np.setdiff1d(np.arange(len(examples)), places, assume_unique=True)
-    survey.keep(kept)
+    survey.hashes = survey.hashes[kept]
     counts.filtered[rule] = counts.filtered.get(rule, 0) + len(places)
     counts.kept = len(kept)
     return select(examples, kept)

@@ -14,8 +14,6 @@ import numpy as np
 
 from heed.data.read.findings import Found
 
-__all__ = ["Scripts", "script_of"]
-
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 
 from heed.data.read.findings import Found
 
-__all__ = ["SideWords", "Swaps"]
-
 _LEARNED_FROM = 20_000
 """Pairs from which the words of each side are learned."""
 _READ = 1_000

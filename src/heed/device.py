@@ -1,4 +1,4 @@
-"""Batches from one memory to another: every tensor of a dataclass."""
+"""Batches on a device: every tensor of a dataclass."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["moved", "pinned"]
-
 B = TypeVar("B")
 
 
-def moved(batch: B, device: torch.device) -> B:
-    """The batch on a device. From pinned memory the copy runs beside whatever else is done; others wait for it."""
+def to_device(batch: B, device: torch.device) -> B:
+    """The batch on a device. The copy from pinned memory is asynchronous."""
     return _each(batch, lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
 
 
-def pinned(batch: B) -> B:
-    """The batch in memory that a GPU reads by itself."""
+def pin(batch: B) -> B:
+    """The batch in pinned memory, which a GPU reads by itself."""
     return _each(batch, Tensor.pin_memory)
 
 

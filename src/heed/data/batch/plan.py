@@ -1,0 +1,139 @@
+"""Plans of batches: as many examples as a budget of tokens allows, of like length, ordered by (seed, epoch)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from heed.data.sequences import Lazy
+
+_POOL = 64
+"""Batches that are sorted by length together: enough for little padding, few enough to keep the order random."""
+
+
+def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]:
+    """Cut a sorted run of examples into batches that stay within a budget when padded; a larger one stands alone."""
+    size = 0
+    widest: list[int] = []
+    for cost in costs:
+        grown = list(map(max, widest, cost)) if size else cost
+        if size and sum(grown) * (size + 1) > batch_tokens:
+            yield size
+            size, grown = 0, cost
+        size += 1
+        widest = grown
+    if size:
+        yield size
+
+
+def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
+    """Which examples of several corpora, numbered one corpus after the other, one pass sees.
+
+    A corpus of weight w is seen w times on average: each example floor(w) times, and of the rest a share drawn
+    without repetition. A draw that is no whole number is rounded up or down at random, so that a small weight of a
+    small corpus is not rounded to never.
+
+    Args:
+        sizes: Examples of each corpus.
+        weights: How often each corpus is seen.
+        seed: Seed of the run.
+        epoch: Which pass; the draw depends on (seed, epoch) only.
+    """
+    digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=7).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))  # not the one that orders the batches
+    chosen: list[NDArray[np.int64]] = []
+    first = 0
+    for size, weight in zip(sizes, weights, strict=True):
+        times = math.floor(weight)
+        share = (weight - times) * size
+        order = torch.randperm(size, generator=generator)
+        drawn = math.floor(share + float(torch.rand((), generator=generator)))
+        chosen += [np.arange(first, first + size)] * times
+        chosen.append(first + order[:drawn].numpy())
+        first += size
+    return np.concatenate(chosen)
+
+
+class Plan(Lazy[list[int]]):
+    """The batches of one pass as numbers in one array: millions of lists would take several times the room."""
+
+    def __init__(self, indices: NDArray[np.int64], ends: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        """Put batches into an order.
+
+        Args:
+            indices: Those of all batches, one batch after the other.
+            ends: Where each batch ends.
+            order: The batches as they come.
+        """
+        self._indices = indices
+        self._ends = ends
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __repr__(self) -> str:
+        """A digest of the batches, so that a resumed run can tell whether they are those it had."""
+        content = hashlib.blake2b(digest_size=16)
+        for part in (self._indices, self._ends, self._order):
+            content.update(part.astype("<i8").tobytes())
+        return f"<{len(self)} batches, {content.hexdigest()}>"
+
+    def take(self, indices: Sequence[int]) -> list[list[int]]:
+        """The batches at these places."""
+        found = []
+        for batch in self._order[list(indices)].tolist():
+            start = self._ends[batch - 1] if batch else 0
+            found.append(self._indices[start : self._ends[batch]].tolist())
+        return found
+
+
+def plan_pass(
+    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
+) -> Plan:
+    """Plan the batches of one pass over the data.
+
+    Examples are shuffled, then sorted by length within pools, cut into batches, and the batches shuffled.
+
+    Args:
+        costs: `(examples, sides)`, the length of every example on each side; or `(examples,)`.
+        batch_tokens: Largest number of padded positions of a batch.
+        seed: Seed of the run.
+        epoch: Which pass; the order depends on (seed, epoch) only. None for one pass sorted by length (validation).
+        chosen: Examples of this pass, repeats and omissions allowed; every example once by default.
+
+    Returns:
+        The chosen indices, in batches.
+    """
+    table = np.asarray(costs)
+    table = table if table.ndim == 2 else table.reshape(-1, 1)
+    generator = torch.Generator()
+    if epoch is not None:
+        generator.manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    count = len(table) if chosen is None else len(np.asarray(chosen))
+    order = np.arange(count) if epoch is None else torch.randperm(count, generator=generator).numpy()
+    if chosen is not None:
+        order = np.asarray(chosen, dtype=np.int64)[order]
+    mean = max(1.0, int((table if chosen is None else table[order]).sum()) / max(1, count))
+    pool = max(1, count if epoch is None else int(_POOL * batch_tokens / mean))
+    sizes: list[int] = []
+    for start in range(0, count, pool):
+        part = order[start : start + pool]
+        part = part[np.lexsort(-table[part].T[::-1])]
+        order[start : start + pool] = part  # the batches of a pool take its place
+        sizes += _batch_sizes(table[part].tolist(), batch_tokens)
+    shuffled = np.arange(len(sizes)) if epoch is None else torch.randperm(len(sizes), generator=generator).numpy()
+    return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
+
+
+def plan_batches(
+    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
+) -> list[list[int]]:
+    """The batches of `plan_pass`, as lists."""
+    return list(plan_pass(costs, batch_tokens, seed, epoch, chosen))

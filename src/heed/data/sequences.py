@@ -1,0 +1,81 @@
+"""Sequences whose items are made when they are asked for, several at once more cheaply than one by one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from typing import Any, TypeVar, overload
+
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+TOGETHER = 1_000
+"""Items that are made together where all are asked for in turn."""
+
+
+class Lazy(Sequence[T]):
+    """A sequence of items that are not all held."""
+
+    @abstractmethod
+    def take(self, indices: Sequence[int]) -> list[T]:
+        """The items at these places, which are not negative."""
+
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Sequence[T]:
+        """The sequence of the items at these places."""
+        return self.take(indices)  # type: ignore[arg-type]  # an array of integers does as well
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        places = range(len(self))[index]
+        return self.take([places])[0] if isinstance(places, int) else self.take(places)
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(in_turn(self))
+
+
+class Joined(Lazy[T]):
+    """Several sequences as one, one after the other; nothing is copied."""
+
+    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
+        self._parts = parts
+        self._ends = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def part_of(self, index: int) -> int:
+        """Which of the sequences an item comes from."""
+        return bisect_right(self._ends, index)
+
+    def take(self, indices: Sequence[int]) -> list[T]:
+        """The items at these places, from each sequence together."""
+        owners = [self.part_of(index) for index in indices]
+        found: dict[int, T] = {}
+        for part in set(owners):
+            places = [n for n, owner in enumerate(owners) if owner == part]
+            start = self._ends[part - 1] if part else 0
+            found.update(zip(places, take(self._parts[part], [indices[n] - start for n in places]), strict=True))
+        return [found[n] for n in range(len(indices))]
+
+
+def take(items: Sequence[T], indices: Sequence[int]) -> list[T]:
+    """The items at these places, made together where that is cheaper."""
+    return items.take(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
+
+
+def select(items: Sequence[T], indices: Sequence[int] | NDArray[Any]) -> Sequence[T]:
+    """The sequence of the items at these places; of those that are stored they stay so."""
+    return items.select(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
+
+
+def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]]:
+    """All items, so many at a time."""
+    step = together or TOGETHER
+    return (take(items, range(start, min(start + step, len(items)))) for start in range(0, len(items), step))

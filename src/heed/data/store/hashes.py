@@ -1,0 +1,64 @@
+"""Hashes of texts, 64 bits each, by which texts are compared and chosen without holding them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.examples import Example
+
+Hashes = NDArray[np.uint64]
+"""`(texts,)`, or `(examples, fields)`. Two different texts have the same hash once in 2 ** 64."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number without pattern in its bits."""
+
+
+def hashes_of(texts: Iterable[str]) -> Hashes:
+    """The hash of each text."""
+    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def field_hashes(examples: Sequence[Example]) -> Hashes:
+    """The hash of every field of every example, `(examples, fields)`."""
+    columns = list(zip(*(example.fields for example in examples), strict=True))
+    return np.stack([hashes_of(column) for column in columns], axis=1) if columns else np.zeros((0, 1), np.uint64)
+
+
+def combined(hashes: Hashes) -> Hashes:
+    """One hash of several fields, `(examples, fields)` to `(examples,)`; of one field its own."""
+    result = hashes[:, 0]
+    for column in hashes.T[1:]:
+        result = result * _ODD + column
+    return result
+
+
+def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
+    """Which of some texts are held out: those with the smallest hashes, equal texts together, until there are enough.
+
+    Args:
+        hashes: Of all texts.
+        wanted: How many to hold out, at least; 0 for none.
+    """
+    if wanted <= 0 or not len(hashes):
+        return np.zeros(len(hashes), dtype=bool)
+    last = np.partition(hashes, min(wanted, len(hashes)) - 1)[min(wanted, len(hashes)) - 1]
+    out: NDArray[np.bool_] = hashes <= last
+    return out
+
+
+def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of some numbers are among others."""
+    if not len(known):
+        return np.zeros(len(hashes), dtype=bool)
+    if len(known) > len(hashes):  # only the smaller side is sorted
+        known = known[among(known, hashes)]
+        return np.isin(hashes, known)
+    ordered = np.sort(known)
+    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[places] == hashes
+    return found

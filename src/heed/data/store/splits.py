@@ -1,0 +1,148 @@
+"""Examples by purpose: read, filtered by named rules, held out by a hash, compared with each other; all is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from heed.config import CorpusData, HubSection, OwnData
+from heed.data.examples import Example
+from heed.data.read.counts import Counts
+from heed.data.read.findings import Found, found_lines
+from heed.data.read.hub import HubSet
+from heed.data.read.reader import Reader
+from heed.data.sequences import select
+from heed.data.store.corpus import read_corpus
+from heed.data.store.extra import ExtraCorpus
+from heed.data.store.hashes import held_out
+from heed.data.store.store import hashes_in
+from heed.data.store.stream import ExampleStream, open_stream
+from heed.data.store.survey import Survey, drop_overlap, drop_repeats
+from heed.errors import DataError
+
+E = TypeVar("E", bound=Example)
+T = TypeVar("T")
+
+
+@dataclass
+class Splits(Generic[T]):
+    """Examples by purpose, whatever they are: pairs, texts, sentences, rows of numbers, images, conversations.
+
+    Attributes:
+        examples: "train", "valid", where given "test", and others that the data has.
+        counts: What became of what was read, per split.
+        remarks: What a user should know (overlaps, how the validation set was made).
+        made: How examples were generated, for people.
+        extra: Further training corpora by name.
+        stream: What "train" is the newest window of, where it is a stream.
+    """
+
+    examples: dict[str, Sequence[T]]
+    counts: dict[str, Counts] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    made: str = ""
+    extra: dict[str, ExtraCorpus[T]] = field(default_factory=dict)
+    stream: ExampleStream[Any] | None = None
+
+    @property
+    def summary(self) -> str:
+        """What was kept and left out, for people."""
+        lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
+        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
+
+    @property
+    def found(self) -> dict[str, list[Found]]:
+        """What was found amiss or worth saying, by split and corpus."""
+        every = self.counts | {name: corpus.counts for name, corpus in self.extra.items()}
+        return {name: counts.found for name, counts in every.items()}
+
+    @property
+    def notes(self) -> str:
+        """What was kept, left out and found, for people, one line each."""
+        found = [line for split, each in self.found.items() for line in found_lines(split, each)]
+        return "\n".join([self.summary, *found])
+
+
+def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
+    """Read every split: of files, of a data set of the Hub, of a stream, or of examples in memory.
+
+    Args:
+        data: Which files, and what becomes of what is found in them.
+        reader: How they are read.
+        given: Examples in memory, "train" and perhaps "valid" and "test", in place of files.
+
+    Raises:
+        DataError: A file cannot be read, or nothing is left to train on.
+    """
+    if given is None and isinstance(data, CorpusData) and data.stream:
+        stream, examples, counts, remarks = open_stream(data, reader)
+        return Splits(examples, counts, remarks, stream=stream)
+    splits: Splits[E] = Splits({})
+    examples, counts, unit = splits.examples, splits.counts, reader.kind.unit
+    if given is not None:
+        names = {split: [split] for split in ("train", "valid", "test") if split in given}
+        data = data.model_copy(update={"in_memory": None, **names})
+        reader = replace(reader, read=lambda files, findings: given[files[0]], again=False)
+    elif isinstance(data, HubSection):
+        hub = HubSet(data)
+        data, splits.remarks = hub.with_splits()
+        reader = hub.reader(reader)
+    surveys: dict[str, Survey] = {}
+
+    def read(split: str, files: Sequence[str]) -> None:
+        survey = surveys[split] = Survey(reader.kind, surveys.get("train"))
+        examples[split], counts[split], remarks = read_corpus(split, files, reader, data, survey)
+        splits.remarks += remarks
+        survey.hashes = hashes_in(examples[split])
+        keep = split != "train" or data.duplicates == "keep"
+        examples[split] = drop_repeats(examples[split], survey, counts[split], drop=not keep)
+
+    read("train", data.train)
+    if isinstance(data.valid, list):
+        read("valid", data.valid)
+    else:
+        wanted = data.valid if data.valid is not None else default_held_out(len(examples["train"]))
+        examples["train"], examples["valid"] = hold_out(examples["train"], wanted)
+        count = len(examples["valid"])
+        surveys["train"].forget(hashes_in(examples["valid"])[:, 0])
+        counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
+        counts["train"].filtered["held out for validation"] = count
+        side = (*reader.kind.sides, unit)[0]
+        splits.remarks.append(
+            f"{count:,} {unit}s held out for validation by a hash of the {side}, "
+            + (f"{unit}s with the same {side} together" if side != unit else "equal ones together")
+        )
+    if data.test is not None:
+        read("test", data.test)
+    examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
+    if not examples["train"]:
+        raise DataError(f"no training {unit} is left of {', '.join(data.train)}: {counts['train']}")
+    if not examples["valid"]:
+        raise DataError(f"no validation {unit} is left; give more data, or validation files")
+    return splits
+
+
+def drawn_splits(examples: Mapping[str, Sequence[E]], name: str, unit: str) -> Splits[E]:
+    """Examples that were generated, as splits."""
+    counts = {split: Counts(len(drawn), {}, len(drawn), unit) for split, drawn in examples.items()}
+    return Splits(dict(examples), counts, [f"embedded data: {name}"])
+
+
+def default_held_out(count: int) -> int:
+    """A twentieth, at least 200 and at most 1,000; never more than a fifth of a tiny corpus."""
+    return min(max(200, min(1000, count // 20)), max(1, count // 5))
+
+
+def hold_out(examples: Sequence[E], wanted: int) -> tuple[Sequence[E], Sequence[E]]:
+    """Split off about `wanted` examples by a hash of their first field.
+
+    Examples with the same one stay together, and an example's fate does not depend on the order of the file.
+
+    Returns:
+        The examples that stay and those held out, each in the order of the file.
+    """
+    out = held_out(hashes_in(examples)[:, 0], wanted)
+    return select(examples, np.flatnonzero(~out)), select(examples, np.flatnonzero(out))

@@ -1,0 +1,71 @@
+"""Scores of each row's next token: log-probabilities, and the best continuations of each source."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention import watch
+from heed.generation.options import SearchOptions
+from heed.kernels import Best, LargeVocabulary, best_of, enabled
+from heed.models.base import DecoderBody
+
+
+class NextTokenScores:
+    """Scores the next token of each row of one search.
+
+    Args:
+        model: Has the output layer.
+        options: Forbidden tokens and smallest length, whose tokens get -inf (the others are not renormalised).
+    """
+
+    def __init__(self, model: DecoderBody, options: SearchOptions) -> None:
+        self._model = model
+        self._options = options
+        output = model.output
+        self._large = LargeVocabulary(output.weight, output.bias) if type(output) is nn.Linear else None
+
+    def log_probs(self, hidden: Tensor, lengths: Tensor | None, written: int) -> Tensor:
+        """Log-probabilities of the next token of each row.
+
+        Args:
+            hidden: `(rows, n, d)`, of which only each row's last real position is used.
+            lengths: `(rows,)` number of real positions, or None where all are.
+            written: Tokens already written.
+
+        Returns:
+            `(rows, vocab_size)`.
+        """
+        log_probs = torch.log_softmax(self._model.logits(_last(hidden, lengths)).float(), dim=-1)
+        if banned := self._options.banned(written):
+            log_probs[:, list(banned)] = -torch.inf
+        return log_probs
+
+    def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
+        """The `k` most probable continuations of all rows of a source, or as many as there are.
+
+        Args:
+            hidden: `(sources * beams, n, d)`, the rows of a source beside each other.
+            lengths: As in `log_probs`.
+            written: Tokens already written.
+            totals: `(sources, beams)`, log-probability of each row so far.
+            k: How many.
+        """
+        if self._large is not None and self._large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
+            return self._large.best(_last(hidden, lengths), self._options.banned(written), totals, k)
+        return best_of(self.log_probs(hidden, lengths, written), totals, k)
+
+    def _is_unobserved_float32(self, hidden: Tensor) -> bool:
+        """Whether fast forms are on, on a CPU, and nobody watches, differentiates or casts."""
+        if not enabled() or watch.slot is not None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            return False
+        return (
+            hidden.device.type == "cpu" and hidden.dtype == next(self._model.output.parameters()).dtype == torch.float32
+        )
+
+
+def _last(hidden: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each row's last real position, `(rows, d)`."""
+    if lengths is None:
+        return hidden[:, -1]
+    return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]

@@ -1,0 +1,208 @@
+"""Cross-entropy over a vocabulary, in pieces: never more than one piece of the logits exists at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.kernels.linear import linear, outer
+
+_GROUP = 16
+"""Positions of a piece are a multiple of this: products over other numbers of rows copy the logits."""
+
+
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float, piece_bytes: int
+) -> Tensor:
+    """Sum over positions of the cross-entropy of `hidden weight' + bias`, in float32.
+
+    The gradient with respect to all three is computed piece by piece during the forward pass, so neither the logits nor
+    their gradient is ever held whole.
+
+    Args:
+        hidden: `(positions, d)` in float32.
+        weight: `(vocab_size, d)`.
+        bias: `(vocab_size,)`, or None.
+        targets: `(positions,)`, the true tokens.
+        label_smoothing: Probability that is spread over the whole vocabulary.
+        piece_bytes: Largest size of one piece of logits.
+    """
+    parameters = [weight] if bias is None else [weight, bias]
+    layer = _Matrix(weight, bias, label_smoothing, _wants_gradient(hidden, *parameters))
+    loss: Tensor = _Piecewise.apply(hidden, layer, targets, piece_bytes, len(weight), *parameters)
+    return loss
+
+
+def layer_cross_entropy(
+    hidden: Tensor,
+    layer: Callable[[Tensor], Tensor],
+    parameters: Sequence[Tensor],
+    targets: Tensor,
+    label_smoothing: float,
+    piece_bytes: int,
+    vocab_size: int | None = None,
+) -> Tensor:
+    """The same of any function from states to logits, in any precision, by autograd.
+
+    Args:
+        hidden: `(positions, d)`.
+        layer: From `(n, d)` to `(n, vocab_size)`.
+        parameters: What else gets a gradient.
+        targets: As above.
+        label_smoothing: As above.
+        piece_bytes: As above.
+        vocab_size: If it is known; else a first piece of one position tells.
+    """
+    pieces = _AnyLayer(layer, parameters, label_smoothing, _wants_gradient(hidden, *parameters))
+    loss: Tensor = _Piecewise.apply(hidden, pieces, targets, piece_bytes, vocab_size, *parameters)
+    return loss
+
+
+def _wants_gradient(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+class _Piecewise(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        layer: _Matrix | _AnyLayer,
+        targets: Tensor,
+        piece_bytes: int,
+        vocab_size: int | None,
+        *parameters: Tensor,
+    ) -> Tensor:
+        total = hidden.new_zeros((), dtype=torch.float32)
+        d_hidden = torch.empty_like(hidden) if layer.wanted else None
+        start, piece = 0, 1 if vocab_size is None else _positions(vocab_size, piece_bytes)
+        while start < len(hidden):
+            end = min(len(hidden), start + piece)
+            logits = layer.forward(hidden[start:end].detach())
+            piece = _positions(logits.shape[-1], piece_bytes)
+            total += layer.loss(logits, targets[start:end])
+            if d_hidden is not None:
+                d_hidden[start:end] = layer.backward(logits)
+            del logits  # before the next piece, which takes its place
+            start = end
+        if d_hidden is not None:
+            ctx.save_for_backward(d_hidden)
+            ctx.d_parameters = layer.gradients()  # not counted with what grows with the batch, and let go early
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (d_hidden,) = ctx.saved_tensors
+        scale, d_parameters = grad_outputs[0], ctx.d_parameters
+        ctx.d_parameters = None  # d_hidden is what tells who goes backward twice
+        return d_hidden * scale, None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
+
+
+def _positions(vocabulary: int, piece_bytes: int) -> int:
+    """How many positions a piece has."""
+    count = max(1, piece_bytes // (4 * vocabulary))
+    return count - count % _GROUP if count > _GROUP else count
+
+
+def _scaled(d: Tensor, scale: Tensor) -> Tensor:
+    """`d * scale`, laid out as a parameter is: the optimiser's gradients need no copy then."""
+    return torch.mul(d, scale, out=torch.empty(d.shape, dtype=d.dtype, device=d.device))
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Sum over positions of `lse - (1 - e) z[target]`; `logits (positions, vocabulary)` become `p - (1 - e) onehot`.
+
+    By hand and in place: torch's backward of log_softmax alone takes seven times its forward pass on a CPU
+    (docs/performance.md). The rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V` everywhere, is
+    the layer's: it is the same for all tokens.
+    """
+    index = targets.unsqueeze(1)
+    chosen, largest = logits.gather(1, index), logits.amax(1, keepdim=True)
+    torch.softmax(logits, dim=1, out=logits)
+    log_total = largest - logits.amax(1, keepdim=True).log_()  # the likeliest token's p is never too small for a log
+    logits.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1.0))
+    return log_total.sum() - (1.0 - smoothing) * chosen.sum()
+
+
+class _Matrix:
+    """What `_Piecewise` asks of a layer: logits in float32, their loss, then the states' gradient from the logits'.
+
+    Of a linear layer: its gradient is two products, and uniform label smoothing never meets the vocabulary.
+
+    The sum of a position's logits is `h . sum over tokens of w + sum of b`, its gradient the same for all tokens.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, smoothing: float, wanted: bool) -> None:
+        self._weight, self._bias, self.wanted = weight.detach(), None if bias is None else bias.detach(), wanted
+        self._uniform = smoothing / len(self._weight)
+        self._of_tokens = self._weight.sum(0) * self._uniform if smoothing > 0 else None
+        self._d_weight: Tensor | None = None
+        self._d_bias = torch.zeros_like(self._weight[:, 0])
+        self._seen = torch.zeros_like(self._weight[0])
+        self._count = 0
+
+    def forward(self, part: Tensor) -> Tensor:
+        self._part = part
+        return linear(part, self._weight, self._bias)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        total = _cross_entropy(logits, targets, self._uniform * len(self._weight))
+        if self._of_tokens is not None:
+            self._seen += (states := self._part.sum(0))
+            self._count += len(self._part)
+            total -= states @ self._of_tokens
+            if self._bias is not None:
+                total -= self._uniform * len(self._part) * self._bias.sum()
+        return total
+
+    def backward(self, d_logits: Tensor) -> Tensor:
+        d_weight = outer(d_logits, self._part)
+        self._d_weight = d_weight if self._d_weight is None else self._d_weight.add_(d_weight)
+        if self._bias is not None:
+            self._d_bias += d_logits.sum(0)
+        d_part = linear(d_logits, self._weight.t())
+        return d_part if self._of_tokens is None else d_part.sub_(self._of_tokens)
+
+    def gradients(self) -> list[Tensor]:
+        d_weight = torch.zeros_like(self._weight) if self._d_weight is None else self._d_weight
+        if self._of_tokens is not None:
+            d_weight.sub_(self._uniform * self._seen)
+        return [d_weight] if self._bias is None else [d_weight, self._d_bias.sub_(self._uniform * self._count)]
+
+
+class _AnyLayer:
+    """Any other layer, and any precision, by autograd."""
+
+    def __init__(
+        self, layer: Callable[[Tensor], Tensor], parameters: Sequence[Tensor], smoothing: float, wanted: bool
+    ) -> None:
+        self._layer, self._parameters, self._smoothing, self.wanted = layer, parameters, smoothing, wanted
+        self._gradients = [torch.zeros_like(p) for p in self._parameters]
+
+    def forward(self, part: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.wanted):
+            self._part = part.requires_grad_(self.wanted)
+            self._logits = self._layer(part)
+        copied: Tensor = self._logits.detach().to(torch.float32, copy=True)
+        return copied
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        uniform = self._smoothing / logits.shape[-1]
+        total = -uniform * logits.sum() if uniform > 0 else 0.0
+        total = total + _cross_entropy(logits, targets, self._smoothing)
+        if uniform > 0:
+            logits -= uniform
+        return total
+
+    def backward(self, d_logits: Tensor) -> Tensor:
+        wanted = [self._part, *self._parameters]
+        d_part, *d_piece = torch.autograd.grad(self._logits, wanted, d_logits.to(self._logits.dtype))
+        for accumulated, d in zip(self._gradients, d_piece, strict=True):
+            accumulated += d
+        return d_part
+
+    def gradients(self) -> list[Tensor]:
+        return self._gradients

@@ -1,0 +1,149 @@
+"""The best continuations of each source, over a large vocabulary on a CPU.
+
+Logits over a vocabulary are the largest tensors of a search. On a CPU fresh memory for them costs more than what is
+done with it, and reading them again costs as much as a product. So the best continuations are found from pieces of the
+vocabulary, each small enough for a cache, in memory that is used again: a piece gives the logarithm of its sum of
+exponentials and the largest of every 64 neighbours; the best `k` tokens are in the `k` runs whose largest are best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from heed.kernels.linear import linear
+from heed.kernels.memory import large_empty
+from heed.shapes import Float
+
+_RUN = 64
+"""Neighbouring tokens of which only the largest value is looked at first."""
+_PIECE = 16 * _RUN
+"""Tokens whose logits are computed together."""
+_SMALL = 40_000
+"""Logits among which one softmax and one sort are as fast."""
+_WHOLE = 1_500_000
+"""Logits up to which, for the one best token of each row, all together are faster than pieces."""
+
+
+class Best(NamedTuple):
+    """The best continuations of each source, best first.
+
+    Attributes:
+        totals: `(sources, k)`, log-probability of the whole row with its new token.
+        rows: `(sources, k)`, which of the source's rows each continues.
+        tokens: `(sources, k)`.
+        log_probs: `(sources, k)`, log-probability of the token alone.
+    """
+
+    totals: Tensor
+    rows: Tensor
+    tokens: Tensor
+    log_probs: Tensor
+
+
+def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:
+    """The `k` best continuations of all rows of each source, or as many as there are.
+
+    Args:
+        log_probs: `(sources * beams, vocab_size)`.
+        totals: `(sources, beams)`, log-probability of each row so far.
+        k: How many.
+    """
+    (num_sources, beams), vocab_size = totals.shape, log_probs.shape[-1]
+    joint = totals.unsqueeze(-1) + log_probs.view(num_sources, beams, vocab_size)
+    best, flat = joint.flatten(1).topk(min(k, beams * vocab_size), dim=-1)
+    return Best(best, flat // vocab_size, flat % vocab_size, log_probs.view(num_sources, -1).gather(1, flat))
+
+
+class LargeVocabulary:
+    """The output layer of one search, and the memory for its logits.
+
+    Args:
+        weight: `(vocab_size, d)`.
+        bias: `(vocab_size,)`, or None.
+    """
+
+    def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
+        self._weight, self._bias, self._vocab_size = weight, bias, len(weight)
+        self._memory = torch.empty(0, 0, 0)
+
+    def pays(self, num_rows: int, k: int) -> bool:
+        """Whether it is faster than all log-probabilities, and finds `k` tokens at all."""
+        return num_rows * self._vocab_size > _SMALL and k * _RUN <= self._vocab_size
+
+    def best(
+        self, hidden: Float[Tensor, "rows d"], banned: Sequence[int], totals: Float[Tensor, "sources beams"], k: int
+    ) -> Best:
+        """As `best_of` from states `(sources * beams, d)`; banned tokens count in the softmax and are not chosen."""
+        if k == totals.shape[1] == 1 and len(hidden) * self._vocab_size <= _WHOLE:
+            return self._most_probable(hidden, banned, totals)
+        return self._best_of_pieces(hidden, banned, totals, k)
+
+    def _most_probable(self, hidden: Tensor, banned: Sequence[int], totals: Tensor) -> Best:
+        """The best token of each row, in the run whose largest value is best: torch's argmax goes token by token."""
+        logits = linear(hidden, self._weight, self._bias)
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits)
+        for token in banned:
+            log_probs[:, token] = -torch.inf
+        end = self._vocab_size - self._vocab_size % _RUN
+        runs = log_probs[:, :end].unflatten(1, (-1, _RUN)).amax(-1)
+        if end < self._vocab_size:
+            runs = torch.cat([runs, log_probs[:, end:].amax(-1, keepdim=True)], dim=1)
+        first = runs.argmax(-1, keepdim=True) * _RUN
+        tokens = (first + torch.arange(_RUN, device=hidden.device)).clamp_(max=self._vocab_size - 1)
+        best, place = log_probs.gather(1, tokens).max(-1, keepdim=True)
+        return Best(totals + best, torch.zeros_like(place), tokens.gather(1, place), best)
+
+    def _best_of_pieces(self, hidden: Tensor, banned: Sequence[int], totals: Tensor, k: int) -> Best:
+        (num_sources, beams), device = totals.shape, hidden.device
+        pieces, runs, norm = self._pieces(hidden)
+        for token in banned:
+            piece, place = divmod(token, _PIECE)
+            pieces[piece, :, place] = -torch.inf
+            first = place - place % _RUN
+            runs[piece, :, first // _RUN] = pieces[piece, :, first : first + _RUN].amax(-1)
+
+        # Relative to the likeliest row of a source: one row alone is ranked by its logits, whatever their size.
+        added = totals - norm.view_as(totals)
+        added = (added - added.amax(1, keepdim=True).clamp_min(torch.finfo(added.dtype).min)).flatten()
+        num_runs = runs.shape[0] * runs.shape[2]
+        joint = (runs + added.unsqueeze(-1)).transpose(0, 1).reshape(num_sources, beams * num_runs)
+        chosen = joint.topk(k, dim=-1).indices  # (sources, k)
+        row_of_source, run = chosen // num_runs, chosen % num_runs
+        row = row_of_source + torch.arange(num_sources, device=device).unsqueeze(1) * beams
+        tokens = (run * _RUN).unsqueeze(-1) + torch.arange(_RUN, device=device)  # (sources, k, run)
+        start = run * _RUN // _PIECE * pieces.stride(0) + row * pieces.stride(1)
+        logits = self._memory.view(-1)[(start.unsqueeze(-1) + tokens % _PIECE).flatten(1)]  # (sources, k * run)
+        found = (logits + added[row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1).indices
+        which = found // _RUN
+        log_probs = logits.gather(1, found) - norm[row.gather(1, which)]
+        row_of_source, tokens = row_of_source.gather(1, which), tokens.flatten(1).gather(1, found)
+        return Best(totals.gather(1, row_of_source) + log_probs, row_of_source, tokens, log_probs)
+
+    def _pieces(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits in pieces, the largest of each run, and the logarithm of each row's sum of exponentials.
+
+        Returns:
+            `(pieces, rows, tokens)`, -inf beyond the vocabulary; `(pieces, rows, runs of a piece)`; `(rows,)`.
+        """
+        vocab_size, num_rows = self._vocab_size, len(hidden)
+        starts = range(0, vocab_size, _PIECE)
+        if self._memory.shape[1] < num_rows:
+            self._memory = large_empty((len(starts), num_rows, _PIECE), hidden)
+            self._memory[-1, :, vocab_size - starts[-1] :] = -torch.inf
+        pieces = self._memory[:, :num_rows]
+        runs, norms = hidden.new_empty(len(starts), num_rows, _PIECE // _RUN), hidden.new_empty(len(starts), num_rows)
+        lowest = torch.finfo(hidden.dtype).min
+        for n, (start, piece) in enumerate(zip(starts, pieces, strict=True)):
+            end = min(start + _PIECE, vocab_size)
+            bias = None if self._bias is None else self._bias[start:end]
+            logits = linear(hidden, self._weight[start:end], bias)
+            piece[:, : end - start] = logits
+            torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
+            # Relative to the piece's largest logit, or to a finite number where no token has any probability.
+            largest = runs[n].amax(1, keepdim=True).clamp_min_(lowest)
+            torch.sum(logits.sub_(largest).exp_(), 1, out=norms[n]).log_().add_(largest.squeeze(1))
+        return pieces, runs, torch.logsumexp(norms, dim=0)

@@ -1,0 +1,88 @@
+"""Operations that torch has but does not promise: each is tried once, on numbers whose result is known.
+
+Every use stands behind one of these functions, which give None where the operation is missing, takes other arguments
+or computes something else; the caller then takes the public way.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Operation = Callable[..., Any]
+
+
+@cache
+def onednn_linear() -> Operation | None:
+    """The linear layer of oneDNN where it is faster than MKL's, which torch takes by default.
+
+    MKL runs its AVX2 code on processors that are not Intel's. On one with AVX-512 (Zen 5) it reaches 107 GFLOP/s a core
+    and oneDNN, which torch has as well, 233 (docs/performance.md).
+    """
+    capable = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    if not (capable and torch.backends.mkl.is_available()) or _processor_is_intel():
+        return None
+    return find_onednn_linear()
+
+
+def find_onednn_linear() -> Operation | None:
+    """The linear layer of oneDNN on any processor that has it; sets how much code oneDNN and torch keep.
+
+    Code made for a shape is kept, a megabyte for each of the last 1,024 shapes: batches of ever other shapes would fill
+    gigabytes. A pass through a model uses fewer than eight in turn, and making one anew takes a tenth of a
+    millisecond. The variables are read at the first use in the process; one that is set already is left alone.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return None
+    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(capacity, "8")
+    x, weight, bias = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([5.0])
+    return _checked("mkldnn._linear_pointwise", (x, weight, bias, "none", [], ""), [[[16.0]]])
+
+
+@cache
+def layer_norm() -> tuple[Operation, Operation] | None:
+    """Layer normalisation with its mean and inverse deviation, and its gradient from them."""
+    x, ones = torch.tensor([[1.0, 3.0]]), torch.ones(2)
+    mean, inverse = torch.tensor([[2.0]]), torch.tensor([[1.0]])
+    forward = _checked("aten.native_layer_norm", (x, [2], ones, ones, 0.0), [[[0.0, 2.0]], [[2.0]], [[1.0]]])
+    given = torch.tensor([[1.0, 0.0]]), x, [2], mean, inverse, ones, ones, [True, True, True]
+    backward = _checked("aten.native_layer_norm_backward", given, [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]])
+    return None if forward is None or backward is None else (forward, backward)
+
+
+@cache
+def threshold_backward() -> Operation | None:
+    """The gradient where something is above a threshold, else 0."""
+    given = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), 0
+    return _checked("aten.threshold_backward", given, [[3.0, 0.0]])
+
+
+def _processor_is_intel() -> bool:
+    information = Path("/proc/cpuinfo")
+    named = information.read_text(errors="replace") if information.is_file() else platform.processor()
+    return "GenuineIntel" in named
+
+
+@torch.no_grad()
+def _checked(name: str, given: Sequence[Any], expected: Sequence[Any]) -> Operation | None:
+    operation: Any = torch.ops
+    try:
+        for part in name.split("."):
+            operation = getattr(operation, part)
+        found = operation(*given)
+        results = [found] if isinstance(found, Tensor) else list(found)
+        right = all(
+            torch.allclose(result, torch.tensor(numbers), atol=1e-5)
+            for result, numbers in zip(results, expected, strict=True)
+        )
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return None
+    return operation if right else None

@@ -1,0 +1,25 @@
+"""One switch for everything in this package: fast forms, or torch's own operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_enabled = os.environ.get("HEED_PLAIN", "") in ("", "0")
+
+
+def enabled() -> bool:
+    """Whether fast forms may be used; HEED_PLAIN=1 in the environment, read at import, turns all of them off."""
+    return _enabled
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Within this, in the whole process, torch's own public operations compute everything."""
+    global _enabled
+    before, _enabled = _enabled, False
+    try:
+        yield
+    finally:
+        _enabled = before

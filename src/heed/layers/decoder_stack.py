@@ -1,0 +1,66 @@
+"""A stack of decoder blocks over the start/step contract: one masked pass, further tokens, or fast decoding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention import Keys, Rows, padding_mask, watch
+from heed.kernels import enabled
+from heed.layers.fast_decoding import FastDecoding
+from heed.layers.states import StackState
+from heed.layers.transformer import CausalSelfAttention, DecoderBlock
+from heed.shapes import Bool, Float, Int
+
+
+class DecoderStack(nn.ModuleList):
+    """`DecoderBlock`s, or `CausalSelfAttention` alone, each with a cache of its own keys and values."""
+
+    def prepare(
+        self, memory: Float[Tensor, "batch key d_model"], mask: Bool[Tensor, "batch key"] | None = None
+    ) -> tuple[Keys, ...]:
+        """What the cross-attention of each block sees of a memory, once per source."""
+        return tuple(block.prepare(memory, mask) for block in self if isinstance(block, DecoderBlock))
+
+    def start(self, memory: tuple[Keys, ...], rows: Rows) -> StackState:
+        """Empty caches; `memory` from `prepare`, or nothing without cross-attention."""
+        return StackState(memory, rows, (None,) * len(self), torch.zeros_like(rows.source_of))
+
+    def forward(
+        self,
+        x: Float[Tensor, "rows n d_model"],
+        state: StackState | FastDecoding,
+        lengths: Int[Tensor, " rows"] | None = None,
+    ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
+        """Append each further token's keys and values, look back, look at the memory.
+
+        Args:
+            x: `(rows, n, d_model)`, the embedded tokens at the state's `next_positions`.
+            state: From `start` or the step before.
+            lengths: `(rows,)`, number of real tokens where rows are padded on the right.
+
+        Returns:
+            The last block's output, and the state after the tokens.
+        """
+        if x.shape[1] == 1 and lengths is None and self._decodes_fast(x):
+            fast = state if isinstance(state, FastDecoding) else FastDecoding.of(list(self), state)
+            if fast is not None:
+                x, fast = fast.step(x.squeeze(1))
+                return x.unsqueeze(1), fast
+        if isinstance(state, FastDecoding):
+            state = state.plain()
+        mask = None if lengths is None else padding_mask(lengths, x.shape[1])
+        caches = []
+        for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
+            read = block.read if isinstance(block, CausalSelfAttention) else block
+            x, grown = read(x, cache, state.memory[n] if state.memory else None, state.rows, state.position, mask)
+            if watch.slot is not None:
+                watch.slot.tensor(self, "states", x)
+            caches.append(grown)
+        count = x.shape[1] if lengths is None else lengths
+        return x, StackState(state.memory, state.rows, tuple(caches), state.position + count)
+
+    def _decodes_fast(self, x: Tensor) -> bool:
+        """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""
+        unobserved = watch.slot is None and not self.training and not torch.is_grad_enabled()
+        return enabled() and unobserved and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

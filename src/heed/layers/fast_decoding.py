@@ -1,0 +1,369 @@
+"""Fast decoding: a stack of decoder blocks reads one token at a time, without a gradient, on a CPU.
+
+The blocks of `heed.layers.transformer` are the specification, and tests hold this to them. What is done otherwise:
+
+- Queries, keys and values of self-attention come from one product.
+- Keys and values are written in place, into memory with room for more.
+- The beams of one source share its keys: those that any of them wrote lie side by side, and a mask says which of them
+  each beam descends from. So nothing is copied when beams move, and what they have in common is there once.
+- Two batched products and a softmax instead of the fused kernel, which on a CPU takes longer for a single query.
+- There are at least 16 keys, those at the end masked: a softmax over fewer numbers takes longer.
+
+Without cross-attention (a language model) a source is a prompt. Shapes: B sources, W beams a source, R = B * W rows,
+H heads, C room for keys, S source positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import copy
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.kernels import VECTOR, attend_few, large_empty, linear
+from heed.layers.activations import RELU, Activation
+from heed.layers.states import StackState
+from heed.layers.transformer import CausalSelfAttention, DecoderBlock, FeedForward, Residual
+from heed.shapes import Float, Int
+
+_STEPS = 16
+"""Steps that there is room for at a time: what is copied for more is little, and so is what lies empty in between."""
+
+
+class _Linear(NamedTuple):
+    weight: Tensor
+    bias: Tensor | None
+
+    @classmethod
+    def of(cls, *layers: nn.Linear) -> _Linear:
+        """One layer, or several over one input as one."""
+        if len(layers) == 1:
+            return cls(layers[0].weight, layers[0].bias)
+        biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+        return cls(torch.cat(tuple(layer.weight for layer in layers)), torch.cat(biases) if biases else None)
+
+
+class _Around(NamedTuple):
+    """A residual connection, with its normalisation if it has one."""
+
+    first: bool = True
+    norm: tuple[tuple[int, ...], Tensor, Tensor, float] | None = None
+
+    @classmethod
+    def of(cls, around: Residual) -> _Around:
+        norm = around.norm
+        return cls(around.first, (norm.normalized_shape, norm.weight, norm.bias, norm.eps))
+
+    def before(self, x: Tensor) -> Tensor:
+        return torch.layer_norm(x, *self.norm) if self.first and self.norm is not None else x
+
+    def after(self, x: Tensor, new: Tensor) -> Tensor:
+        new.add_(x)
+        return new if self.first or self.norm is None else torch.layer_norm(new, *self.norm)
+
+
+class _Attention(NamedTuple):
+    """Attention's parameters; `query` gives keys and values too where they come from the same input."""
+
+    around: _Around
+    query: _Linear
+    out: _Linear
+
+    @classmethod
+    def of(cls, around: _Around, attention: MultiHeadAttention, *together: nn.Linear) -> _Attention:
+        return cls(around, _Linear.of(attention.w_query, *together), _Linear.of(attention.w_out))
+
+
+class _FeedForward(NamedTuple):
+    around: _Around
+    inner: _Linear
+    outer: _Linear
+    activation: Activation
+
+    @classmethod
+    def of(cls, around: _Around, net: FeedForward) -> _FeedForward:
+        return cls(around, _Linear.of(net.inner), _Linear.of(net.outer), net.activation)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        inner = linear(self.around.before(x), *self.inner)
+        active = relu(inner, inplace=True) if self.activation == RELU else self.activation.function(inner)
+        return self.around.after(x, linear(active, *self.outer))
+
+
+class _Block(NamedTuple):
+    """The parameters of a block, looked up once and not at every step."""
+
+    attention: _Attention
+    cross: _Attention | None
+    feed_forward: _FeedForward | None
+    heads: int
+    scale: float
+
+    @classmethod
+    def of(cls, block: nn.Module) -> _Block | None:
+        """Those of a decoder block, or of causal self-attention alone; None of anything else."""
+        if isinstance(block, CausalSelfAttention):
+            own: MultiHeadAttention = block
+            around, cross, feed_forward = _Around(), None, None
+        elif isinstance(block, DecoderBlock):
+            own, around, cross = block.attention, _Around.of(block.around_attention), None
+            if block.cross is not None:
+                cross = _Attention.of(_Around.of(block.around_cross), block.cross)
+            feed_forward = _FeedForward.of(_Around.of(block.around_feed_forward), block.feed_forward)
+        else:
+            return None
+        assert own.score.scale is not None
+        attention = _Attention.of(around, own, own.w_key, own.w_value)
+        return cls(attention, cross, feed_forward, own.num_heads, own.score.scale)
+
+
+class _KeyValues:
+    """The keys and values of every block for some sources, written and moved in place.
+
+    Attributes:
+        blocks: Per block, keys and values `(2, B, H, C, d)`; of B the first `num_sources` are in use.
+        num_sources: Number of sources.
+        num_keys: Keys of each source.
+        views: Per block, keys and values as batches of matrices, `(B * H, C, d)` each.
+    """
+
+    def __init__(self, blocks: list[Tensor], num_sources: int, num_keys: int) -> None:
+        self.blocks = blocks
+        self.num_sources = num_sources
+        self.num_keys = num_keys
+        self.views: list[tuple[Tensor, Tensor]] = []
+        self._make_views()
+
+    @classmethod
+    def of(cls, keys: Sequence[Keys | None], shape: tuple[int, int, int], like: Tensor) -> _KeyValues:
+        """From each block's keys, or empty; `shape` is of sources, heads and the width of a head."""
+        num_sources, heads, d = shape
+        num_keys = 0 if keys[0] is None else len(keys[0])
+        blocks = []
+        for own in keys:
+            block = large_empty((2, num_sources, heads, max(num_keys, VECTOR), d), like)
+            if own is not None:
+                block[0, :, :, :num_keys], block[1, :, :, :num_keys] = own.prepared, own.value
+            block[:, :, :, num_keys:VECTOR] = 0.0  # no weight is put on them, but 0 times NaN would be NaN
+            blocks.append(block)
+        return cls(blocks, num_sources, num_keys)
+
+    @property
+    def room(self) -> int:
+        """Keys that there is room for."""
+        return self.blocks[0].shape[3]
+
+    @property
+    def width(self) -> int:
+        """Number of keys that are attended to."""
+        return max(self.num_keys, VECTOR)
+
+    def _make_views(self) -> None:
+        halves = (block[:, : self.num_sources].flatten(1, 2).unbind() for block in self.blocks)
+        self.views = [(keys, values) for keys, values in halves]
+
+    def make_room(self, count: int) -> None:
+        """Make room for `count` further keys."""
+        if self.num_keys + count > self.room:
+            room = self.num_keys + count * _STEPS
+            for n, block in enumerate(self.blocks):
+                heads, _, d = block.shape[2:]
+                self.blocks[n] = large_empty((2, self.num_sources, heads, room, d), block)
+                self.blocks[n][:, :, :, : self.num_keys] = block[:, : self.num_sources, :, : self.num_keys]
+            self._make_views()
+
+    def select(self, sources: list[int], moved: tuple[Tensor, Tensor]) -> None:
+        """Reorder the sources: the new source i is the old `sources[i]`, each at most once; `moved`: `_moves`."""
+        to, of = moved
+        if len(to):
+            for block in self.blocks:
+                block[:, to] = block[:, of]
+        self.num_sources = len(sources)
+        self._make_views()
+
+    def copy(self, num_keys: int) -> _KeyValues:
+        """A copy with the first keys only."""
+        return _KeyValues([block.clone() for block in self.blocks], self.num_sources, num_keys)
+
+
+class FastDecoding:
+    """Decoding state of a stack: parameters, keys and values of what was written and of the sources.
+
+    Args:
+        blocks: The parameters.
+        memory: Per block, what its cross-attention looks at, at least one key for each source; empty without.
+        caches: Per block, keys and values of the positions so far; None before the first, and where `beams` is not 1.
+        num_sources: Number of sources, or of prompts.
+        beams: Rows of each source, which lie side by side.
+
+    Attributes:
+        position: Tokens read by each row.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[_Block],
+        memory: tuple[Keys, ...],
+        caches: Sequence[Keys | None],
+        num_sources: int,
+        beams: int,
+    ) -> None:
+        self.blocks = blocks
+        self.beams = beams
+        self._given = memory
+        self._source_of = list(range(num_sources))
+        self._heads = blocks[0].heads
+        like = blocks[0].attention.out.weight
+        shape = num_sources, self._heads, like.shape[1] // self._heads
+        self._own = _KeyValues.of(caches, shape, like)
+        self.position = self._num_keys = self._own.num_keys
+        own_rows = 1 if beams == 1 else num_sources * beams
+        self._own_mask = like.new_full((own_rows, self._own.room), -math.inf)  # one row while every row sees every key
+        self._own_mask[:, : self._num_keys] = 0.0
+        self._cross: _KeyValues | None = None
+        if memory:
+            keys = memory[0]
+            self._cross = _KeyValues.of(memory, shape, like)
+            seen = like.new_full((num_sources, self._heads, 1, self._cross.width), -math.inf)
+            seen[..., : len(keys)] = 0.0
+            if keys.mask is not None:
+                seen[..., : len(keys)].masked_fill_(~keys.mask[:, None, None], -math.inf)
+            self._cross_mask = seen  # (B, H, 1, S)
+
+    @classmethod
+    def of(cls, blocks: Sequence[nn.Module], state: StackState) -> FastDecoding | None:
+        """Go on fast; None where rows are padded, do not lie source by source, or have nothing to look at."""
+        masks = [keys.mask for keys in state.memory]
+        padded = any(cache is not None and cache.mask is not None for cache in state.caches)
+        blind = any(mask is not None and not bool(mask.any(1).all()) for mask in masks[:1])
+        branched = state.rows.width > 1 and state.caches[0] is not None
+        known = [found for block in blocks if (found := _Block.of(block)) is not None]
+        if not state.rows.in_order or padded or blind or branched or len(known) < len(blocks):
+            return None
+        return cls(known, state.memory, state.caches, state.rows.num_sources, state.rows.width)
+
+    def next_positions(self, count: int) -> Int[Tensor, "1 count"] | int:
+        """Absolute positions of the next `count` tokens, the same for all rows; of one token its number."""
+        if count == 1:
+            return self.position
+        return torch.arange(self.position, self.position + count, device=self._own_mask.device).unsqueeze(0)
+
+    def step(self, x: Float[Tensor, "rows d_model"]) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
+        """Read one further position of each row.
+
+        Args:
+            x: `(rows, d_model)`, the embedded tokens.
+
+        Returns:
+            The last block's output, and the state after it; this one stays as it is.
+        """
+        state = copy(self)
+        if self._num_keys != self._own.num_keys:  # another step was made from here before
+            state._own = self._own.copy(self._num_keys)
+        state._grow()
+        own_mask = state._mask_of_scores()
+        cross_mask = None if state._cross is None else state._cross_mask[: state._cross.num_sources].flatten(0, 1)
+        for layer, block in enumerate(state.blocks):
+            x = state._self_attention(layer, block, x, own_mask)
+            if block.cross is not None and cross_mask is not None:
+                x = state._cross_attention(layer, block, block.cross, x, cross_mask)
+            if block.feed_forward is not None:
+                x = block.feed_forward(x)
+        state.position += 1
+        return x, state
+
+    def _grow(self) -> None:
+        """Make room for the next position's keys, which only the row that writes them and its continuations may see."""
+        own, first = self._own, self._num_keys
+        own.make_room(self.beams)
+        if self._own_mask.shape[1] < own.room:
+            grown = self._own_mask.new_full((len(self._own_mask), own.room), -math.inf)
+            grown[:, : self._own_mask.shape[1]] = self._own_mask
+            self._own_mask = grown
+        new = self._own_mask[:, first : first + self.beams]
+        if len(self._own_mask) == 1:
+            new.fill_(0.0)
+        else:
+            new.view(-1, self.beams, self.beams).diagonal(dim1=1, dim2=2).fill_(0.0)
+        self._num_keys = own.num_keys = first + self.beams
+
+    def _mask_of_scores(self) -> Tensor:
+        """The mask over written positions in the layout of the scores: `(B * H, W, width)`, or `(1, 1, width)`."""
+        mask = self._own_mask[:, : self._own.width]
+        if len(mask) == 1:
+            return mask.unsqueeze(0)
+        num_sources, heads = self._own.num_sources, self._heads
+        mask = mask.view(num_sources, 1, self.beams, -1).expand(-1, heads, -1, -1)
+        return mask.reshape(num_sources * heads, self.beams, -1)
+
+    def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor) -> Tensor:
+        own, beams, attention = self._own, self.beams, block.attention
+        new = linear(attention.around.before(x), *attention.query)  # (R, 3 * d_model)
+        three = new.view(own.num_sources, beams, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
+        first = self._num_keys - beams
+        own.blocks[layer][:, : own.num_sources, :, first : self._num_keys] = three[1:]  # (2, B, H, W, d)
+        keys, values = (half.narrow(1, 0, own.width) for half in own.views[layer])
+        context = self._attend(block.scale, three[0], keys, values, mask)
+        return attention.around.after(x, linear(context, *attention.out))
+
+    def _cross_attention(self, layer: int, block: _Block, attention: _Attention, x: Tensor, mask: Tensor) -> Tensor:
+        assert self._cross is not None
+        query = linear(attention.around.before(x), *attention.query)
+        query = query.view(self._cross.num_sources, self.beams, self._heads, -1).transpose(1, 2)
+        context = self._attend(block.scale, query, *self._cross.views[layer], mask)
+        return attention.around.after(x, linear(context, *attention.out))
+
+    def _attend(self, scale: float, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        """From queries `(B, H, W, d)` to contexts `(R, d_model)`."""
+        num_sources, heads, beams, d = query.shape
+        context = attend_few(query.reshape(-1, beams, d), keys, values, mask, scale)  # (B * H, W, d)
+        if beams > 1:
+            context = context.view(num_sources, heads, beams, d).transpose(1, 2)
+        return context.reshape(num_sources * beams, -1)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> FastDecoding | StackState:
+        """Row i of the result continues row `rows[i]`; block by block where sources have unlike numbers of rows."""
+        source_of = [row // self.beams for row in rows.tolist()]
+        kept = list(dict.fromkeys(source_of))
+        beams = len(source_of) // len(kept)
+        if source_of != [source for source in kept for _ in range(beams)]:
+            return self.plain().select(rows)
+        state = copy(self)
+        if len(self._own_mask) > 1 or beams > 1:
+            mask = self._own_mask.expand(self._own.num_sources * self.beams, -1)
+            state._own_mask = mask.index_select(0, rows)
+        if kept != list(range(self._own.num_sources)):
+            to, of = _moves(kept, rows.device)
+            state._own.select(kept, (to, of))
+            if state._cross is not None:
+                state._cross.select(kept, (to, of))
+                state._cross_mask[to] = state._cross_mask[of]
+            state._source_of = [self._source_of[source] for source in kept]
+        state.beams = beams
+        return state
+
+    def plain(self) -> StackState:
+        """The same state in the terms of the blocks, which can be watched."""
+        device = self._own_mask.device
+        sources = torch.tensor(self._source_of, device=device)
+        rows = Rows.repeat(len(sources), self.beams, device=device)
+        mask = self._own_mask[:, : self._num_keys].expand(len(rows), -1)
+        seen = (mask == 0.0).nonzero()[:, 1].view(len(rows), self.position)  # the keys that each row descends from
+        caches = []
+        for block in self._own.blocks:
+            both = block[:, rows.source_of].take_along_dim(seen[None, :, None, :, None], dim=3)
+            caches.append(Keys(both[0], both[1]))
+        position = torch.full((len(rows),), self.position, device=device)
+        return StackState(tuple(keys.select(sources) for keys in self._given), rows, tuple(caches), position)
+
+
+def _moves(sources: list[int], device: torch.device) -> tuple[Tensor, Tensor]:
+    """New and old places of the sources that move."""
+    moved = [(to, of) for to, of in enumerate(sources) if to != of]
+    to, of = torch.tensor(moved, dtype=torch.long, device=device).view(-1, 2).unbind(1)
+    return to, of

@@ -1,0 +1,299 @@
+"""A run that starts from another one, of the same task or not: weights by name, rows of weights by their own names."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heed import folder as folders
+from heed.config import RunConfig, read_config
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, RunError
+from heed.models.base import Interface
+from heed.registry import body_class, list_models
+from heed.tasks import check_config, task_class
+from heed.training.checkpoint import load_weights
+
+C = TypeVar("C", bound=RunConfig)
+
+
+class Started(Protocol):
+    """Something that a new model begins with instead of what was drawn; its text is for people."""
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a model took over from its parent.
+
+    Attributes:
+        folder: The parent.
+        whole: Tensors taken as they are.
+        tokens: Tensors with a row per token, label or column: how many rows the parent has too, and of how many.
+        new: Tensors of which nothing was taken.
+    """
+
+    folder: Path
+    whole: tuple[str, ...]
+    tokens: Mapping[str, tuple[int, int]]
+    new: tuple[str, ...]
+
+    def __str__(self) -> str:
+        found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
+        return f"from {self.folder}: {len(self.whole)} tensors whole{found}; new: {', '.join(self.new) or 'none'}"
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        tokens = {name: {"taken": known, "of": total} for name, (known, total) in self.tokens.items()}
+        return {"run": str(self.folder), "whole": list(self.whole), "tokens": tokens, "new": list(self.new)}
+
+
+class Transfers(ABC):
+    """What a task says of its model so that runs can start from one another.
+
+    `build_model` builds as many rows of each kind as `axes` names, or as the field of `model` for that kind says.
+    """
+
+    interfaces: ClassVar[tuple[Interface, ...]]
+    size_fields: ClassVar[Mapping[str, str]] = {}
+    """Kind of row -> the field of `model` that counts such rows."""
+    alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Kind of row -> what it may be called in another task, best first; by default the same."""
+    config: Any
+    parent: Parent | None = None
+
+    @abstractmethod
+    def axes(self) -> Mapping[str, Sequence[str]]:
+        """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
+
+    def body(self, model: Any) -> nn.Module:
+        """The part of a model that other tasks can use."""
+        return model.body  # type: ignore[no-any-return]
+
+    def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        """The tokenizers, by the kind of row that their tokens are."""
+        return {}
+
+    def follows_from_data(self) -> tuple[str, ...]:
+        """Fields of the `model` section that a run which starts from this one settles anew."""
+        return tuple(self.size_fields.values())
+
+    def grown(self, *kinds: str) -> Self:
+        """The task with one more row of some kinds."""
+        grown, rows = copy.copy(self), {**self.axes()}
+        section = self.config.model
+        for kind in kinds:
+            rows[kind] = [*rows[kind], "one more"]
+            if (field := self.size_fields.get(kind)) is not None:
+                section = section.model_copy(update={field: section.model_extra[field] + 1})
+        grown.config = self.config.model_copy(update={"model": section})
+        vars(grown)["axes"] = lambda: rows
+        return grown
+
+    def start_from_parent(self, model: nn.Module) -> Taken | None:
+        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
+        return None if self.parent is None else self.parent.give(model, self)
+
+    def start(self, model: Any) -> dict[str, Started]:
+        """Fill a new model with what it begins with, by name for the report."""
+        taken = self.start_from_parent(model)
+        return {} if taken is None else {"parent": taken}
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A finished run to start from."""
+
+    folder: Path
+    task: Any
+
+    @classmethod
+    def open(cls, run: str, field: str) -> Parent:
+        """Read all but the weights of a run, a folder or "last", that a field of the configuration names.
+
+        Raises:
+            ConfigError: There is no such run, or it is not finished.
+        """
+        try:
+            path = folders.find(run).absolute()
+            folders.check_format(path)
+            config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+            if not (path / folders.WEIGHTS).is_file():
+                raise ConfigError(f"{field}: {path} holds no {folders.WEIGHTS}: its training has not finished")
+            return cls(path, task_class(config.task).restore(config, path))
+        except RunError as error:
+            raise ConfigError(f"{field}: {error}") from None
+
+    def with_model(self, config: C, interfaces: tuple[Interface, ...]) -> C:
+        """The configuration with the parent's model, but for what the user gave.
+
+        A model of another name has fields of its own; a model that stands in for one which the task cannot use has the
+        parent's where it knows them.
+        """
+        section, theirs = config.model, self.task.config.model
+        given = section.model_fields_set
+        usable = any(name == theirs.name and body.interface in interfaces for name, body in list_models())
+        name = theirs.name if usable and "name" not in given else section.name
+        values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.folder)}
+        if "size" not in given and (name == theirs.name or not usable):
+            own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
+            anew = self.task.follows_from_data()
+            fields = {key: value for key, value in theirs.model_extra.items() if alike or key in own.model_fields}
+            size = theirs.size if theirs.size in own.sizes else section.size
+            values = {"size": size, **{key: value for key, value in fields.items() if key not in anew}, **values}
+        return config.model_copy(update={"model": type(section).model_validate(values)})
+
+    def with_tokenizer(self, config: C) -> C:
+        """The configuration with the parent's tokenizer section, all but subword sampling.
+
+        Raises:
+            ConfigError: The user gave a field that contradicts it.
+        """
+        section, theirs = config.tokenizer, self.task.config.tokenizer
+        if config.task != self.task.config.task:
+            theirs = theirs.model_copy(update={"shared": False})  # one of its tokenizers is taken
+        for name in section.model_fields_set - {"from_", "sampling"}:
+            value = getattr(section, name)
+            if value not in (None, "auto", getattr(theirs, name)):
+                raise ConfigError(
+                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} as they "
+                    f"are, with {getattr(theirs, name)!r}; leave one of the two fields out"
+                )
+        changed = theirs.model_copy(update={"from_": str(self.folder), "sampling": section.sampling})
+        return config.model_copy(update={"tokenizer": changed})
+
+    def tokenizer(self, kind: str, task: type[Transfers]) -> TextTokenizer:
+        """The tokenizer for a kind of row of a task; a ConfigError where the parent has none."""
+        theirs: Mapping[str, TextTokenizer] = self.task.tokenizers()
+        found = [theirs[name] for name in task.alternatives.get(kind, (kind,)) if name in theirs]
+        if not found:
+            run = f"{self.folder} is a run of {self.task.config.task}"
+            raise ConfigError(f"tokenizer.from: {run} and has no tokenizer for {kind}")
+        return found[0]
+
+    def give(self, model: nn.Module, task: Transfers) -> Taken:
+        """Copy into a new model what fits: whole tensors, and the rows (tokens, labels, columns) that both runs have.
+
+        What does not fit stays as it was drawn. From a run of another task only the body is taken.
+
+        Raises:
+            ConfigError: No matrix fits.
+            RunError: The parent's weights are damaged.
+
+        Source: Aji et al. 2020 (arXiv:2005.01196) match embeddings by token.
+        """
+        with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers, with a parent or without
+            parent = self.task.build_model()
+            load_weights(parent, self.folder / folders.WEIGHTS)
+        own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
+        used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
+        kinds = {kind: next((k for k in task.alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
+        rows = {kind: _same(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
+        inside = theirs = ""
+        if task.config.task != self.task.config.task:
+            inside, theirs = _prefix(model, task.body(model)), _prefix(parent, self.task.body(parent))
+        # What the parent calls each tensor; the one table of a kind of row may have another name there.
+        names = {name: theirs + name.removeprefix(inside) for name in own if name.startswith(inside)}
+        free = {name for name in unshared(parent) if name.startswith(theirs)} - {*names.values()}
+        for name in [name for name in names if axes[name] and names[name] not in given]:
+            over = {axis: kinds[kind] for axis, kind in axes[name].items()}
+            found = [n for n in free if their_axes[n] == over and _fit(own[name], given[n], over)]
+            if len(found) == 1:
+                names[name] = found[0]
+                free.remove(found[0])
+        whole, tokens, new = [], {}, []
+        for name, tensor in own.items():
+            over, taken = axes[name], given.get(names.get(name, ""))
+            if taken is None or not _fit(tensor, taken, over) or not all(rows[kind] for kind in over.values()):
+                new.append(name)
+            elif over:
+                mine, others = ({a: [pair[i] for pair in rows[kind]] for a, kind in over.items()} for i in (0, 1))
+                tensor[_places(tensor, mine)] = taken[_places(taken, others)]
+                tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
+            else:
+                tensor.copy_(taken)
+                whole.append(name)
+        if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
+            models = self.task.config.model.name, task.config.model.name
+            raise ConfigError(f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})")
+        return Taken(self.folder, tuple(whole), tokens, tuple(new))
+
+
+def with_parents(config: C, interfaces: tuple[Interface, ...]) -> tuple[C, Parent | None, Parent | None]:
+    """Open the runs that `model.from` and `tokenizer.from` name; the configuration gets what follows from them.
+
+    Raises:
+        ConfigError: A run cannot be opened, or a field contradicts it.
+    """
+    weights = tokens = None
+    if config.model.from_ is not None:
+        weights = Parent.open(config.model.from_, "model.from")
+        config = weights.with_model(config, interfaces)
+    if config.tokenizer.from_ is not None:
+        tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
+        config = tokens.with_tokenizer(config)
+    return config, weights, tokens
+
+
+def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
+    """Which axes of which tensors of a task's model run over which kind of row: those that grow with one more row.
+
+    Where a tensor is shared by two kinds, the last one counts.
+    """
+    shapes = shapes_of(task)
+    axes: dict[str, dict[int, str]] = {name: {} for name in shapes}
+    for kind in task.axes():
+        try:
+            grown = shapes_of(task.grown(kind))
+        except ConfigError:  # kinds that share a table grow together
+            grown = shapes_of(task.grown(*task.size_fields))
+        for name, shape in shapes.items():
+            axes[name] |= {axis: kind for axis, size in enumerate(shape) if grown[name][axis] != size}
+    return axes
+
+
+def shapes_of(task: Any) -> dict[str, torch.Size]:
+    """The shapes of the tensors of a task's model."""
+    with torch.device("meta"):  # without numbers
+        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
+
+
+def _same(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
+    """Places of the rows whose names both have, in one and in the other."""
+    known = {name: i for i, name in enumerate(parent)}
+    return [(i, known[name]) for i, name in enumerate(own) if name in known]
+
+
+def _fit(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
+    """Whether two tensors have the same shape but for axes that run over rows with names."""
+    sizes = enumerate(zip(own.shape, given.shape, strict=False))
+    return own.dim() == given.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
+
+
+def _places(tensor: Tensor, rows: Mapping[int, Sequence[int]]) -> tuple[Any, ...]:
+    """Indices of the chosen rows of some axes, and of all of the others."""
+    return np.ix_(*(rows.get(axis, range(size)) for axis, size in enumerate(tensor.shape)))
+
+
+def _prefix(model: nn.Module, body: nn.Module) -> str:
+    """What the names of a body's tensors begin with."""
+    return next(f"{name}." if name else "" for name, module in model.named_modules() if module is body)
+
+
+def unshared(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model to be written to, tied ones once, under their first name."""
+    tensors: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in model.state_dict().items():
+        tensors.setdefault(tensor.data_ptr(), (name, tensor))
+    return dict(tensors.values())

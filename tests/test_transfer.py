@@ -1,0 +1,216 @@
+"""A run that starts from a run of another task, or of other rows: tensors by name, rows of tensors by their names."""
+
+import random
+
+import pytest
+import torch
+
+import heed
+from heed.errors import ConfigError
+from heed.tasks import check_config, task_class, task_names
+from heed.tasks.base.transfer import axes_of
+
+TRAINING = {"training.threads": 1, "training.device": "cpu", "training.batch_tokens": 200, "evaluation.bootstrap": 5}
+EMBEDDING, OTHER = "body.inputs.embedding.weight", "source_embedding.weight"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("transfer"), random.Random(1)
+    words = "one two three four five six seven".split()
+    texts = [" ".join(rng.choices(words, k=3)) for _ in range(30)]
+    (folder / "labels.txt").write_text("".join(f"{'ab'[n % 2]} {text}\n" for n, text in enumerate(texts)))
+    (folder / "others.txt").write_text("".join(f"{'cba'[n % 3]} {text} eight\n" for n, text in enumerate(texts)))
+    (folder / "pairs.tsv").write_text("".join(f"{text} nine\t{text.upper()}\n" for text in texts))
+    tags = {word: f"B-{'xy'[n % 2]}" if n < 4 else "O" for n, word in enumerate(words)}
+    lines = ["".join(f"{word}\t{tags[word]}\n" for word in f"zero {text}".split()[1:]) for text in texts]
+    (folder / "tags.conll").write_text("\n".join(lines))
+    rows = [(rng.random(), rng.random(), rng.random(), n % 3) for n in range(30)]
+    table = [f"{b:.3f},{a:.3f},{'qpr'[k]}\n" for a, b, _, k in rows if k < 2]
+    (folder / "old.csv").write_text("width,length,label\n" + "".join(table))
+    table = [f"{a:.3f},{c:.3f},{b:.3f},{'qpr'[k]}\n" for a, b, c, k in rows]
+    (folder / "new.csv").write_text("length,depth,width,label\n" + "".join(table))
+    (folder / "old.series.csv").write_text("sold,made\n" + "".join(f"{a:.3f},{b:.3f}\n" for a, b, *_ in rows))
+    (folder / "new.series.csv").write_text(
+        "left,made,sold\n" + "".join(f"{a:.3f},{b:.3f},{c:.3f}\n" for a, b, c, _ in rows)
+    )
+    return folder
+
+
+def trained(folder, task, file, name, **fields):
+    settings = TRAINING | {"data.valid": 6} | {key.replace("__", "."): value for key, value in fields.items()}
+    return heed.train(task, train=folder / file, steps=2, out=folder / name, settings=settings, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def labels(folder):
+    return trained(folder, "classification", "labels.txt", "labels", model__d_embedding=5, model__d_hidden=4)
+
+
+@pytest.fixture(scope="module")
+def pairs(folder):
+    widths = {"model__d_embedding": 6, "model__d_hidden": 4, "model__d_attention": 4}
+    return trained(folder, "translation", "pairs.tsv", "pairs", tokenizer__kind="word", **widths)
+
+
+def child(folder, parent, task, file, data=None, tokenizer=None, **model):
+    """A new run's task, its model, how that was drawn, and what it took from its parent."""
+    values = {
+        "task": task,
+        "data": {"train": str(folder / file), "valid": 6, **(data or {})},
+        "model": {"from": str(parent.folder), **model},
+        "tokenizer": tokenizer or {},
+    }
+    new = task_class(task).prepare(check_config(values, "test"))
+    torch.manual_seed(1)
+    model = new.build_model()
+    drawn = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = torch.get_rng_state()
+    taken = new.start_from_parent(model)
+    assert torch.equal(state, torch.get_rng_state())
+    return new, model.state_dict(), drawn, taken
+
+
+def assert_rows(own, drawn, theirs, names, known, axis=0):
+    """Each row is the parent's of the same name, and as drawn where the parent has none; some are of either kind."""
+    found = [name in known for name in names]
+    assert any(found) and own.shape[axis] == len(names)
+    for i, name in enumerate(names):
+        expected = theirs.select(axis, known.index(name)) if name in known else drawn.select(axis, i)
+        assert torch.equal(own.select(axis, i), expected), name
+    return sum(found), len(found)
+
+
+# --- across tasks
+
+
+def test_a_tagger_starts_from_a_classifier_and_a_classifier_of_other_labels_from_the_tagger(folder, labels):
+    task, own, drawn, taken = child(folder, labels, "tagging", "tags.conll", characters="cnn", num_filters=3)
+    fields = task.config.model.model_extra
+    assert (fields["d_embedding"], fields["d_hidden"], fields["d_features"]) == (5, 4, 3)
+    assert not set(taken.whole) & {"body.encoder.weight_ih_l0"}  # it reads characters too
+    task, own, drawn, taken = child(folder, labels, "tagging", "tags.conll", head="crf")
+    theirs = labels.model.state_dict()
+    assert all(name.startswith("body.encoder.") and torch.equal(own[name], theirs[name]) for name in taken.whole)
+    assert {name for name in own if name.startswith("body.")} == {*taken.whole, EMBEDDING}
+    tokens = task.tokenizer.tokens, labels.task.tokenizer.tokens
+    assert taken.tokens == {EMBEDDING: assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)}
+    assert taken.new and all(name.startswith("head.") for name in taken.new)
+    assert all(torch.equal(own[name], drawn[name]) for name in taken.new)
+
+    run = trained(folder, "tagging", "tags.conll", "tags", model__head="crf", **{"model__from": str(labels.folder)})
+    assert run.report["parent"]["run"] == str(labels.folder) and run.config.model.model_extra["d_hidden"] == 4
+    task, own, drawn, taken = child(folder, run, "classification", "others.txt")
+    theirs = run.model.state_dict()
+    assert task.config.model.model_extra["head"] == "softmax" and task.labels == ["a", "b", "c"]
+    tokens = task.tokenizer.tokens, run.task.tokenizer.tokens
+    known, total = assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)
+    assert taken.tokens == {EMBEDDING: (known, total)} and known == total - 1  # "eight"
+    assert all(torch.equal(own[name], theirs[name]) for name in taken.whole)
+    assert {"output.weight", "output.bias"} < set(taken.new) and not any("body" in name for name in taken.new)
+
+
+def test_a_classifier_starts_from_the_encoder_of_a_translator(folder, pairs):
+    tokenizer = {"from": str(pairs.folder)}
+    task, own, _, taken = child(folder, pairs, "classification", "others.txt", tokenizer=tokenizer)
+    fields, theirs = task.config.model.model_extra, pairs.model.state_dict()
+    assert (task.config.model.name, fields["cell"], fields["d_embedding"]) == ("rnn", "gru", 6)
+    assert task.tokenizer.first_difference(pairs.task.source_tokenizer) == "" and not task.config.tokenizer.shared
+    assert torch.equal(own[EMBEDDING], theirs[OTHER]) and taken.tokens[EMBEDDING] == (len(own[EMBEDDING]),) * 2
+    assert all(torch.equal(own[name], theirs[name.removeprefix("body.")]) for name in taken.whole)
+    assert {f"body.{name}" for name in theirs if name.startswith("encoder.")} == set(taken.whole)
+    assert not any("body" in name for name in taken.new)
+
+    with pytest.raises(ConfigError, match=r"no matrix of .*pairs \(bahdanau\) fits the new model \(rnn\)"):
+        child(folder, pairs, "tagging", "tags.conll", size="tiny")  # a size has fields of its own
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
+    fields = {"model__d_model": 8, "model__d_ff": 8, "model__shared_embeddings": shared, "tokenizer__shared": shared}
+    name = f"transformer{shared}"
+    parent = trained(
+        folder, "translation", "pairs.tsv", name, model__name="transformer", tokenizer__kind="bpe", **fields
+    )
+    tokenizer = {"kind": "bpe"}
+    task, own, drawn, taken = child(
+        folder, parent, "classification", "others.txt", None, tokenizer, name="encoder", d_model=8
+    )
+    tokens = task.tokenizer.tokens, parent.task.source_tokenizer.tokens
+    assert_rows(own[EMBEDDING], drawn[EMBEDDING], parent.model.state_dict()[OTHER], *tokens)
+    assert set(taken.tokens) == {EMBEDDING}
+
+
+def test_a_translator_takes_the_source_of_a_classifier_and_no_target(folder, labels):
+    fields = {
+        "name": "seq2seq",
+        "d_embedding": 5,
+        "d_hidden": 4,
+        "cell": "lstm",
+        "bidirectional": True,
+        "num_layers": 1,
+    }
+    task, own, drawn, taken = child(folder, labels, "translation", "pairs.tsv", tokenizer={"kind": "word"}, **fields)
+    tokens = task.source_tokenizer.tokens, labels.task.tokenizer.tokens
+    assert set(taken.tokens) == {OTHER} and "target_embedding.weight" in taken.new
+    assert_rows(own[OTHER], drawn[OTHER], labels.model.state_dict()[EMBEDDING], *tokens)
+    assert {f"body.{name}" for name in taken.whole} == {n for n in labels.model.state_dict() if "body.encoder" in n}
+    with pytest.raises(ConfigError, match=r"labels is a run of classification and has no tokenizer for target"):
+        child(folder, labels, "translation", "pairs.tsv", tokenizer={"from": str(labels.folder)}, **fields)
+    rows = trained(folder, "table", "old.csv", "no tokens")
+    with pytest.raises(
+        ConfigError, match=r"tokenizer.from: .*no tokens is a run of table and has no tokenizer for tok"
+    ):
+        child(folder, labels, "classification", "others.txt", tokenizer={"from": str(rows.folder)})
+
+
+# --- one task, other rows
+
+
+def test_two_classes_with_one_output_are_taken_only_as_the_same_two(folder):
+    parent = trained(folder, "classification", "labels.txt", "two", model__head="sigmoid")
+    task, own, _, taken = child(folder, parent, "classification", "labels.txt")
+    assert task.config.model.model_extra["head"] == "sigmoid" and taken.tokens["output.weight"] == (1, 1)
+    assert torch.equal(own["output.weight"], parent.model.state_dict()["output.weight"])
+    (folder / "third.txt").write_text((folder / "labels.txt").read_text().replace("a ", "c ", 15))
+    *_, taken = child(folder, parent, "classification", "third.txt", head="sigmoid")
+    assert {"output.weight", "output.bias"} == set(taken.new)
+
+
+def test_a_table_takes_columns_and_labels_by_name(folder):
+    parent = trained(folder, "table", "old.csv", "old", model__d_hidden=7)
+    task, own, drawn, taken = child(folder, parent, "table", "new.csv")
+    theirs, first = parent.model.state_dict(), "body.layers.0.weight"
+    assert task.standard.columns == ("length", "depth", "width") and task.labels == ["p", "q", "r"]
+    columns, labels = task.standard.columns, task.labels
+    assert parent.task.standard.columns == ("width", "length") and parent.task.labels == ["p", "q"]
+    assert assert_rows(own[first], drawn[first], theirs[first], columns, parent.task.standard.columns, 1) == (2, 3)
+    for name in ("output.weight", "output.bias"):
+        assert assert_rows(own[name], drawn[name], theirs[name], labels, parent.task.labels) == (2, 3)
+    assert set(taken.tokens) == {first, "output.weight", "output.bias"} and taken.new == ()
+
+
+def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
+    parent = trained(folder, "series", "old.series.csv", "series", data__window=5, data__horizon=2, model__d_hidden=7)
+    task, own, drawn, taken = child(folder, parent, "series", "new.series.csv", {"window": 5, "horizon": 2})
+    theirs, columns = parent.model.state_dict(), (task.standard.columns, parent.task.standard.columns)
+    assert columns == (("left", "made", "sold"), ("sold", "made")) and task.config.model.model_extra["d_hidden"] == 7
+    for name, known in taken.tokens.items():
+        axis = 1 if "encoder" in name else 0
+        assert assert_rows(own[name], drawn[name], theirs[name], *columns, axis) == known == (2, 3)
+    assert len(taken.tokens) == 3 and taken.new == ()
+    with pytest.raises(ConfigError, match=r"no matrix of .*series \(rnn\) fits the new model \(mlp\)"):
+        child(folder, parent, "table", "new.csv")
+
+
+def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(folder, labels, pairs):
+    runs = [labels, pairs, trained(folder, "tagging", "tags.conll", "letters", model__characters="cnn")]
+    runs += [trained(folder, "table", "old.csv", "rows")]
+    runs += [trained(folder, "series", "old.series.csv", "values", data__window=5, data__horizon=2)]
+    assert {run.config.task for run in runs} == set(task_names())
+    for run in runs:
+        found = {kind for over in axes_of(run.task).values() for kind in over.values()}
+        assert found == set(run.task.axes()), run.config.task
+        for name, over in axes_of(run.task).items():
+            for axis, kind in over.items():
+                assert run.model.state_dict()[name].shape[axis] == len(run.task.axes()[kind])
