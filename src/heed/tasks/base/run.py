@@ -119,13 +119,3 @@ class Run(ABC, Generic[T, M]):
     def title(self) -> str:
         """Title of a look."""
         return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
-
-
-def refuse_blank(text: str) -> None:
-    """Refuse a text without anything to look at.
-
-    Raises:
-        ConfigError: The text is blank.
-    """
-    if not text.strip():
-        raise ConfigError("the text is blank")

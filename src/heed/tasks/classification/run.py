@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
 from heed.data.batch.texts import TokenText
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
-from heed.data.read.sentences import is_blank, without_breaks
+from heed.data.read.sentences import is_blank
 from heed.data.read.texts import read_texts
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
+from heed.observe.frames import Look
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
+from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.report import label_body, label_errors
-from heed.tasks.base.run import Run, refuse_blank
+from heed.tasks.base.run import Run
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification, text_format
@@ -116,37 +115,11 @@ class Labeller(Run[Classification, Classifier]):
         return ClassificationOutputs(self, options)
 
 
-class ClassificationRun(Labeller):
+class ClassificationRun(Labeller, LooksAtText):
     """A model that gives texts labels."""
 
-    def look(
-        self,
-        text: str,
-        *,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """See the words that a label rests on; a notebook displays the result.
-
-        Args:
-            text: The text.
-            steps: Whether to show every word that was read.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            mechanism: Only this attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such
-                attention.
-        """
-        refuse_blank(without_breaks(text))
-        choice = Choice(mechanism, layer, head)
-        look = look_at_text(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
-        return ShownLook(look, steps)
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at_text(self.task, self.model, text, **options)
 
     @classmethod
     def examiner(cls) -> type[ClassificationExaminer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
@@ -16,10 +16,9 @@ from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
-from heed.tasks.base.run import Run, refuse_blank
+from heed.observe.frames import Look
+from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.run import Run
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.report import body, error_lines
@@ -157,37 +156,11 @@ class WordTagger(Run[Tagging, Tagger]):
         return ColumnOutputs(self, options) if options["columns"] else TaggingOutputs(self, options)
 
 
-class TaggingRun(WordTagger):
+class TaggingRun(WordTagger, LooksAtText):
     """A model that gives words tags."""
 
-    def look(
-        self,
-        text: str,
-        *,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """See the tag of each word, how sure it is, and what the networks did; a notebook displays the result.
-
-        Args:
-            text: The text.
-            steps: Whether to show every word that was read.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            mechanism: Only this attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such
-                attention.
-        """
-        refuse_blank(text)
-        choice = Choice(mechanism, layer, head)
-        look = look_at_tags(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
-        return ShownLook(look, steps)
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at_tags(self.task, self.model, text, **options)
 
     @classmethod
     def examiner(cls) -> type[TaggingExaminer]:

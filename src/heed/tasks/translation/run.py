@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from heed.config import FilesData, RunConfig
 from heed.data.examples import Pair
@@ -18,10 +18,9 @@ from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.report import summarise
 from heed.generation import Writer
 from heed.models.base import PairDecoder
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
-from heed.tasks.base.run import Run, refuse_blank
+from heed.observe.frames import Look
+from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.run import Run
 from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.report import body
@@ -173,7 +172,7 @@ class Translator(Run[Translation, PairDecoder]):
         return TranslationOutputs(self, options)
 
 
-class TranslationRun(Translator):
+class TranslationRun(Translator, LooksAtText):
     """A model that writes a target for a source."""
 
     def __init__(
@@ -201,45 +200,8 @@ class TranslationRun(Translator):
         self._writers.clear()
         return export_translation(self.folder, self.task, self.model, to, quantization)
 
-    def look(
-        self,
-        text: str,
-        *,
-        target: str | None = None,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        beam_size: int | None = None,
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """Look inside at one text: maps, and with `steps` a frame per token; a notebook displays the result.
-
-        Args:
-            text: The source.
-            target: A given output instead of the model's own.
-            steps: Whether to show every step.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            beam_size: Beam of the search.
-            mechanism: "cross", "encoder" or "decoder" attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
-        """
-        refuse_blank(text)
-        look = look_at(
-            self.task,
-            self.model,
-            text,
-            target=target,
-            beam_size=beam_size,
-            edits=edits,
-            title=self.title,
-            choice=Choice(mechanism, layer, head),
-        )
-        return ShownLook(look, steps)
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at(self.task, self.model, text, **options)
 
     @classmethod
     def examiner(cls) -> type[TranslationExaminer]:
