@@ -142,8 +142,12 @@ def test_its_errors_name_file_line_and_field(runs, folder, capsys):
 
 
 def test_help_names_it_and_its_option():
-    text = f"import heed.tasks as t; t.__path__.append({str(HERE)!r}); from heed.cli import main; main(['predict', '--help'])"
-    out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+    lines = [
+        f"import heed.tasks; heed.tasks.__path__.append({str(HERE)!r})",
+        "from heed.cli import main; main(['predict', '--help'])",
+    ]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "--digits" in out and "[rating]" in out
 
 
