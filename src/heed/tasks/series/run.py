@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
 from heed.tasks.base.run import Run
+from heed.tasks.series.model import Forecaster
 from heed.tasks.series.outputs import SeriesOutputs
 from heed.tasks.series.report import body
-from heed.tasks.series.task import Forecaster, Part, Series
+from heed.tasks.series.task import Part, Series
 
 Values = NDArray[np.float64]
 
