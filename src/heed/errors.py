@@ -9,8 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ConfigError", "DataError", "DiskError", "HeedError", "RunError", "ShapeError", "TrainingError", "suggest"]
-
 
 class HeedError(ValueError):
     """Base of every error that is about the user's input; commands print it and exit with `exit_code`."""

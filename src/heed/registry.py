@@ -16,8 +16,6 @@ import heed.models
 from heed.errors import ConfigError, suggest
 from heed.models.base import Body, ModelConfig
 
-__all__ = ["body_class", "list_models", "model_config"]
-
 
 def list_models() -> list[tuple[str, type[Body]]]:
     """Every body with the name of its file; a file with several interfaces occurs once for each."""

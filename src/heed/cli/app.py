@@ -144,11 +144,7 @@ def train(
 
 
 @app.command()
-def check(
-    words: WordsArgument,
-    valid: ValidOption = None,
-    test: FilesOption = None,
-) -> None:
+def check(words: WordsArgument, valid: ValidOption = None, test: FilesOption = None) -> None:
     """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing.
 
     Of a run folder (or last): whether every file is there as it was written.

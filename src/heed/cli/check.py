@@ -12,8 +12,6 @@ from heed.errors import DataError, HeedError
 from heed.runs.check import check_run
 from heed.tasks import task_class
 
-__all__ = ["run_check"]
-
 
 def run_check(words: list[str], fields: list[str]) -> None:
     """Print what is in the data and what is wrong with it; of a run folder, the state of each file.

@@ -21,8 +21,6 @@ from heed.tasks import task_names
 from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
 
-__all__ = ["CompareOptions", "run_compare"]
-
 _PIPE_WIDTH = 10_000
 """A pipe has no width: every row of a table stays on its line."""
 

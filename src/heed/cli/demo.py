@@ -20,8 +20,6 @@ from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
 
-__all__ = ["run_demo"]
-
 _EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
 
 

@@ -9,8 +9,6 @@ from heed.cli.terminal import use_color, width
 from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson
 
-__all__ = ["run_lesson_command"]
-
 _ENDINGS = {".html": "html", ".json": "json", ".txt": "text"}
 
 

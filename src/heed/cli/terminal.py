@@ -6,8 +6,6 @@ import os
 import shutil
 import sys
 
-__all__ = ["interactive", "use_color", "width"]
-
 
 def use_color() -> bool:
     """Whether stdout is a terminal that wants colour (NO_COLOR and pipes do not)."""

@@ -21,8 +21,6 @@ from heed.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Res
 from heed.models.base import PairDecoder
 from heed.models.transformer import Transformer, TransformerConfig
 
-__all__ = ["QUANTIZATIONS", "expressible", "need_ctranslate2", "vocabulary", "write_model"]
-
 QUANTIZATIONS = ("float32", "int8")
 """How the matrices are stored: as they are, or in 8 bits with one scale a row."""
 _EPSILON = 1e-5

@@ -18,8 +18,6 @@ from heed.errors import ConfigError
 from heed.exchange.ctranslate2_model import need_ctranslate2, vocabulary
 from heed.generation import Hypothesis, SearchOptions
 
-__all__ = ["CTranslate2Writer"]
-
 _TOGETHER = 8_000
 """Source tokens decoded together, times the width of the beam."""
 

@@ -23,8 +23,6 @@ from heed.storage.disk import checksum, describe_damage, write_folder
 from heed.tasks.translation.task import Translation
 from heed.tasks.translation.tokenizers import save_tokenizers
 
-__all__ = ["ENGINES", "Exported", "export_translation", "open_engine"]
-
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
 _DESCRIPTION, _FORMAT = "export.json", 1

@@ -17,8 +17,6 @@ from heed.generation import Hypothesis, SearchOptions, generate, without_gradien
 from heed.models.transformer import Transformer
 from heed.tasks.translation.task import Translation
 
-__all__ = ["SelfCheck", "self_check"]
-
 _SENTENCES = 16
 _BEAM = 5
 _CLOSE = 1e-3
@@ -135,11 +133,7 @@ def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sourc
 
 
 def _greedy_must_agree(
-    task: Translation,
-    model: Transformer,
-    sources: list[list[int]],
-    ours: list[Hypothesis],
-    theirs: list[Hypothesis],
+    task: Translation, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
     """Outputs are the same up to where two tokens are equally probable.
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from heed.attention import Dot, ScaledDot, Score, attend, causal_mask
 from heed.lessons.schema import LessonFile
 
-__all__ = ["Inputs", "Numbers", "compute", "divisor", "inputs", "score_for"]
-
 
 @dataclass(frozen=True)
 class Inputs:

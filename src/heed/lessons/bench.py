@@ -10,8 +10,6 @@ from heed.lessons.arithmetic import Inputs, Numbers, compute, divisor, inputs, s
 from heed.lessons.places import find
 from heed.lessons.schema import LessonFile
 
-__all__ = ["Bench", "make_bench"]
-
 _RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
 
 

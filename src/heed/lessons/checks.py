@@ -15,8 +15,6 @@ from heed.lessons.places import count, find, name_of
 from heed.lessons.schema import LessonFile, Remark, Values
 from heed.lessons.tables import features
 
-__all__ = ["Computed", "check_all", "check_remark", "compare"]
-
 _TOKEN_COLUMNS = frozenset({"scores", "scaled", "weights"})
 
 

@@ -14,8 +14,6 @@ from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
 from heed.lessons.teddy import TITLE, teddy_stages
 
-__all__ = ["TRAINED", "list_lessons", "read_lesson"]
-
 _LISTS: dict[str, type[Section]] = {
     "steps": Step,
     "other_scales": OtherScales,

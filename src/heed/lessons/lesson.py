@@ -16,8 +16,6 @@ from heed.lessons.show_text import lesson_to_text
 from heed.lessons.stages import build_stages
 from heed.observe.to_json import numbers
 
-__all__ = ["Lesson", "run_lesson"]
-
 FORMAT = "heed-lesson-1"
 _SOURCE = "An example of the lecture notes; the networks are trained now, and every number is theirs."
 

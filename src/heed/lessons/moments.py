@@ -11,8 +11,6 @@ from heed.lessons.arithmetic import Numbers
 from heed.lessons.parts import THREE_DECIMALS, Moment
 from heed.lessons.places import name_of
 
-__all__ = ["find_moments"]
-
 
 def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
     """Name what the rows of one attention over all tokens show.

@@ -7,8 +7,6 @@ from typing import Literal
 
 from torch import Tensor
 
-__all__ = ["THREE_DECIMALS", "Check", "Moment", "Stage", "Table"]
-
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: two numbers nearer than this are printed alike."""
 

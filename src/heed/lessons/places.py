@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from heed.errors import ConfigError, suggest
 
-__all__ = ["count", "find", "name_of"]
-
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
     """The number of a row or column.

@@ -12,8 +12,6 @@ from heed.observe import palette
 from heed.observe.draw_html import CONTENT_POLICY, page_style
 from heed.observe.labels import clean, visible
 
-__all__ = ["lesson_to_html"]
-
 
 def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
     """Draw a lesson as a self-contained page.

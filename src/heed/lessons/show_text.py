@@ -10,8 +10,6 @@ from heed.lessons.summary import number, outcome, verdict
 from heed.observe.labels import clean, lines_up, visible
 from heed.observe.palette import paint
 
-__all__ = ["lesson_to_text"]
-
 _MASKED = "/"
 _LABEL = 20
 _LONG_LABEL = 40

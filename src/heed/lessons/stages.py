@@ -17,8 +17,6 @@ from heed.lessons.schema import LessonFile
 from heed.lessons.tables import attention_tables, features, one_row_tables, vectors
 from heed.lessons.verdicts import verdict_stages
 
-__all__ = ["build_stages"]
-
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 

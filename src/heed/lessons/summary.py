@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from heed.lessons.parts import Check
 
-__all__ = ["number", "outcome", "verdict"]
-
 
 def number(value: float) -> str:
     """Three decimals, never "-0.000"."""

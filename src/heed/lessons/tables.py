@@ -8,8 +8,6 @@ from torch import Tensor
 from heed.lessons.arithmetic import Numbers
 from heed.lessons.parts import Table
 
-__all__ = ["attention_tables", "features", "one_row_tables", "vectors"]
-
 
 def features(width: int, roles: list[str] | None = None) -> tuple[str, ...]:
     """Names of the numbers of a vector: their roles, or their places from 0."""

@@ -10,8 +10,6 @@ from heed.lessons.parts import Check, Stage
 from heed.lessons.places import find, name_of
 from heed.lessons.schema import Remark
 
-__all__ = ["verdict_stages"]
-
 _TITLES = {
     "does_not_compute": (
         "What does not compute",

@@ -9,8 +9,6 @@ from heed import folder as folders
 from heed.storage.disk import CHECKSUMS, describe_damage, listed
 from heed.training.checkpoint import checkpoints_in
 
-__all__ = ["RunState", "check_run"]
-
 
 @dataclass(frozen=True)
 class RunState:

@@ -17,8 +17,6 @@ from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import shapes_of
 from heed.training.checkpoint import checkpoints_in
 
-__all__ = ["Change", "Unfinished", "merged"]
-
 S = TypeVar("S", bound=BaseModel)
 
 
