@@ -33,13 +33,10 @@ def list_lessons() -> dict[str, str]:
 
 
 def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
-    """Read a lesson by name, or from a file.
-
-    Args:
-        source: A name from `list_lessons`, or the path of a YAML file.
+    """Read a lesson by name, or from a YAML file.
 
     Returns:
-        What messages call the lesson, and its fields, with one row of `input` per token.
+        The lesson's name in messages, and its fields, with one row of `input` per token.
 
     Raises:
         ConfigError: No such lesson or file, an unknown field, or matrices that do not fit together; the message names

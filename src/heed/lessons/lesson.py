@@ -22,15 +22,7 @@ _SOURCE = "An example of the lecture notes; the networks are trained now, and ev
 
 @dataclass(frozen=True, repr=False)
 class Lesson:
-    """What `run_lesson` returns.
-
-    Attributes:
-        name: The lesson's name, or its file.
-        title: The sentence.
-        source: Where it comes from.
-        tokens: One per row.
-        stages: The stages, in order; `lesson["all-rows"]["weights"]` is a tensor.
-    """
+    """The result of `run_lesson`: stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
 
     name: str
     title: str
@@ -136,16 +128,10 @@ def _stage(stage: Stage) -> dict[str, object]:
 
 
 def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
-    """Work out a lesson.
+    """Work out a lesson that comes with heed, or a YAML file (see `docs/lessons.md`).
 
-    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights.
-
-    Args:
-        source: The name of a lesson that comes with heed, or a YAML file (see `docs/lessons.md`).
-        row: The token, or its number from 0, that the stage of one row shows.
-
-    Returns:
-        Every stage with its numbers, and every stated value compared.
+    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights. `row` is the token, or its number
+    from 0, of the stage of one row.
 
     Raises:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.

@@ -13,13 +13,9 @@ THREE_DECIMALS = 0.0005 + 1e-9
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix with names on its rows and columns.
+    """A matrix `(rows, columns)` with labels on its rows and columns.
 
     Attributes:
-        title: What it is: "Q = X W_Q, 11 x 3".
-        rows: One label per row.
-        columns: One label per column.
-        values: `(rows, columns)`.
         heat: Per row, whether its numbers are weights in 0..1, to be coloured.
         mask: `(rows, columns)`, True = may attend, or None.
         notes: A text per row, or none.
@@ -36,13 +32,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Moment:
-    """Something worth stopping at, found in the numbers.
-
-    Attributes:
-        kind: Its name.
-        rows: Numbers of the rows that show it.
-        text: What to see.
-    """
+    """Something worth stopping at: its kind, the numbers of the rows that show it, and a text."""
 
     kind: Literal["zero query", "uniform row", "one-hot row", "tie", "equal rows", "one key", "masked row"]
     rows: tuple[int, ...]
@@ -51,14 +41,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Check:
-    """One value that was stated, and what is computed.
-
-    Attributes:
-        name: Which: "printed query[The][0]".
-        printed: The value stated.
-        computed: The value computed.
-        tolerance: How far off it may be.
-    """
+    """A stated value, named as "printed query[The][0]", the value computed, and how far it may be off."""
 
     name: str
     printed: float
@@ -86,13 +69,10 @@ class Stage:
     """One stage of a lesson.
 
     Attributes:
-        name: What `--stage` calls it.
-        title: Its heading.
+        name: Its name for `--stage`.
         prose: Two lines a reader needs.
-        equation: The formula.
-        numbers: What was computed, by name ("query", "scores", "weights", ...).
-        tables: What is shown of it.
-        moments: What is worth stopping at.
+        numbers: Results by name ("query", "scores", "weights", ...).
+        tables: Those of the results that are shown.
         lines: Lines below the tables.
         checks: Values compared in this stage.
     """

@@ -14,16 +14,7 @@ from heed.observe.labels import clean, visible
 
 
 def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
-    """Draw a lesson as a self-contained page.
-
-    Args:
-        title: The sentence.
-        source: Where it comes from.
-        stages: What to show.
-
-    Returns:
-        The text of the file; equal lessons give equal bytes.
-    """
+    """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
     heading = escape(clean(title))
     links = "".join(f'<li><a href="#{escape(stage.name)}">{escape(clean(stage.title))}</a></li>' for stage in stages)
     parts = [

@@ -21,18 +21,7 @@ _GAP = 1
 
 
 def lesson_to_text(title: str, source: str, stages: tuple[Stage, ...], *, width: int = 100, color: bool = False) -> str:
-    """Write a lesson with characters.
-
-    Args:
-        title: The sentence.
-        source: Where it comes from.
-        stages: What to show.
-        width: Columns of the terminal.
-        color: Whether to colour weights (24-bit ANSI).
-
-    Returns:
-        Lines without a final newline.
-    """
+    """Write a lesson with characters, weights in 24-bit ANSI colours if wanted."""
     lines = [clean(title), *(textwrap.wrap(clean(source), width) if source else [])]
     for i, stage in enumerate(stages, start=1):
         lines += ["", *_stage(stage, i, len(stages), width, color)]

@@ -15,13 +15,7 @@ from heed.observe.maps import Map
 
 @dataclass(frozen=True)
 class View:
-    """A map that is shown, and what this attention brought back.
-
-    Attributes:
-        map: The map, token by token.
-        context: `(query, d_value)`; of several heads one after the other.
-        num_heads: How many heads the attention has.
-    """
+    """A map that is shown, with its contexts `(query, d_value)` (heads one after the other) and the number of heads."""
 
     map: Map
     context: Tensor
@@ -43,13 +37,7 @@ class View:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to show.
-
-    Attributes:
-        mechanism: "cross", "encoder" or "decoder"; None for all.
-        layer: Its number from 0, from the end where negative, or "all".
-        head: Its number from 0, "mean" of all, or "all" one by one.
-    """
+    """Which attention to show: mechanism (None for all), layer (negative from the end) and head."""
 
     mechanism: str | None = None
     layer: int | Literal["all"] = -1

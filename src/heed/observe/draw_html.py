@@ -18,15 +18,7 @@ CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'uns
 
 
 def look_to_html(look: Look, *, steps: bool = False) -> str:
-    """Draw a look as a self-contained page.
-
-    Args:
-        look: What to draw.
-        steps: Whether to add every step of the encoder and the decoder.
-
-    Returns:
-        The text of the file; equal looks give equal bytes.
-    """
+    """Draw a look as a self-contained page; equal looks give equal bytes."""
     title = escape(clean(look.title))
     notes = "".join(f'<li dir="auto">{escape(clean(note))}</li>' for note in look.notes)
     parts = [

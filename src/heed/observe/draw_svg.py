@@ -34,17 +34,10 @@ _HATCH = (
 
 
 def map_to_svg(map: Map, *, cell: int = 30) -> str:
-    """Draw a map as a self-contained SVG.
+    """Draw a map as a self-contained SVG with cells of `cell` pixels.
 
     The scale is fixed from 0 to 1, so that two figures can be compared. Cells of 28 px and more hold their number;
     every cell says query, key and weight when pointed at. Masked cells are hatched.
-
-    Args:
-        map: What to draw.
-        cell: Side of a cell in pixels.
-
-    Returns:
-        The text of the file, with a final newline.
     """
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
     header = [clean(map.title), axes_line(map), *_wrapped(map.caption, 90)]
@@ -73,16 +66,7 @@ def map_to_svg(map: Map, *, cell: int = 30) -> str:
 
 
 def vector_to_svg(vector: Tensor, title: str, caption: str) -> str:
-    """Draw a vector as bars, one a unit, in lines of 64; every bar says its unit and value when pointed at.
-
-    Args:
-        vector: `(d,)`.
-        title: First line.
-        caption: What the vector is.
-
-    Returns:
-        The text of the file, with a final newline.
-    """
+    """Draw a vector `(d,)` as bars, one a unit, in lines of 64; every bar says its unit and value when pointed at."""
     values = vector.detach().double().tolist()
     largest = max((abs(value) for value in values), default=0.0) or 1.0
     header = [clean(title), f"{len(values)} units, bars from -{largest:.2f} to {largest:.2f}", *_wrapped(caption, 90)]

@@ -24,32 +24,13 @@ _BLOCKS = 4
 
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
-    """Draw a map with characters.
-
-    Args:
-        map: What to draw.
-        width: Columns of the terminal.
-        color: Whether to colour cells (24-bit ANSI); without it the text is plain.
-
-    Returns:
-        Lines without a final newline: title, axes, caption, the map, and what its signs mean.
-    """
+    """Draw a map with characters: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
     head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
     return "\n".join(head + _body(map, width, color))
 
 
 def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
-    """Draw a look with characters.
-
-    Args:
-        look: What to draw.
-        steps: Whether to add every step of the encoder and the decoder.
-        width: Columns of the terminal.
-        color: Whether to colour cells (24-bit ANSI); without it the text is plain.
-
-    Returns:
-        Lines without a final newline.
-    """
+    """Draw a look with characters; with `steps` also every step of the encoder and the decoder."""
     source, target = (f"{name:<7}" for name in look.names)
     blocks = [[clean(look.title), f"{source} {clean(look.source)}", f"{target} {clean(look.target)}"]]
     blocks[0] += [f"note    {clean(note)}" for note in look.notes]

@@ -18,15 +18,7 @@ CELLS_IN_A_TABLE = 64 * 64
 
 
 def map_to_html(map: Map, number: int) -> str:
-    """Draw one map as a section of a page.
-
-    Args:
-        map: What to draw.
-        number: Its place on the page, from 0; it makes the ids.
-
-    Returns:
-        A `<section>` that `look.css` styles and `look.js` brings to life.
-    """
+    """Draw one map as a `<section>` of a page; its ids hold its number on the page, from 0."""
     large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
     name = f"map-{number}"
     caption = f'<p class="caption" dir="auto">{escape(clean(map.caption))}</p>' if map.caption else ""
@@ -48,16 +40,10 @@ def map_to_html(map: Map, number: int) -> str:
 
 
 def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> str:
-    """The text of an axis, each position in a span that takes the colour of its weight.
+    """The text of an axis, each position in a span that takes the colour of its weight (None = masked).
 
-    Characters stand side by side without any space between, so that Arabic letters keep joining.
-
-    Args:
-        axis: Whose text.
-        weights: One per position, None where masked; None for all where the script will colour them.
-
-    Returns:
-        HTML for the inside of a paragraph.
+    Characters stand side by side without any space between, so that Arabic letters keep joining. Without weights the
+    page's script colours the spans.
     """
     spans = []
     for i, label in enumerate(axis.labels):

@@ -33,14 +33,7 @@ def fixed_vector_to_html(vector: Tensor) -> str:
 
 
 def steps_to_html(look: Look) -> str:
-    """Draw the frames of a look, encoder first.
-
-    Args:
-        look: Whose frames.
-
-    Returns:
-        A `<section>`, or nothing where a look has no frames.
-    """
+    """Draw the frames of a look as a `<section>`, encoder first; empty if a look has no frames."""
     scales = _scales(look)
     frames = [_encoder(frame, len(look.encoder), scales) for frame in look.encoder]
     frames += [_decoder(frame, look, scales) for frame in look.decoder]

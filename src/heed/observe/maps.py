@@ -12,12 +12,10 @@ from heed.errors import ShapeError
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a map: what its positions are, and the text of each.
+    """One axis of a map: one label per position.
 
-    Attributes:
-        name: What a reader calls it: "source", "target", "encoder layer 2".
-        kind: What a position is: "character", "token", "word", "sentence", "turn" or "patch".
-        labels: One text per position.
+    `name` is "source", "target", "encoder layer 2", ...; a position is a `kind`: "character", "token", "word",
+    "sentence", "turn" or "patch".
     """
 
     name: str
@@ -34,14 +32,11 @@ class Map:
 
     Attributes:
         mechanism: "cross", "encoder", "decoder" or another name given by the model.
-        layer: Which layer, from 0.
         head: Which head, from 0; None for a mean over heads.
-        query: Axis of the rows.
-        key: Axis of the columns.
         weights: `(query, key)`, before dropout; rows sum to 1, or to 0 where nothing may be attended to.
         scores: `(query, key)` before the softmax, or None.
         mask: `(query, key)`, True = may attend, or None where everything may.
-        caption: What a reader must know to read the map.
+        caption: How to read the map.
     """
 
     mechanism: str

@@ -17,12 +17,7 @@ from heed.observe.to_json import look_to_json
 
 
 class ShownLook:
-    """What `run.look(...)` returns.
-
-    Attributes:
-        look: The maps and frames.
-        steps: Whether every step is shown.
-    """
+    """The result of `run.look(...)`: a look, shown with every step or without."""
 
     def __init__(self, look: Look, steps: bool) -> None:
         self.look = look

@@ -80,14 +80,10 @@ def _decoder(frame: DecoderFrame) -> dict[str, Any]:
 
 
 def look_to_json(look: Look) -> str:
-    """Write a look as JSON.
+    """A look as one JSON object, with a final newline.
 
-    Args:
-        look: What to write.
-
-    Returns:
-        One JSON object, with a final newline. Rows and columns of `weights` follow the labels of `query` and `key`;
-        what is not finite (the score of a masked key) is null.
+    Rows and columns of `weights` follow the labels of `query` and `key`; numbers that are not finite (scores of masked
+    keys) are null.
     """
     content = {
         "format": FORMAT,

@@ -12,13 +12,7 @@ from heed.training.checkpoint import checkpoints_in
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run folder.
-
-    Attributes:
-        folder: The run folder.
-        files: Path within it -> "ok", or what is wrong.
-        remarks: What else there is to say.
-    """
+    """The state of a run folder: what is wrong with each file (or "ok"), and further remarks."""
 
     folder: Path
     files: dict[str, str]
@@ -39,9 +33,6 @@ class RunState:
 
 def check_run(run: str | Path = "last") -> RunState:
     """Compare every file of a run folder, of its checkpoints and exports with the checksums written with them.
-
-    Args:
-        run: The folder, or "last" for the newest under `runs/`.
 
     Raises:
         RunError: There is no such folder, it is no run, or it is of another format; the message says which.

@@ -34,13 +34,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run folder to go on with.
-
-    Attributes:
-        folder: The run folder.
-        config: With what the run began, changed as the user asked.
-        changes: What that changed.
-    """
+    """A run folder to resume: its configuration with the changes that the user asked for."""
 
     folder: Path
     config: RunConfig
