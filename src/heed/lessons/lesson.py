@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,8 @@ from heed.lessons.parts import Check, Moment, Stage
 from heed.lessons.show_html import lesson_to_html
 from heed.lessons.show_text import lesson_to_text
 from heed.lessons.stages import build_stages
-from heed.observe.to_json import numbers
+from heed.observe.shown import framed, save_as
+from heed.observe.to_json import plain
 
 FORMAT = "heed-lesson-1"
 _SOURCE = "An example of the lecture notes; the networks are trained now, and every number is theirs."
@@ -80,16 +80,8 @@ class Lesson:
         return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write .html, .json or .txt, as the file name says.
-
-        Raises:
-            ConfigError: Another ending.
-        """
-        kinds = {".html": self.html, ".json": self.json, ".txt": lambda: self.text() + "\n"}
-        ending = Path(path).suffix
-        if ending not in kinds:
-            raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
-        Path(path).write_text(kinds[ending](), encoding="utf-8")
+        """Write .html, .json or .txt, as the file name says; another ending is a ConfigError."""
+        save_as(path, {".html": self.html, ".json": self.json, ".txt": lambda: self.text() + "\n"})
 
     def __repr__(self) -> str:
         return f"Lesson({self.name!r}, {len(self.tokens)} tokens, {len(self.stages)} stages)"
@@ -98,9 +90,7 @@ class Lesson:
         return self.text()
 
     def _repr_html_(self) -> str:
-        # An iframe keeps the page's style apart from the notebook's.
-        page = html.escape(self.html(), quote=True)
-        return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0" title="heed lesson"></iframe>'
+        return framed(self.html(), "heed lesson")
 
 
 def _stage(stage: Stage) -> dict[str, object]:
@@ -109,8 +99,8 @@ def _stage(stage: Stage) -> dict[str, object]:
         "title": stage.title,
         "prose": list(stage.prose),
         "equation": stage.equation,
-        "numbers": {name: numbers(tensor) for name, tensor in stage.numbers.items()},
-        "moments": [{"kind": m.kind, "rows": list(m.rows), "text": m.text} for m in stage.moments],
+        "numbers": plain(stage.numbers),
+        "moments": plain(stage.moments),
         "lines": list(stage.lines),
         "checks": [
             {

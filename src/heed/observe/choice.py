@@ -70,11 +70,9 @@ class Choice:
         layers = sorted(number for other, number in seen if other == name)
         if self.layer == "all":
             return layers
-        return (
-            layers[self.layer :][:1]
-            if self.layer < 0 and -self.layer <= len(layers)
-            else ([self.layer] if self.layer in layers else [])
-        )
+        if -len(layers) <= self.layer < 0:
+            return [layers[self.layer]]
+        return [self.layer] if self.layer in layers else []
 
     def heads(self, num_heads: int) -> list[int | None]:
         """The heads that are shown; None is the mean of all.

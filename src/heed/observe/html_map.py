@@ -61,12 +61,11 @@ def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> s
 
 
 def _tools(map: Map) -> str:
-    masked = map.mask is not None and not bool(map.mask.all())
     swatches = "".join(f'<i class="w{i}"></i>' for i in range(palette.LEVELS + 1))
     return (
         '<div class="tools"><span class="bar"><span>0</span>'
         f'<span class="ramp" aria-hidden="true">{swatches}</span><span class="end">1</span></span>'
-        + ('<span class="bar"><i class="m"></i> masked</span>' if masked else "")
+        + ('<span class="bar"><i class="m"></i> masked</span>' if map.has_masked else "")
         + '<label class="live"><input type="checkbox" class="per-row"> scale per row</label>'
         '<span class="scale">Colour: fixed scale from 0 to 1.</span></div>'
     )
@@ -81,21 +80,20 @@ def _table(map: Map, name: str) -> str:
         f'<thead><tr><th class="corner" aria-label="{escape(axes_line(map))}"></th>{heads}</tr></thead>',
         "<tbody>",
     ]
-    weights = map.weights.detach().double().tolist()
-    for i, query in enumerate(map.query.labels):
-        cells = "".join(_cell(map, i, j, weights[i][j], first=i == j == 0) for j in range(len(map.key)))
+    for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
+        pairs = enumerate(zip(map.key.labels, row, strict=True))
+        cells = "".join(_cell(query, key, weight, first=i == j == 0) for j, (key, weight) in pairs)
         lines.append(f'<tr><th scope="row"><bdi>{escape(visible(query))}</bdi></th>{cells}</tr>')
     return "\n".join([*lines, "</tbody></table>"])
 
 
-def _cell(map: Map, i: int, j: int, weight: float, *, first: bool) -> str:
-    masked = map.mask is not None and not bool(map.mask[i, j])
-    said = "masked" if masked else f"{weight:.3f}"
-    label = escape(f"query {visible(map.query.labels[i])} -> key {visible(map.key.labels[j])} {said}")
+def _cell(query: str, key: str, weight: float | None, *, first: bool) -> str:
+    said = "masked" if weight is None else f"{weight:.3f}"
+    label = escape(f"query {visible(query)} -> key {visible(key)} {said}")
     # A roving tabindex: one cell can be reached by Tab, the arrow keys do the rest.
     tab = "0" if first else "-1"
-    shown = "" if masked else f"{weight:.2f}"
-    level = "m" if masked else f"w{palette.level(weight)}"
+    shown = "" if weight is None else f"{weight:.2f}"
+    level = "m" if weight is None else f"w{palette.level(weight)}"
     return f'<td class="{level}" tabindex="{tab}" aria-label="{label}">{shown}</td>'
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -26,6 +26,12 @@ class Axis:
         return len(self.labels)
 
 
+def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
+    """A vector as numbers, None where masked."""
+    allowed = [True] * len(values) if mask is None else mask.tolist()
+    return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class Map:
     """The weights with which each query looked at each key.
@@ -47,7 +53,7 @@ class Map:
     weights: Tensor
     scores: Tensor | None = None
     mask: Tensor | None = None
-    caption: str = field(default="")
+    caption: str = ""
 
     def __post_init__(self) -> None:
         expected = (len(self.query), len(self.key))
@@ -59,6 +65,16 @@ class Map:
                     f"axes have {expected[0]} {self.query.kind}s ({self.query.name}) and {expected[1]} "
                     f"{self.key.kind}s ({self.key.name})"
                 )
+
+    @property
+    def has_masked(self) -> bool:
+        """Whether any cell is masked."""
+        return self.mask is not None and not bool(self.mask.all())
+
+    def cells(self) -> list[list[float | None]]:
+        """The weights as numbers, None where masked."""
+        masks = [None] * len(self.query) if self.mask is None else self.mask
+        return [unmasked(row, mask) for row, mask in zip(self.weights, masks, strict=True)]
 
     @property
     def title(self) -> str:

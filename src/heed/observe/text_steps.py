@@ -6,7 +6,7 @@ from torch import Tensor
 
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.labels import FIXED_VECTOR, MASKED, joined, lines_up, visible
-from heed.observe.maps import Axis
+from heed.observe.maps import Axis, unmasked
 
 _FIRST = 6
 _LARGEST = 5
@@ -78,12 +78,7 @@ def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
 def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
     """Scores and weights, None where masked."""
     named = (("scores", glance.scores), ("weights", glance.weights))
-    allowed = [True] * len(glance.key) if glance.mask is None else glance.mask.tolist()
-    return [
-        (name, [value if may else None for value, may in zip(tensor.detach().double().tolist(), allowed, strict=True)])
-        for name, tensor in named
-        if tensor is not None
-    ]
+    return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
 
 
 def _table(glance: Glance, width: int) -> list[str]:
