@@ -102,19 +102,14 @@ def _stage(stage: Stage) -> dict[str, object]:
         "numbers": plain(stage.numbers),
         "moments": plain(stage.moments),
         "lines": list(stage.lines),
-        "checks": [
-            {
-                "name": check.name,
-                "printed": check.printed,
-                "computed": round(check.computed, 6) + 0.0,
-                "difference": round(check.difference, 6),
-                "tolerance": check.tolerance,
-                "equal": check.equal,
-                "tolerated": check.tolerated,
-            }
-            for check in stage.checks
-        ],
+        "checks": [_check(check) for check in stage.checks],
     }
+
+
+def _check(check: Check) -> dict[str, object]:
+    names = ("name", "printed", "computed", "difference", "tolerance", "equal", "tolerated")
+    values = {name: getattr(check, name) for name in names}
+    return values | {name: plain(values[name]) for name in ("computed", "difference")}
 
 
 def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:

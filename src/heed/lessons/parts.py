@@ -29,6 +29,14 @@ class Table:
     mask: Tensor | None = None
     notes: tuple[str, ...] = ()
 
+    def cell(self, i: int, j: int) -> float | None:
+        """One number, None where masked."""
+        return float(self.values[i, j]) if self.mask is None or bool(self.mask[i, j]) else None
+
+    def has_heat(self, i: int) -> bool:
+        """Whether a row is coloured."""
+        return bool(self.heat) and self.heat[i]
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -62,6 +70,28 @@ class Check:
     def tolerated(self) -> bool:
         """Whether the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
+
+    @property
+    def outcome(self) -> str:
+        """The result in a word or two."""
+        return "equal" if self.equal else "within tolerance" if self.tolerated else "DIFFERS"
+
+
+def number(value: float) -> str:
+    """A number as it is written in text and on a page: three decimals, never "-0.000"."""
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
+def verdict(checks: tuple[Check, ...]) -> str:
+    """How many values are equal, tolerated, and different."""
+    equal = sum(check.equal for check in checks)
+    tolerated = sum(check.tolerated for check in checks) - equal
+    parts = [f"{len(checks)} values: {equal} equal to three decimals"]
+    if tolerated:
+        parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
+    if differ := len(checks) - equal - tolerated:
+        parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
+    return ", ".join(parts)
 
 
 @dataclass(frozen=True)

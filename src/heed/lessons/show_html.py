@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 from importlib.resources import files
 
-from heed.lessons.parts import Check, Stage, Table
-from heed.lessons.summary import number, outcome, verdict
+from heed.lessons.parts import Check, Stage, Table, number, verdict
 from heed.observe import palette
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean, visible
@@ -68,10 +67,9 @@ def _figure(table: Table) -> str:
 
 
 def _cell(table: Table, i: int, j: int) -> str:
-    if table.mask is not None and not bool(table.mask[i, j]):
+    if (value := table.cell(i, j)) is None:
         return '<td class="m" aria-label="masked"></td>'
-    value = float(table.values[i, j])
-    heat = f' class="w{palette.level(value)}"' if table.heat and table.heat[i] else ""
+    heat = f' class="w{palette.level(value)}"' if table.has_heat(i) else ""
     return f"<td{heat}>{number(value)}</td>"
 
 
@@ -90,7 +88,7 @@ def _check_table(checks: list[Check]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(clean(check.name))}</th><td>{number(check.printed)}</td>'
         f"<td>{number(check.computed)}</td><td>{number(check.difference)}</td><td>{check.tolerance:.4g}</td>"
-        f'<td class="{"" if check.tolerated else "bad"}">{outcome(check)}</td></tr>'
+        f'<td class="{"" if check.tolerated else "bad"}">{check.outcome}</td></tr>'
         for check in checks
     )
     return (
