@@ -6,8 +6,6 @@ jaxtyping: without it the annotation is just `Tensor`.
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Bool", "Float", "Int"]
-
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 else:

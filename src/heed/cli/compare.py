@@ -20,10 +20,8 @@ from heed.tasks import task_names
 from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
 
-__all__ = ["CompareOptions", "run_compare"]
-
 _PIPE_WIDTH = 10_000
-"""A pipe has no width: every row of a table stays on its line."""
+"""Table rows are not wrapped when output is piped."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,6 @@ def _opened(words: list[str]) -> list[Entry]:
         return finished_entries(Path(words[0]))
     runs: list[Run[Any, Any] | str] = []
     for word in words:
-        if is_comparison(Path(word)):
-            runs += [run for entry in finished_entries(Path(word)) for run in entry.runs]
-        else:
-            runs.append(word)
+        compared = finished_entries(Path(word)) if is_comparison(Path(word)) else []
+        runs += [run for entry in compared for run in entry.runs] or [word]
     return group_by_seed(open_runs(runs))

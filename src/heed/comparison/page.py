@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import count
@@ -14,7 +13,7 @@ import torch
 
 from heed.comparison.chart import chart
 from heed.comparison.tables import tables_html
-from heed.observe.draw_html import CONTENT_POLICY, page_script, page_style
+from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean
 from heed.tasks.base.run import Run
 
@@ -28,17 +27,11 @@ _AT_RANDOM = 2 / 3
 def to_html(comparison: Comparison, sentences: int) -> str:
     """Draw a comparison as a self-contained page (see `Comparison.to_html`)."""
     models = ", ".join(entry.label for entry in comparison.entries)
-    title = escape(clean(f"{models} on {comparison.entries[0].runs[0].config.data.name}"))
+    title = f"{models} on {comparison.entries[0].runs[0].config.data.name}"
     random_ones, different = _chosen(comparison, sentences)
     numbers = count()
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(CONTENT_POLICY)}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}</title>",
-        f"<style>\n{page_style()}\n{_compare_css()}</style></head>",
-        f'<body class="compare"><header><h1 dir="auto">{title}</h1></header><main>',
+        f'<header><h1 dir="auto">{escape(clean(title))}</h1></header><main>',
         tables_html(comparison),
         chart(comparison),
         _sentences(comparison, "Sentences drawn at random", "", random_ones, numbers),
@@ -50,15 +43,9 @@ def to_html(comparison: Comparison, sentences: int) -> str:
             numbers,
         ),
         "</main>",
-        f"<script>\n{page_script()}</script>",
-        "</body></html>",
     ]
-    return "\n".join(part for part in parts if part) + "\n"
-
-
-@cache
-def _compare_css() -> str:
-    return files("heed.comparison").joinpath("compare.css").read_text(encoding="utf-8")
+    css = files("heed.comparison").joinpath("compare.css").read_text(encoding="utf-8")
+    return page_to_html(title, parts, css=f"\n{css}", kind="compare", script=True)
 
 
 def _chosen(comparison: Comparison, wanted: int) -> tuple[list[int], list[int]]:

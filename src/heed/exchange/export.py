@@ -23,8 +23,6 @@ from heed.storage.disk import checksum, describe_damage, write_folder
 from heed.tasks.translation.task import Translation
 from heed.tasks.translation.tokenizers import save_tokenizers
 
-__all__ = ["ENGINES", "Exported", "export_translation", "open_engine"]
-
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
 _DESCRIPTION, _FORMAT = "export.json", 1
@@ -34,14 +32,7 @@ _POSITIONS = 4_096
 
 @dataclass(frozen=True)
 class Exported:
-    """A run as written for another program.
-
-    Attributes:
-        folder: Where it is.
-        engine: What `heed predict --engine` calls it.
-        size: Bytes of the model's file.
-        check: How its outputs compare with the run's.
-    """
+    """A run written for another program: its engine's name, bytes of the model's file, result of the self-check."""
 
     folder: Path
     engine: str
@@ -56,13 +47,6 @@ def export_translation(
     folder: Path, task: Translation, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
 ) -> Exported:
     """Write a run of translation for another program, and see that it writes the same.
-
-    Args:
-        folder: The run folder.
-        task: Tokenizers, settings and sentences to check with.
-        model: The run's model.
-        to: "ctranslate2", all there is.
-        quantization: "float32", whose outputs must be the run's own, or "int8".
 
     Raises:
         ConfigError: The library is missing, the model cannot be expressed, or there is no such quantization.
@@ -101,11 +85,6 @@ def export_translation(
 
 def open_engine(folder: Path, task: Translation, engine: str) -> CTranslate2Writer:
     """What was exported of a run, ready to write.
-
-    Args:
-        folder: The run folder.
-        task: The run's tokenizers.
-        engine: One of `ENGINES`.
 
     Raises:
         ConfigError: There is no such engine, or its library is missing.

@@ -36,6 +36,17 @@ def clean(text: str) -> str:
     return "".join(map(_clean_character, text))
 
 
+def cut(text: str, length: int) -> str:
+    """At most `length` characters of a text, the last one an ellipsis if any are left out."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def shaded(weight: float, lowest: str) -> str:
+    """A character as dark as a weight; `lowest` is the one for nearly nothing."""
+    limits = ((0.05, lowest), (0.25, "░"), (0.5, "▒"), (0.75, "▓"))
+    return next((sign for limit, sign in limits if weight < limit), "█")
+
+
 def visible(label: str) -> str:
     """A label that can be seen: outer spaces as U+2423, other blanks as U+237D, a lone mark on a circle."""
     text = clean(label)

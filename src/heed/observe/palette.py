@@ -24,15 +24,7 @@ def _channels(color: str) -> tuple[int, int, int]:
 
 
 def shade(weight: float, ramp: tuple[str, ...] = LIGHT) -> str:
-    """The colour of a weight.
-
-    Args:
-        weight: A number in 0..1; what lies outside takes the colour of the nearer end.
-        ramp: Anchors at equal distances.
-
-    Returns:
-        `"#rrggbb"`.
-    """
+    """The colour `"#rrggbb"` of a weight in 0..1 (clamped) on a ramp of equidistant anchors."""
     place = min(max(weight, 0.0), 1.0) * (len(ramp) - 1)
     below = min(int(place), len(ramp) - 2)
     part = place - below
