@@ -3,12 +3,15 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from heed.cli.flags import options_of
+from heed.errors import ConfigError
 from heed.tasks import check_config, task_names
-from heed.tasks.base.capabilities import capability_table
+from heed.tasks.base.capabilities import Looks, capability_table, missing
 from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +62,14 @@ def test_the_table_of_capabilities_is_that_of_the_code():
         page("docs/tasks.md").split("<!-- capabilities")[1].split("-->", 1)[1].split("<!-- end of capabilities -->")[0]
     )
     assert written.strip() == capability_table()
+
+
+def test_the_refusals_on_the_page_of_tasks_are_the_real_ones():
+    series = SimpleNamespace(members=(None,), config=SimpleNamespace(task="series"))
+    with pytest.raises(ConfigError) as refused:
+        options_of("table", "predict", {"align": True})
+    for message in (str(refused.value), missing(series, Looks)):
+        assert f"heed: {message}" in page("docs/tasks.md").splitlines()
 
 
 def test_every_task_has_a_section_with_its_command():
