@@ -20,7 +20,8 @@ from heed.tasks.base.labels import check_labels, load_labels, number_of, save_la
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.prepared import PreparedTask
 from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
-from heed.tasks.base.transfer import Started, with_parents
+from heed.tasks.base.started import Started
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 
 _TOKENIZER = "tokenizer.json"
@@ -65,7 +66,7 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         for field in ("sampling", "shared"):
             if given := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
-        config, parent, spoken = with_parents(config, cls.interfaces)
+        config, parent, spoken = with_parents(config, cls)
         splits = cls.open_splits(config)
         train = splits.examples["train"]
         if spoken is None:
