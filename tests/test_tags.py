@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from heed.config import TokenizerConfig
 from heed.data.read.conll import ColumnFile, read_sentences
 from heed.data.read.findings import Findings
-from heed.data.read.tags import entities, find_scheme, write_tags
+from heed.data.read.tags import entities, find_scheme, may_follow, write_tags
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.words import split_words
 from heed.errors import DataError
@@ -35,6 +35,14 @@ def test_every_scheme_marks_the_same_entities(scheme, tags):
     assert entities(tags.split()) == FOUND
     assert write_tags(FOUND, 7, scheme) == tags.split()
     assert find_scheme([tags.split()]) == scheme
+
+
+def test_only_an_i_is_held_to_what_comes_before_it():
+    tags = ["O", "B-A", "I-A", "B-B", "I-B"]
+    before_i = {("B-A", "I-A"), ("I-A", "I-A"), ("B-B", "I-B"), ("I-B", "I-B")}
+    for before in (None, *tags):
+        for tag in tags:
+            assert may_follow(before, tag) == (not tag.startswith("I") or (before, tag) in before_i)
 
 
 def test_bilou_is_bioes_under_other_letters_and_io_joins_neighbours():

@@ -50,8 +50,8 @@ def folder(tmp_path_factory):
     settings = {
         "task": "rating",
         "data": {"train": "train.ratings", "valid": 40, "test": "test.ratings", "scale": "scale"},
-        "model": {"name": "rnn", "d_hidden": 16, "d_embedding": 8, "pooling": "max"},
-        "training": {"steps": 60, "threads": 1, "seed": 1, "learning_rate": 0.02, "warmup": 5},
+        "model": {"name": "rnn", "d_hidden": 16, "d_embedding": 8, "pooling": "mean", "dropout": 0.0},
+        "training": {"steps": 120, "threads": 1, "learning_rate": 0.02, "warmup": 5, "batch_tokens": 1_000},
     }
     (path / "rating.yaml").write_text(yaml.safe_dump(settings))
     return path
@@ -76,7 +76,7 @@ def call(capsys, *words):
 def test_it_trains_and_its_paths_and_head_count(runs, folder):
     run = runs[0]
     assert run.config.data.scale == str(folder / "scale") and run.config.data.train == [str(folder / "train.ratings")]
-    assert run.config.model.model_extra["pooling"] == "max" and run.model.ends == (0.0, 5.0)
+    assert run.config.model.model_extra["pooling"] == "mean" and run.model.ends == (0.0, 5.0)
     error = run.report["scores"]["test"]["absolute_error"]
     guess = run.baselines(run.examples("test"))["mean rating"].measures[0].score()
     assert error["low"] <= error["value"] <= error["high"] and error["value"] < guess / 2
@@ -85,14 +85,14 @@ def test_it_trains_and_its_paths_and_head_count(runs, folder):
 
 def test_it_resumes_as_if_it_had_not_been_stopped(runs, folder, capsys):
     settings = yaml.safe_load((folder / "rating.yaml").read_text())
-    settings["training"]["steps"] = 30
+    settings["training"]["steps"] = 60
     (folder / "half.yaml").write_text(yaml.safe_dump(settings))
     half = folder / "half"
     code, _, err = call(capsys, "train", folder / "half.yaml", "--out", half)
     assert code == 0, err
-    code, _, err = call(capsys, "train", half, "--resume", "training.steps=60")
-    assert code == 0 and "resumed at update 30" in err
-    assert heed.load(half).report["training"]["updates"] == 60
+    code, _, err = call(capsys, "train", half, "--resume", "training.steps=120")
+    assert code == 0 and "resumed at update 60" in err
+    assert heed.load(half).report["training"]["updates"] == 120
 
 
 def test_another_starts_from_it(runs, folder):

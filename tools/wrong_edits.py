@@ -423,10 +423,10 @@ EDITS = [
         ("tests/test_crf.py",),
     ),
     Edit(
-        "the delay of a tagger reads one token less",
+        "a delayed tagger gives a word its own state",
         "return self.body(ended, read, features)[:, self.delay :]",
         "return self.body(ended, read, features)[:, : tokens.shape[1]]",
-        ("tests/test_tagging.py",),
+        ("tests/test_teddy.py::test_a_delay_reads_on_whatever_the_padding",),
     ),
     # generation
     Edit(

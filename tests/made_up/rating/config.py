@@ -32,7 +32,7 @@ class RatingHead(Section):
 class RatingEvaluation(EvaluationConfig):
     """How a rating is scored."""
 
-    select_by: Literal["auto", "absolute_error", "loss"] = "auto"
+    select_by: Literal["auto", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is the loss."""
 
 

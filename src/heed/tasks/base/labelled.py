@@ -91,8 +91,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         self.tokenizer.save(folder / _TOKENIZER)
         save_labels(folder, self.labels)
 
-    # What each task says of its examples ----------------------------------------------------------------------
-
     @classmethod
     @abstractmethod
     def texts_of(cls, example: E) -> Sequence[str]:
@@ -198,8 +196,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         found = find_vectors(path, self.tokenizer, width, field)
         return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
 
-    # Data -----------------------------------------------------------------------------------------------------
-
     def encoded(self, split: str) -> list[T]:
         """The examples of a split as tokens."""
         if split not in self._encoded:
@@ -269,8 +265,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
                 "labels": self.label_counts(name),
             }
         return result
-
-    # What the training loop needs -----------------------------------------------------------------------------
 
     def cost(self, encoded: T) -> tuple[int, int]:
         """What an example costs in a batch, in positions."""

@@ -79,10 +79,12 @@ class Run(ABC, Generic[T, M]):
         Returns:
             The report, as plain values.
         """
-        report = summarise(self.outcomes(examples), self.config.evaluation.bootstrap, self.by_length)
+        outcomes = self.outcomes(examples)
+        found = summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)
+        report = {"task": self.config.task, **found}
         if isinstance(self, Baselines):
-            found = self.baselines(examples)
-            report["baselines"] = {name: values_of(outcomes.measures) for name, outcomes in found.items()}
+            plain = self.baselines(examples)
+            report["baselines"] = {name: values_of(made.measures) for name, made in plain.items()}
         return report
 
     @staticmethod
