@@ -223,8 +223,8 @@ EDITS = [
     ),
     Edit(
         "biases decay too",
-        '{"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}',
-        '{"params": [p for p in parameters if p.dim() <= 1], "weight_decay": config.weight_decay}',
+        "(0.0, [p for p in chosen if p.dim() <= 1]),",
+        "(config.weight_decay, [p for p in chosen if p.dim() <= 1]),",
         ("tests/test_optimizer.py", "tests/test_training.py"),
     ),
     Edit(
@@ -577,8 +577,8 @@ EDITS = [
     ),
     Edit(
         "a piece of the vocabulary forgets its largest logit",
-        "out=norms[n]).log_().add_(largest.squeeze(1))",
-        "out=norms[n]).log_()",
+        "torch.where(largest.isneginf(), largest, sums.log_().add_(largest))",
+        "torch.where(largest.isneginf(), largest, sums.log_())",
         ("tests/test_search.py", "tests/test_generation.py"),
     ),
 ]
