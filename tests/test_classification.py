@@ -12,7 +12,8 @@ import heed
 from heed.cli import main
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
-from heed.evaluation.labels import calibration_error, f1_scores, score_labels
+from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
+from heed.evaluation.report import summarise
 from heed.observe.edits import Uniform
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
@@ -318,7 +319,7 @@ def test_scores_of_labels_worked_out_by_hand():
     true = np.eye(3, dtype=bool)[[0, 0, 1, 2]]
     predicted = np.eye(3, dtype=bool)[[0, 1, 1, 1]]
     probabilities = np.where(predicted, 0.8, 0.1)
-    report = score_labels(true, predicted, probabilities, ["a", "b", "c"], False, resamples=50)
+    report = summarise(label_outcomes("abbb", true, predicted, probabilities, ["a", "b", "c"], False), 50)
     assert report["accuracy"]["value"] == 0.5 and report["micro_f1"]["value"] == 0.5
     assert report["confusion"]["matrix"] == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
     assert report["per_label"]["b"] == {"precision": pytest.approx(1 / 3), "recall": 1.0, "f1": 0.5, "support": 1}
@@ -340,7 +341,7 @@ def test_f1_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     for _ in range(20):
         true, predicted = rng.random((30, 4)) < 0.3, rng.random((30, 4)) < 0.4
-        macro, micro = f1_scores(true, predicted)
+        _, macro, micro = (measure.score() for measure in f1_measures(true, predicted))
         assert np.isclose(macro, f1_score(true.astype(int), predicted.astype(int), average="macro", zero_division=0))
         assert np.isclose(micro, f1_score(true.astype(int), predicted.astype(int), average="micro", zero_division=0))
 

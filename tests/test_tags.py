@@ -14,7 +14,8 @@ from heed.data.read.tags import entities, find_scheme, may_follow, write_tags
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.words import split_words
 from heed.errors import DataError
-from heed.evaluation.entities import entity_errors, entity_f1, score_tags
+from heed.evaluation.entities import entity_errors, tag_measures, tag_outcomes
+from heed.evaluation.report import summarise
 from heed.tasks.tagging.config import ColumnsData
 
 SCHEMES = {
@@ -23,6 +24,10 @@ SCHEMES = {
     "bioes": "B-A E-A S-A O S-B O S-A",
 }
 FOUND = [("A", 0, 2), ("A", 2, 3), ("B", 4, 5), ("A", 6, 7)]
+
+
+def scores_of(true, predicted, *, plain=False, resamples):
+    return summarise(tag_outcomes([""] * len(true), true, predicted, plain), resamples)
 
 
 @pytest.mark.parametrize(("scheme", "tags"), SCHEMES.items())
@@ -67,22 +72,22 @@ def test_entity_f1_is_that_of_seqeval(drawn):
     predicted = [random.sample(sequence, len(sequence)) for sequence, random in drawn]
     if any(entities(sequence) for sequence in (*true, *predicted)):
         expected = f1_score(true, predicted, zero_division=0)
-        assert np.isclose(entity_f1(true, predicted), expected)
-        assert np.isclose(score_tags(true, predicted, resamples=2)["entity_f1"]["value"], expected)
+        assert tag_measures(true, predicted, plain=False)[0].score() == expected
+        assert scores_of(true, predicted, resamples=2)["entity_f1"]["value"] == expected
 
 
 def test_scores_of_tags_worked_out_by_hand():
     true = ["B-A I-A O O B-B".split(), "B-A O".split()]
     predicted = ["B-A I-A O B-B B-B".split(), "O O".split()]
-    report = score_tags(true, predicted, resamples=20)
+    report = scores_of(true, predicted, resamples=20)
     # 3 true, 3 predicted, 2 of them right (A at 0-2, B at 4-5)
     assert np.isclose(report["entity_f1"]["value"], 2 / 3)
     assert np.isclose(report["precision"], 2 / 3) and np.isclose(report["recall"], 2 / 3)
     assert report["accuracy"]["value"] == 5 / 7
     assert report["per_type"]["A"] == {"precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
-    nothing = score_tags([["O"]], [["O"]], resamples=2)
+    nothing = scores_of([["O"]], [["O"]], resamples=2)
     assert nothing["per_type"] == {} and nothing["accuracy"]["value"] == 1.0
-    plain = score_tags([["N", "V"]], [["N", "N"]], plain=True, resamples=2)
+    plain = scores_of([["N", "V"]], [["N", "N"]], plain=True, resamples=2)
     assert plain["per_tag"]["V"]["recall"] == 0.0 and plain["per_tag"]["N"]["precision"] == 0.5
 
 

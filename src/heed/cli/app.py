@@ -248,7 +248,12 @@ def compare(
         int | None, typer.Option(help="Threads to decode with; the most that a run was trained with.", min=1)
     ] = None,
     device: Annotated[str, typer.Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
-    resamples: Annotated[int, typer.Option(help="Resamples of intervals, trials of the tests.", min=1)] = 10_000,
+    resamples: Annotated[
+        int | None,
+        typer.Option(
+            help="Resamples of intervals (the runs' evaluation.bootstrap), trials of the tests (10,000).", min=1
+        ),
+    ] = None,
     sentences: Annotated[int, typer.Option(help="Sentences on the page.", min=0)] = 15,
     open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,

@@ -11,8 +11,6 @@ from heed.observe.labels import clean
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison
 
-__all__ = ["COLORS", "chart"]
-
 # Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("none", "6 3", "2 3", "9 3 2 3")

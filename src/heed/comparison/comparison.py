@@ -15,12 +15,14 @@ from heed.comparison.entries import Entry, common_examples, find_entry, group_by
 from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.significance import SEED
 from heed.tasks.base.capabilities import Compares, capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
 from heed.tasks.base.run import Run
 from heed.training.device import choose_device
 
-__all__ = ["Comparison", "Conditions", "compare", "compare_entries"]
+_TRIALS = 10_000
+"""Of the tests: p-values are then known down to 0.0001."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +176,8 @@ def compare(
     beam_size: int | None = None,
     threads: int | None = None,
     device: str = "auto",
-    resamples: int = 10_000,
-    seed: int = 1,
+    resamples: int | None = None,
+    seed: int = SEED,
 ) -> Comparison:
     """Score runs on the examples they share, and test their differences.
 
@@ -189,8 +191,9 @@ def compare(
         beam_size: One beam for all; each run's own by default (translation only).
         threads: Processor threads; by default the largest number that a run was trained with.
         device: Where to predict.
-        resamples: Resamples of intervals, and trials of the tests.
-        seed: Their seed.
+        resamples: Resamples of intervals, and trials of the tests. By default intervals are resampled as often as the
+            runs' own reports do (`evaluation.bootstrap`), so that both show the same; the tests have 10,000 trials.
+        seed: Their seed; the reports' is 1.
 
     Raises:
         ConfigError: Fewer than two runs, or an option that does not fit them.
@@ -205,7 +208,8 @@ def compare(
         beam_size=beam_size,
         threads=threads,
         device=device,
-        resampling=Resampling(resamples, seed),
+        resamples=resamples,
+        seed=seed,
     )
 
 
@@ -217,13 +221,18 @@ def compare_entries(
     beam_size: int | None,
     threads: int | None,
     device: str,
-    resampling: Resampling,
+    resamples: int | None,
+    seed: int = SEED,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Compare entries whose labels are settled; see `compare`. `say` is told what happens."""
     runs = [run for entry in entries for run in entry.runs]
     first = find_entry(entries, baseline) if baseline is not None else 0
     where = choose_device(device)
+    if resamples is None:
+        resampling = Resampling(max(run.config.evaluation.bootstrap for run in runs), _TRIALS, seed)
+    else:
+        resampling = Resampling(resamples, resamples, seed)
     if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
         raise ConfigError("resamples, threads and beam_size must be at least 1")
     kind = _examiner_of(runs)

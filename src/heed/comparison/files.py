@@ -15,8 +15,6 @@ from heed.comparison.tables import Table, caption, costs, tables
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison
 
-__all__ = ["rows", "to_csv", "to_json", "to_latex"]
-
 
 def rows(comparison: Comparison) -> list[dict[str, Any]]:
     """One dictionary per entry; shares are of 1, p-values at least 1 / (1 + trials), None where there is no number."""

@@ -21,8 +21,6 @@ from heed.tasks.base.run import Run
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison
 
-__all__ = ["to_html"]
-
 _AT_RANDOM = 2 / 3
 """Share of the sentences that is drawn at random."""
 

@@ -20,8 +20,6 @@ from heed.observe.labels import clean
 if TYPE_CHECKING:
     from heed.comparison.comparison import Comparison
 
-__all__ = ["Cell", "Table", "caption", "costs", "tables", "tables_html", "tables_text"]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -86,7 +84,7 @@ def _significance(comparison: Comparison) -> list[Table]:
                 if found:
                     scale = 100 if measure.is_share else 1
                     low, value, high = (scale * number for number in (found[0].low, found[0].value, found[0].high))
-                    p = p_text(found[0].p, comparison.resampling.count)
+                    p = p_text(found[0].p, comparison.resampling.trials)
                     text = f"{value:+z.1f} [{low:+z.1f}, {high:+z.1f}] p {p}"
                 cells.append(Cell(text))
             rows.append((entry.label, tuple(cells)))
@@ -204,7 +202,7 @@ def _test(comparison: Comparison) -> str:
     return (
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
         f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
-        f"{drawn.count:,} trials, seed {drawn.seed}), not corrected for the number of comparisons."
+        f"{drawn.trials:,} trials, seed {drawn.seed}), not corrected for the number of comparisons."
     )
 
 

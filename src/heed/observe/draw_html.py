@@ -13,8 +13,6 @@ from heed.observe.html_map import map_to_html
 from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
 from heed.observe.labels import clean
 
-__all__ = ["CONTENT_POLICY", "look_to_html", "page_script", "page_style"]
-
 # The page may run what is written in it and fetch nothing.
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 

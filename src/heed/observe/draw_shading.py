@@ -9,8 +9,6 @@ from heed.observe import palette
 from heed.observe.labels import clean, lines_up, visible
 from heed.observe.shading import Shading
 
-__all__ = ["shading_to_html", "shading_to_svg", "shading_to_text", "shading_values"]
-
 _SHADES = ((0.05, " "), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
 _ADVANCE = 8.0  # a generous mean width of a 13 px character, as no font can be measured here
 _LINE, _TAGGED_LINE, _MARGIN, _GAP = 26, 42, 16, 4

@@ -10,8 +10,6 @@ from heed.observe import palette
 from heed.observe.labels import axes_line, axis_name, clean, visible
 from heed.observe.maps import Axis, Map
 
-__all__ = ["map_to_svg", "vector_to_svg"]
-
 _FONT = 12
 _ADVANCE = 7.3  # a generous mean width of a 12 px character, as no font can be measured here
 _LONGEST = 24

@@ -16,8 +16,6 @@ from heed.observe.maps import Axis, Map
 from heed.observe.spans import Span, best_spans, links
 from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
 
-__all__ = ["look_to_text", "map_to_text"]
-
 _SHADES = ((0.05, "·"), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
 _LABEL = 16
 _TAIL = 20

@@ -9,8 +9,6 @@ from torch import Tensor
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 
-__all__ = ["DecoderFrame", "EncoderFrame", "Glance", "Look"]
-
 
 @dataclass(frozen=True)
 class Glance:

@@ -14,8 +14,6 @@ from heed.observe import palette
 from heed.observe.labels import axes_line, axis_name, clean, visible
 from heed.observe.maps import Axis, Map
 
-__all__ = ["CELLS_IN_A_TABLE", "map_to_html", "shaded_words"]
-
 CELLS_IN_A_TABLE = 64 * 64
 
 

@@ -14,8 +14,6 @@ from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import shaded_words
 from heed.observe.labels import FIXED_VECTOR, clean, visible
 
-__all__ = ["fixed_vector_to_html", "steps_to_html"]
-
 _ATTENDS = "it scores the source, turns scores into weights, sums up the context, and names the next token."
 _FIXED = "it moves its state, which knows the source through one fixed vector only, and names the next token."
 _UNITS = 128

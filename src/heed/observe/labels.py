@@ -6,19 +6,6 @@ import unicodedata
 
 from heed.observe.maps import Axis, Map
 
-__all__ = [
-    "FIXED_VECTOR",
-    "MASKED",
-    "axes_line",
-    "axis_name",
-    "clean",
-    "joined",
-    "lines_up",
-    "plural",
-    "runs_right_to_left",
-    "visible",
-]
-
 FIXED_VECTOR = "No attention: every output token knows the source through this one vector only."
 """Said wherever a look shows the summary in place of a map."""
 

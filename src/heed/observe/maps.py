@@ -9,8 +9,6 @@ from torch import Tensor
 
 from heed.errors import ShapeError
 
-__all__ = ["Axis", "Map", "Traces"]
-
 
 @dataclass(frozen=True, slots=True)
 class Axis:

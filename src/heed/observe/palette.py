@@ -6,8 +6,6 @@ the bytes of a figure depend on nothing else. `LIGHT` is for white paper, `DARK`
 
 from __future__ import annotations
 
-__all__ = ["DARK", "LEVELS", "LIGHT", "contrast", "css_variables", "ink", "level", "paint", "shade"]
-
 LIGHT = (
     "#f7fbfc", "#bbebfc", "#8bd7f6", "#61c0ee", "#3da8e2", "#248fd2", "#1a76bd", "#1c5da3", "#1f4785", "#1e3364",
     "#192240",

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from heed.observe.maps import Axis
 
-__all__ = ["Shading"]
-
 
 @dataclass(frozen=True)
 class Shading:

@@ -15,8 +15,6 @@ from heed.observe.labels import FIXED_VECTOR
 from heed.observe.maps import Map
 from heed.observe.to_json import look_to_json
 
-__all__ = ["ShownLook"]
-
 
 class ShownLook:
     """What `run.look(...)` returns.

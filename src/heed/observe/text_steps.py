@@ -8,8 +8,6 @@ from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.labels import FIXED_VECTOR, MASKED, joined, lines_up, visible
 from heed.observe.maps import Axis
 
-__all__ = ["fixed_vector_to_lines", "steps_to_lines"]
-
 _FIRST = 6
 _LARGEST = 5
 _COLUMN = 8

@@ -12,8 +12,6 @@ from heed.observe.draw_shading import shading_values
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.maps import Axis, Map
 
-__all__ = ["look_to_json", "numbers"]
-
 FORMAT = "heed-look-2"
 
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from heed.observe.maps import Axis, Map
 
-__all__ = ["MERGED", "merge_words"]
-
 MERGED = "Words: weights summed over the parts of a source word, averaged over the parts of a written word."
 
 
