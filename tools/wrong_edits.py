@@ -114,7 +114,8 @@ EDITS = [
     Edit(
         "tagging: entities count where the type alone is right",
         "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]\n    hits, said",
-        "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n    hits, said",
+        "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n"
+        "    hits, said",
         VALIDATION,
     ),
     Edit(
