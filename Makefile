@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test slow check fix bench
+.PHONY: demo test slow mutants check fix bench
 
 demo: $(VENV)/.heed
 	$(BIN)/heed demo
@@ -13,6 +13,9 @@ test: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+mutants: $(VENV)/.dev
+	$(BIN)/python tools/mutants.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -34,6 +37,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/classifiers.py
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/decoding.py
+	$(BIN)/python benchmarks/prediction.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OF_USERS = ("hub", "export")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
-SOON = {"filelock"}  # for the locks of data/cache.py
 
 
 def normal(requirement):
@@ -43,7 +42,7 @@ def imported():
 
 
 def test_the_dependencies_are_what_the_code_imports():
-    assert imported() - NOT_LISTED | SOON == CORE | set(EXTRA)
+    assert imported() - NOT_LISTED == CORE | set(EXTRA)
     assert not CORE & set(EXTRA)
 
 

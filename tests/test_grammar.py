@@ -407,7 +407,7 @@ def test_words_are_its_tokens_and_exact_match_selects():
     assert task.config.evaluation.select_by == "exact_match"
     assert len(task.splits.examples["train"]) == 300
     assert "English to de" in task.splits.notes
-    assert open_pairs(config(language="hi").data).pairs["test"][0].origin == "grammar:hi"
+    assert open_pairs(config(language="hi").data).examples["test"][0].origin == "grammar:hi"
 
 
 def test_a_run_on_it_reports_the_alignment_error(tmp_path):

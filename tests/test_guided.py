@@ -70,6 +70,15 @@ def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
     assert all((guide.sum(1) <= 1 + 1e-6).all() for guide in chosen)
 
 
+def test_a_weak_link_says_nothing_and_strong_ones_share_a_row(monkeypatch):
+    links = torch.tensor([[0.29, 0.2, 0.0], [0.31, 0.2, 0.29], [0.9, 0.6, 0.1]])
+    monkeypatch.setattr("heed.tasks.translation.guided.align_tokens", lambda pairs: [links])
+    words = TextTokenizer.train(["ab c de"] * 2, TokenizerConfig(kind="word", min_count=1))
+    ids = words.encode("ab c de").ids
+    (guide,) = guides([TokenPair(ids, ids)], words, words)
+    assert_close(guide, torch.tensor([[0, 0, 0], [0.31, 0, 0], [0.6, 0.4, 0], [0, 0, 0]]))
+
+
 def test_text_without_blanks_is_aligned_by_its_tokens():
     tokenizer, chance = make_tokenizer(["abcdefghijkl"]), random.Random(0)
     encoded = [tokenizer.encode("".join(chance.sample("abcdefghijkl", 6))).ids for _ in range(60)]

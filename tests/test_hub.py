@@ -8,7 +8,7 @@ import sys
 import datasets
 import pytest
 import yaml
-from datasets import Dataset, DatasetDict, Features, Translation, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Translation, Value
 
 import heed
 from heed.cli import main
@@ -17,6 +17,7 @@ from heed.config import HubData, config_text
 from heed.data.store.pairs import open_pairs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
+from heed.tasks.classification.task import Classification
 
 COLUMNS = {"source": "translation.en", "target": "translation.yo"}
 FEATURES = Features({"id": Value("int64"), "note": Value("string"), "translation": Translation(["en", "yo"])})
@@ -155,6 +156,78 @@ def test_without_a_network_it_says_what_to_do(tmp_path):
 def test_an_unknown_field_is_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"unknown field 'data.revison'; did you mean 'revision'\?"):
         check_config({"data": {"hub": "a/b", "revison": "main"}}, "test")
+
+
+# --- texts with labels
+
+
+def labelled(folder, labels, feature, **fields):
+    table = Dataset.from_dict({"review": [f"text {n}" for n in range(len(labels))], "stars": labels})
+    DatasetDict({"train": table.cast_column("stars", feature)}).save_to_disk(folder)
+    values = {"hub": str(folder), "columns": {"text": "review", "label": "stars"}, "valid": 2, **fields}
+    return check_config({"task": "classification", "data": values}, "test")
+
+
+@pytest.mark.parametrize(
+    ("labels", "feature", "fields", "wanted"),
+    [
+        ([0, 1] * 5, ClassLabel(names=["bad", "good"]), {}, [("bad",), ("good",)]),
+        ([3, 5] * 5, Value("int64"), {}, [("3",), ("5",)]),
+        (["a", "b"] * 5, Value("string"), {}, [("a",), ("b",)]),
+        (
+            [[0, 1], []] * 5,
+            Sequence(ClassLabel(names=["x", "y"])),
+            {"several_labels": True},
+            [("x", "y"), ()],
+        ),
+    ],
+)
+def test_texts_and_labels_of_a_data_set(tmp_path, labels, feature, fields, wanted):
+    config = labelled(tmp_path / "set", labels, feature, **fields)
+    splits = Classification.open_splits(config)
+    texts = sorted((text for split in splits.examples.values() for text in split), key=lambda text: text.text)
+    assert [text.labels for text in texts] == wanted * 5 and texts[3].text == "text 3"
+    assert texts[3].origin == f"{tmp_path / 'set'}:train:4"
+    assert splits.counts["train"].filtered == {"held out for validation": len(splits.examples["valid"])}
+
+
+def test_a_classification_of_a_data_set_is_trained_and_evaluated(tmp_path):
+    config = labelled(tmp_path / "set", [0, 1] * 20, ClassLabel(names=["bad", "good"]))
+    settings = {"data": {**config.data.model_dump(mode="json"), "valid": 8}, "training": {"steps": 1, "threads": 1}}
+    values = {"task": "classification", **settings, "model": {"name": "bag"}}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(values))
+    run = heed.train(tmp_path / "r.yaml", out=tmp_path / "run", quiet=True)
+    assert run.task.labels == ["bad", "good"] and heed.load(tmp_path / "run").evaluate("valid")["examples"] >= 8
+
+
+@pytest.mark.parametrize(
+    ("labels", "feature", "fields", "message"),
+    [
+        ([[0], [1]], Sequence(ClassLabel(names=["x", "y"])), {}, r"set:train:1: column 'stars' is a list, \['x'\]"),
+        ([0.5, 1.0], Value("float64"), {}, r"set:train:1: column 'stars' is float 0.5, expected a label"),
+        ([0, None], ClassLabel(names=["x", "y"]), {}, r"set:train:2: column 'stars' has no label"),
+        (
+            [0, 1],
+            Value("int64"),
+            {"columns": {"text": "reveiw", "label": "stars"}},
+            r"no column of texts 'reveiw'; did",
+        ),
+        (
+            [0, 1],
+            Value("int64"),
+            {"columns": {"text": "review", "label": "star"}},
+            r"no column 'star'; did you mean 'stars",
+        ),
+    ],
+)
+def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feature, fields, message):
+    with pytest.raises(DataError, match=message):
+        Classification.open_splits(labelled(tmp_path / "set", labels, feature, **fields))
+
+
+def test_a_format_of_files_is_refused_for_a_data_set():
+    with pytest.raises(ConfigError, match=r"data.format is csv, but a data set of the Hub is no file; leave it out"):
+        check_config({"task": "classification", "data": {"hub": "a/b", "format": "csv"}}, "test")
 
 
 def test_without_the_extra_one_line_says_what_to_install(folder, monkeypatch, capsys):

@@ -380,3 +380,62 @@ def test_one_batch_is_learned_by_heart(body, config):
         optimizer.step()
     predicted = model.logits(model(**args)[:, :-1]).argmax(-1).flatten()
     assert loss < 0.05 and torch.equal(predicted, targets)
+
+
+# --- dropout
+
+
+def dropouts(model):
+    """Everything in a model that drops: the module and the attribute with its probability."""
+    for name, module in model.named_modules():
+        for attribute in ("p", "dropout"):
+            if isinstance(getattr(module, attribute, None), float):
+                yield name, module, attribute
+
+
+DROPPING = {"dropout", "attention_dropout", "token_dropout"}
+WEIGHTS_NEVER_DROPPED = {"HAN", "LSTMN", "SelfRNN"}
+"""Bodies that drop vectors only, by a module called dropout, and never an attention's weights."""
+
+
+@every_body
+def test_every_dropout_of_a_model_drops(body):
+    fields = body.config_class.model_fields
+    layers = {"num_layers": 2} if "num_layers" in fields else {}
+    model = make_model(body, make_config(body, **layers, **dict.fromkeys(DROPPING & fields.keys(), 0.5))).train()
+    whole = body.__name__ in WEIGHTS_NEVER_DROPPED
+    found = [one for one in dropouts(model) if one[0] == "dropout" or not whole]
+    assert found and all(getattr(module, attribute) == 0.5 for _, module, attribute in found)
+    inputs = body.example(model.config, 0)
+
+    def draws():
+        results = []
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            results.append(model(**inputs))
+        return torch.equal(*results)
+
+    for _, module, attribute in found:
+        setattr(module, attribute, 0.0)
+    assert draws()
+    for name, module, attribute in found:
+        setattr(module, attribute, 0.5)
+        assert not draws(), f"{name or 'the model'} drops nothing"
+        setattr(module, attribute, 0.0)
+    for _, module, attribute in found:
+        setattr(module, attribute, 0.5)
+    model.eval()
+    assert draws(), "something is dropped outside training"
+
+
+@pytest.mark.parametrize("name", ["transformer", "encoder"])
+def test_every_block_drops_after_each_sublayer_and_in_each_attention(name):
+    body = BODIES[name]
+    model = make_model(body, make_config(body, num_layers=3, dropout=0.5, attention_dropout=0.25))
+    blocks = [[*model.encoder], [*model.decoder]] if name == "transformer" else [[*model.blocks]]
+    for stack, attentions in zip(blocks, (1, 2), strict=False):
+        for block in stack:
+            # after each attention, after the feed-forward net and inside it; and in each attention
+            assert sorted(getattr(*pair[1:]) for pair in dropouts(block)) == [0.25] * attentions + [0.5] * (
+                attentions + 2
+            )

@@ -257,12 +257,41 @@ def test_predicting_changes_neither_model_nor_random_state(tmp_path):
     before = torch.get_rng_state()
     cost = trainer.predict_cost(task.work)
     assert torch.equal(torch.get_rng_state(), before)
+    for state in trainer.optimizer.state.values():
+        assert not any(tensor.any() for tensor in state.values())
+    assert {group["lr"] for group in trainer.optimizer.param_groups} == {task.config.training.learning_rate}
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     parameters = sum(p.numel() for p in model.parameters())
     assert cost.memory > 12 * parameters and cost.network == 0
     wide = predicted_with(tmp_path, d_hidden=48)
     assert wide.activations > 1.5 * cost.activations
+
+
+def test_memory_counts_the_keys_and_values_of_a_validation(tmp_path):
+    """Of a Transformer, whose validation holds more than a step of training where batches are small."""
+    short, long = (
+        decoding(tmp_path, length=length, name="transformer", size="tiny", num_layers=2)
+        for length in ([2, 6], [40, 80])
+    )
+    assert long > 5 * short > 0
+    assert decoding(tmp_path, length=[40, 80], **CONFIG["model"]) == 0
+
+
+def decoding(tmp_path, length, **model):
+    config = check_config({**CONFIG, "data": {**CONFIG["data"], "length": length}, "model": model}, "the test")
+    task = task_class("translation").prepare(config)
+    return task.scoring_memory(task.build_model(), 0.0)
+
+
+def test_the_fastest_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("heed.training.cost.probe_threads", lambda run: (run(), torch.set_num_threads(2)))
+    before = torch.get_num_threads()
+    try:
+        config = {**CONFIG, "training": {**CONFIG["training"], "steps": 2, "threads": None}}
+        assert alone(tmp_path / "run", config).report["training"]["threads"] == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_batches_are_divided_where_much_would_be_kept_for_the_way_back(tmp_path, monkeypatch):

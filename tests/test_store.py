@@ -10,9 +10,8 @@ from heed.data import sequences
 from heed.data.examples import Pair
 from heed.data.sequences import Joined, select, take
 from heed.data.store import store
-from heed.data.store.corpus import keep_examples
 from heed.data.store.lengths import lengths_of
-from heed.data.store.store import StoredExamples
+from heed.data.store.store import StoredExamples, keep_examples
 from heed.errors import DataError
 from heed.storage import cache as caching
 from heed.storage.cache import cache_folder
@@ -321,7 +320,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
             file.write("more\n")
         return record
 
-    monkeypatch.setattr("heed.data.store.corpus.write_examples", write_pairs)
+    monkeypatch.setattr("heed.data.store.store.write_examples", write_pairs)
     with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when nothing writes"):
         prepare(files)
     assert not entries()  # nothing is left behind

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.subwords import SubwordSampler
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, TextTokenizer
 
 some = settings(deadline=None, max_examples=60)
@@ -75,7 +74,7 @@ def test_normalisation_is_that_of_unicode(form, text):
     assert TOKENIZERS["bpe", form, True].normalize(text) == normal.lower()
 
 
-SAMPLERS = {kind: SubwordSampler(TOKENIZERS[kind, "nfc", False], 0.5) for kind in ("char", "word", "bpe", "unigram")}
+SAMPLERS = {kind: TOKENIZERS[kind, "nfc", False].sampler(0.5) for kind in ("char", "word", "bpe", "unigram")}
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)

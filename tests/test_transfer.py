@@ -132,13 +132,13 @@ def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
     parent = trained(
         folder, "translation", "pairs.tsv", name, model__name="transformer", tokenizer__kind="bpe", **fields
     )
-    tokenizer = {"kind": "bpe"}
+    tokenizer = {"from": str(parent.folder)} if shared else {"kind": "bpe"}
     task, own, drawn, taken = child(
         folder, parent, "classification", "others.txt", None, tokenizer, name="encoder", d_model=8
     )
     tokens = task.tokenizer.tokens, parent.task.source_tokenizer.tokens
     assert_rows(own[EMBEDDING], drawn[EMBEDDING], parent.model.state_dict()[OTHER], *tokens)
-    assert set(taken.tokens) == {EMBEDDING}
+    assert set(taken.tokens) == {EMBEDDING} and not task.config.tokenizer.shared
 
 
 def test_a_translator_takes_the_source_of_a_classifier_and_no_target(folder, labels):
@@ -178,9 +178,10 @@ def test_two_classes_with_one_output_are_taken_only_as_the_same_two(folder):
 
 
 def test_a_table_takes_columns_and_labels_by_name(folder):
-    parent = trained(folder, "table", "old.csv", "old", model__d_hidden=7)
+    parent = trained(folder, "table", "old.csv", "old", model__size="tiny", model__d_hidden=7)
     task, own, drawn, taken = child(folder, parent, "table", "new.csv")
     theirs, first = parent.model.state_dict(), "body.layers.0.weight"
+    assert (task.config.model.size, task.config.model.model_extra["d_hidden"]) == ("tiny", 7)
     assert task.standard.columns == ("length", "depth", "width") and task.labels == ["p", "q", "r"]
     columns, labels = task.standard.columns, task.labels
     assert parent.task.standard.columns == ("width", "length") and parent.task.labels == ["p", "q"]

@@ -135,15 +135,16 @@ class LargeVocabulary:
             self._memory = large_empty((len(starts), num_rows, _PIECE), hidden)
             self._memory[-1, :, vocab_size - starts[-1] :] = -torch.inf
         pieces = self._memory[:, :num_rows]
-        runs, norms = hidden.new_empty(len(starts), num_rows, _PIECE // _RUN), hidden.new_empty(len(starts), num_rows)
-        lowest = torch.finfo(hidden.dtype).min
+        runs = hidden.new_empty(len(starts), num_rows, _PIECE // _RUN)
+        largest, sums = hidden.new_empty(2, len(starts), num_rows)
         for n, (start, piece) in enumerate(zip(starts, pieces, strict=True)):
             end = min(start + _PIECE, vocab_size)
             bias = None if self._bias is None else self._bias[start:end]
             logits = linear(hidden, self._weight[start:end], bias)
             piece[:, : end - start] = logits
             torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
-            # Relative to the piece's largest logit, or to a finite number where no token has any probability.
-            largest = runs[n].amax(1, keepdim=True).clamp_min_(lowest)
-            torch.sum(logits.sub_(largest).exp_(), 1, out=norms[n]).log_().add_(largest.squeeze(1))
+            torch.amax(runs[n], 1, out=largest[n])
+            torch.sum(logits.sub_(largest[n].unsqueeze(1)).exp_(), 1, out=sums[n])
+        # A piece without any probability has the sum NaN: its largest logit is -inf, and so is its part of the norm.
+        norms = torch.where(largest.isneginf(), largest, sums.log_().add_(largest))
         return pieces, runs, torch.logsumexp(norms, dim=0)

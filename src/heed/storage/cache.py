@@ -24,13 +24,14 @@ from typing import Any
 from filelock import FileLock
 
 from heed.errors import DataError, DiskError
-from heed.storage.disk import checksum, describe_damage, write_folder
+from heed.storage.disk import checksum, describe_damage, write_folder, write_whole
 
 FORMAT = 2
 """Number of the format of everything kept; what another format wrote is not found."""
 _RECORD = "record.json"
 _LARGE = 1 << 26
 """Files larger than this many bytes are not read again to know their content where nothing has touched them."""
+_IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 _SETTLED = 2.0
 """Seconds for which a file must have been left alone before its time stamps are trusted: they may be that coarse."""
 
@@ -58,9 +59,8 @@ class Entry:
 
 def key_of(**what: Any) -> str:
     """A key for everything that decides an entry: plain values, compared as JSON; this version of heed is one."""
-    text = json.dumps(
-        {"format": FORMAT, "heed": metadata.version("heed-attention"), **what}, sort_keys=True, ensure_ascii=False
-    )
+    what |= {"format": FORMAT, "heed": metadata.version("heed-attention")}
+    text = json.dumps(what, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -118,19 +118,18 @@ def content_of(path: Path) -> dict[str, Any]:
     if stat.st_size < _LARGE:
         return checksum(path)
     memory = cache_folder() / "contents" / hashlib.blake2b(str(path.absolute()).encode(), digest_size=16).hexdigest()
-    identity = _identity(path)
+    identity = [getattr(stat, name) for name in _IDENTITY]
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(memory.read_text(encoding="utf-8"))
         if known["identity"] == identity:
             return dict(known["content"])
     settled = time.time() - max(stat.st_mtime, stat.st_ctime) > _SETTLED
     content = checksum(path)
-    if settled and _identity(path) == identity:
-        with suppress(OSError):  # it only saves time
+    if settled and [getattr(path.stat(), name) for name in _IDENTITY] == identity:
+        text = json.dumps({"file": str(path.absolute()), "identity": identity, "content": content})
+        with suppress(OSError, DiskError):  # it only saves time
             memory.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False, encoding="utf-8") as file:
-                json.dump({"file": str(path.absolute()), "identity": identity, "content": content}, file)
-            os.replace(file.name, memory)
+            write_whole(memory, lambda part: part.write_text(text, encoding="utf-8"))
     return content
 
 
@@ -143,11 +142,6 @@ def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
         return [content_of(file) for file in files]
     except OSError:
         return None  # whoever reads the file will say what is wrong with it
-
-
-def _identity(path: Path) -> list[int]:
-    stat = path.stat()
-    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 @contextmanager

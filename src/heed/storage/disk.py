@@ -15,6 +15,8 @@ from typing import Any
 from heed.errors import DiskError
 
 CHECKSUMS = "checksums.json"
+_NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
+"""What systems answer that cannot flush a folder."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -149,8 +151,8 @@ def _flush(path: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
-    except OSError:
-        if not path.is_dir():  # some systems cannot do that to a folder
+    except OSError as error:
+        if not (path.is_dir() and error.errno in _NOT_FOR_FOLDERS):
             raise
 
 

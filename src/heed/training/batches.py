@@ -81,7 +81,7 @@ def draws(
             chosen = plan[start : start + config.accumulate]
             start += len(chosen)
             shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
-            batches = [(finish(task.collate(indices)), counts) for indices, counts in shares]
+            batches = [(finish(task.collate(indices, epoch)), counts) for indices, counts in shares]
             targets = sum(batch.num_targets for batch, counts in batches if counts)
             padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
             yield Draw(batches, Place(epoch, start, mark), targets, padding)

@@ -55,6 +55,7 @@ _WEIGHTS, _OPTIMIZER, _RANDOM, _PROGRESS = (
     "random.safetensors",
     "progress.json",
 )
+_CARRIED = "carried.safetensors"
 _WHOLE = 2
 """How many of the newest checkpoints a run can go on from; of others only weights are kept."""
 
@@ -115,6 +116,7 @@ class Checkpoint:
     random: dict[str, Tensor]
     progress: Progress
     format: int = FORMAT
+    carried: dict[str, Tensor] = field(default_factory=dict)
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
@@ -176,6 +178,7 @@ def save_checkpoint(
     optimizer: Optimizer,
     progress: Progress,
     random: dict[str, Tensor] | None = None,
+    carried: dict[str, Tensor] | None = None,
 ) -> Path:
     """Write `folder/step-N`: it has its name only when it is whole and on the disk.
 
@@ -185,6 +188,7 @@ def save_checkpoint(
         optimizer: Its state is written.
         progress: Everything else.
         random: Random state of all processes; this one's by default.
+        carried: What the tasks of all processes carry from batch to batch; no file where that is nothing.
 
     Returns:
         The checkpoint's folder.
@@ -197,6 +201,7 @@ def save_checkpoint(
         _WEIGHTS: _unshared(model.state_dict()),
         _OPTIMIZER: _optimizer_tensors(model, optimizer),
         _RANDOM: random_state() if random is None else random,
+        **({_CARRIED: {name: tensor.contiguous() for name, tensor in carried.items()}} if carried else {}),
     }
     needed = sum(t.numel() * t.element_size() for group in tensors.values() for t in group.values())
     with write_folder(final, needed) as part:
@@ -221,7 +226,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         values: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
         number = values.pop("format")
         weights, optimizer, random = (load_file(str(path / name)) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
-        return Checkpoint(weights, optimizer, random, Progress(**values), number)
+        carried = load_file(str(path / _CARRIED)) if (path / _CARRIED).is_file() else {}
+        return Checkpoint(weights, optimizer, random, Progress(**values), number, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -268,6 +274,11 @@ def restore(
     if torch.cuda.is_available() and f"{rank}.cuda" in checkpoint.random:
         torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"])
     return checkpoint.progress
+
+
+def of_rank(tensors: dict[str, Tensor], rank: int) -> dict[str, Tensor]:
+    """The tensors of one process, under their own names."""
+    return {name.removeprefix(f"{rank}."): t for name, t in tensors.items() if name.startswith(f"{rank}.")}
 
 
 def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from heed.training.checkpoint import Progress
+from heed.training.optimizer import Group
 
 
 class Batch(Protocol):
@@ -36,6 +37,26 @@ class Batch(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Loss:
+    """A loss with several terms.
+
+    Attributes:
+        sum: Of all terms, over the batch's target tokens; its gradient is followed.
+        parts: Terms by name, for `metrics.jsonl`.
+    """
+
+    sum: Tensor
+    parts: Mapping[str, Tensor]
+
+
+def parts_of(loss: Tensor | Loss) -> tuple[Tensor, dict[str, Tensor]]:
+    """The sum of a loss, and its terms without their gradient."""
+    if isinstance(loss, Tensor):
+        return loss, {}
+    return loss.sum, {name: term.detach() for name, term in loss.parts.items()}
+
+
 class Trainable(Protocol):
     """A task as the loop sees it."""
 
@@ -43,11 +64,11 @@ class Trainable(Protocol):
         """The batches of one pass, as indices of examples; depends on (seed, epoch) only, and so does its `repr`."""
         ...
 
-    def collate(self, indices: list[int]) -> Batch:
-        """Make one batch."""
+    def collate(self, indices: list[int], epoch: int = 0) -> Batch:
+        """Make one batch; what is drawn for it (masks, augmentation) depends on (seed, epoch, indices) only."""
         ...
 
-    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
+    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor | Loss:
         """Sum of the losses of a batch's target tokens."""
         ...
 
@@ -62,6 +83,28 @@ class Trainable(Protocol):
     @property
     def finishing_work(self) -> float:
         """What the final evaluation costs, in validations."""
+        ...
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A task whose batches go on from one another (truncated back-propagation through time)."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """The state after the last batch, without its gradient; it is written into checkpoints."""
+        ...
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state; from none where it is empty."""
+        ...
+
+
+@runtime_checkable
+class Groups(Protocol):
+    """A task that trains parts of a model at other rates, or not at all."""
+
+    def groups(self, model: Any) -> list[Group]:
+        """The groups; no parameter in two of them."""
         ...
 
 

@@ -4,7 +4,8 @@ memory = the largest of
            what is there, weights and Adam's moments among it + gradients (4 bytes a parameter)
              + activations a position * positions of the largest batch / its micro-batches
            what is there + the moments as bytes (8 a parameter), where a checkpoint is written on a CPU
-           what is there after a step + what scoring needs (`scoring_memory` of the task)
+           what is there after a step + activations of a batch, which the allocator keeps
+             + what scoring needs (`scoring_memory` of the task)
            what this process has already taken, a step of the largest batch included
 time   = one batch forward and backward * batches an update + the optimiser's step + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
@@ -20,7 +21,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,17 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.training.contracts import Scores, Trainable
+from heed.training.contracts import Scores, Trainable, parts_of
 from heed.training.device import autocast, peak_memory, probe_threads
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import Optimizer
 from heed.training.processes import Processes
 from heed.training.recompute import kept_inside, recomputed_blocks
 
-_ENOUGH, _AT_MOST = 0.25, 1.0
-"""Seconds of measured steps that are enough; after as many as the second even one step is."""
-_FEWEST, _BATCHES = 3, 8
-"""Steps that are measured at least, and from how many places of a pass their batches come."""
+_ENOUGH, _FEWEST = 0.25, 2
+"""Seconds and steps that are measured at least; one step is enough where it takes twice as long."""
+_BATCHES = 8
+"""From how many places of a pass their batches come."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ class TrialStep:
         config: How.
         device: Where.
         precision: Of the forward pass.
+        work: Padded positions of a batch.
         micro_batches: Into how many a batch is divided.
+        timed: Of each step so far: threads, positions, seconds forward and backward, seconds of the optimiser.
     """
 
     model: nn.Module
@@ -89,26 +92,44 @@ class TrialStep:
     config: TrainingConfig
     device: torch.device
     precision: str
+    work: Callable[[list[int]], int]
     micro_batches: int = 1
+    timed: list[tuple[int, int, float, float]] = field(default_factory=list)
 
-    def run(self, indices: list[int]) -> tuple[float, float]:
-        """Seconds of the forward and backward passes of a batch, and of the optimiser's step."""
+    def run(self, indices: list[int]) -> None:
+        """Make and time a step on a batch."""
         self.model.train()
         start = time.perf_counter()
         for part in divided(indices, self.micro_batches):
             batch = self.task.collate(part).to(self.device)
             with autocast(self.precision, self.device):
-                loss = self.task.loss(self.model, batch, self.config.label_smoothing)
+                loss, _ = parts_of(self.task.loss(self.model, batch, self.config.label_smoothing))
             loss.backward()
             loss.item()  # a GPU has finished only when a result is asked for
-        passed = time.perf_counter()
+        passes = time.perf_counter() - start
         for p in self.model.parameters():
             if p.grad is not None:
                 p.grad.zero_()
+        start = time.perf_counter()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
         self.optimizer.try_step()
         self.optimizer.zero_grad()
-        return passed - start, time.perf_counter() - passed
+        self.timed.append((torch.get_num_threads(), self.work(indices), passes, time.perf_counter() - start))
+
+    def rates(self, batches: list[list[int]]) -> tuple[float, float]:
+        """Seconds of a position forward and backward, and of the optimiser's step, with the threads set now.
+
+        Steps that were made already count; others are made on these batches where those are too few.
+        """
+        threads, made = torch.get_num_threads(), 0
+        while True:
+            timed = [one for one in self.timed if one[0] == threads]
+            spent = sum(passes for _, _, passes, _ in timed)
+            if spent > 2 * _ENOUGH or (spent > _ENOUGH and len(timed) >= _FEWEST):
+                positions = sum(count for _, count, _, _ in timed)
+                return spent / max(1, positions), sum(update for *_, update in timed) / len(timed)
+            self.run(batches[made % len(batches)])
+            made += 1
 
     @contextmanager
     def random_state_kept(self) -> Iterator[None]:
@@ -121,16 +142,15 @@ class TrialStep:
             torch.cuda.set_rng_state(on_gpu, self.device)
 
 
-def predict_cost(step: TrialStep, processes: Processes, work: Callable[[list[int]], int], choose_threads: bool) -> Cost:
+def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) -> Cost:
     """Predict what an update takes from some batches of the run; decide micro-batches and threads on the way.
 
     Args:
         step: Its micro-batches are set.
         processes: Who shares each batch.
-        work: Padded positions of a batch.
         choose_threads: Set torch's number of threads to the fastest.
     """
-    model, config, device = step.model, step.config, step.device
+    model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     before = _memory_now(device)
@@ -144,9 +164,10 @@ def predict_cost(step: TrialStep, processes: Processes, work: Callable[[list[int
         step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
         step.run(plan[widest])
+        step.timed.clear()
         if choose_threads:
             probe_threads(lambda: step.run(middle))
-        rate, update = _measure(step, plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES], work)
+        rate, update = step.rates(plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES])
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
@@ -154,7 +175,9 @@ def predict_cost(step: TrialStep, processes: Processes, work: Callable[[list[int
     if device.type == "cpu":
         memory += [before + (8 if config.optimizer != "sgd" else 0) * parameters, peak_memory()]
     if isinstance(step.task, Scores):
-        memory.append(_memory_now(device) + step.task.scoring_memory(model, activations))
+        # As much as a batch takes is kept by the allocator, in pieces too small for what scoring asks for.
+        left = round(kept / step.micro_batches) if device.type == "cpu" else 0
+        memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     return Cost(max(memory), activations, seconds, network, step.micro_batches)
 
@@ -167,18 +190,6 @@ def _activations(step: TrialStep, indices: list[int]) -> float:
             whole = kept_bytes(step.model, lambda: step.run(indices))
         activations += max(0.0, whole - activations) / len(blocks)
     return activations
-
-
-def _measure(step: TrialStep, batches: list[list[int]], work: Callable[[list[int]], int]) -> tuple[float, float]:
-    """Seconds of a position forward and backward, and of the optimiser's step."""
-    passes = updates = 0.0
-    positions = count = 0
-    while passes < _ENOUGH or (count < _FEWEST and passes < _AT_MOST):
-        indices = batches[count % len(batches)]
-        seconds, update = step.run(indices)
-        passes, updates = passes + seconds, updates + update
-        positions, count = positions + work(indices), count + 1
-    return passes / max(1, positions), updates / count
 
 
 def _memory_now(device: torch.device) -> int:

@@ -25,13 +25,14 @@ from heed.training.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     load_weights,
+    of_rank,
     prune_checkpoints,
     random_state,
     restore,
     save_checkpoint,
 )
 from heed.training.compiled import compiled
-from heed.training.contracts import Batch, Trainable, TrainResult
+from heed.training.contracts import Batch, Carries, Groups, Trainable, TrainResult, parts_of
 from heed.training.cost import Cost, TrialStep, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, memory_explained
 from heed.training.feed import Feed
@@ -52,8 +53,8 @@ class _Losses(nn.Module):
         self._task = task
         self._label_smoothing = label_smoothing
 
-    def forward(self, batch: Batch) -> Tensor:
-        return self._task.loss(self.model, batch, self._label_smoothing)
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        return parts_of(self._task.loss(self.model, batch, self._label_smoothing))
 
 
 class Trainer:
@@ -92,7 +93,7 @@ class Trainer:
         self.checkpoints = folder / "checkpoints"
         self.reporter = reporter
         self.on_validation = on_validation
-        self.optimizer = make_optimizer(model, config)
+        self.optimizer = make_optimizer(model, config, task.groups(model) if isinstance(task, Groups) else ())
         self.progress = Progress()
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
@@ -152,11 +153,11 @@ class Trainer:
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision)
+        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         # A launcher shares the cores out itself.
         choose_threads = self.config.threads is None and self.device.type == "cpu" and self.processes.count == 1
         with memory_explained("before the first update", self._micro_batches):
-            cost = predict_cost(TrialStep(*given), self.processes, work, choose_threads)
+            cost = predict_cost(TrialStep(*given), self.processes, choose_threads)
         self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
 
@@ -165,6 +166,8 @@ class Trainer:
         p.micro_batches = self._micro_batches
         p.threads = torch.get_num_threads()
         p.processes = self.processes.count
+        if isinstance(self.task, Carries):
+            self.task.carry({})  # without what measured steps left
         p.total_steps = c.steps
         p.validate_every = c.validate_every
         if c.steps is not None and c.validate_every is None:
@@ -175,7 +178,11 @@ class Trainer:
     def _go_on(self, path: Path, changed: Collection[str]) -> None:
         c = self.config
         optimizer = None if "training.optimizer" in changed else self.optimizer
-        self.progress = p = restore(load_checkpoint(path), self.model, optimizer, str(path), self.processes.rank)
+        checkpoint, rank = load_checkpoint(path), self.processes.rank
+        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank)
+        if isinstance(self.task, Carries):
+            same = p.processes == self.processes.count  # each process reads streams of its own
+            self.task.carry(of_rank(checkpoint.carried, rank) if same else {})
         if c.threads is not None and "training.threads" in changed:
             p.threads = c.threads
         torch.set_num_threads(p.threads)
@@ -244,11 +251,11 @@ class Trainer:
         waited = time.perf_counter() - start
         rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self.model.train()
         (summed,) = self.processes.total(draw.targets)
         count = int(summed)
-        total = self._backward(batches, count)
+        total, parts = self._backward(batches, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._fail(total, norm, rate, [batch for batch, _ in batches])
@@ -262,27 +269,33 @@ class Trainer:
         p.tokens += count
         p.padding += draw.padding
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
+        values |= {f"loss.{name}": value / count for name, value in parts.items()}
         self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
         self.reporter.update(progress_line(p, self.budget, total / count, draw.padding))
 
-    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> float:
+    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
         """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one.
+
+        Returns:
+            The sum of losses, and that of each of its named terms.
 
         DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
         """
-        total = 0.0
+        total, parts = 0.0, dict[str, float]()
         when = f"at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a time"
         with memory_explained(when, self.progress.micro_batches):
             for number, (batch, counts) in enumerate(batches, start=1):
                 last = number == len(batches)
                 with nullcontext() if last else self.processes.no_sync(self._losses):
                     with autocast(self.precision, self.device):
-                        loss = self._losses(batch)
+                        loss, terms = self._losses(batch)
                     if not counts:
-                        loss = loss * 0.0
+                        loss, terms = loss * 0.0, {name: term * 0.0 for name, term in terms.items()}
                     (loss / (count / self.processes.count)).backward()
                 total += loss.item()
-        return self.processes.total(total)[0]
+                parts = {name: parts.get(name, 0.0) + term.item() for name, term in terms.items()}
+        total, *others = self.processes.total(total, *parts.values())
+        return total, dict(zip(parts, others, strict=True))
 
     def _fail(self, total: float, norm: float, rate: float, batches: list[Batch]) -> None:
         what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient's norm is {norm}"
@@ -339,11 +352,15 @@ class Trainer:
         """Write a checkpoint, then delete those no longer needed."""
         p = self.progress
         p.seconds = self.budget.elapsed
-        states = self.processes.gather(random_state(self.processes.rank))
+        rank, task = self.processes.rank, self.task
+        own = task.carried() if isinstance(task, Carries) else {}
+        states = self.processes.gather((random_state(rank), {f"{rank}.{name}": t for name, t in own.items()}))
         if self.processes.is_first:
-            random = {name: tensor for state in states for name, tensor in state.items()}
+            random, carried = (
+                {name: t for state in one for name, t in state.items()} for one in zip(*states, strict=True)
+            )
             try:
-                save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random)
+                save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried)
             except DiskError as error:
                 before = latest_checkpoint(self.checkpoints)
                 last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"

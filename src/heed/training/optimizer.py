@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +13,19 @@ from torch.optim.sgd import sgd
 
 from heed.config import TrainingConfig
 from heed.kernels import enabled, large_empty
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that are trained alike.
+
+    Attributes:
+        parameters: Them; those of no group are trained with the whole rate.
+        rate: Factor of the learning rate; 0 freezes them.
+    """
+
+    parameters: Sequence[nn.Parameter]
+    rate: float = 1.0
 
 
 class Optimizer:
@@ -98,11 +113,19 @@ def _is_fused(parameter: nn.Parameter) -> bool:
     return enabled() and parameter.device.type in ("cpu", "cuda")
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
-    """Matrices decay, vectors (biases, norms) do not."""
+def make_optimizer(model: nn.Module, config: TrainingConfig, rates: Sequence[Group] = ()) -> Optimizer:
+    """Matrices decay, vectors (biases, norms) do not; groups have learning rates of their own, or are frozen."""
+    for group in rates:
+        for parameter in group.parameters if group.rate == 0 else ():
+            parameter.requires_grad_(False)
+    factors = {parameter: group.rate for group in rates for parameter in group.parameters}
     parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
+    groups = []
+    for factor in dict.fromkeys([1.0, *filter(None, factors.values())]):
+        chosen = [p for p in parameters if factors.get(p, 1.0) == factor]
+        for decay, some in (
+            (config.weight_decay, [p for p in chosen if p.dim() > 1]),
+            (0.0, [p for p in chosen if p.dim() <= 1]),
+        ):
+            groups.append({"params": some, "weight_decay": decay, "factor": factor})
     return Optimizer(groups, config.optimizer, config.learning_rate, config.betas)

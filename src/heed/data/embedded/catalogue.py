@@ -9,8 +9,6 @@ from heed.data.embedded.cldr import DateFormat, Style, UnusableError, has_month_
 from heed.data.embedded.locales import locales
 from heed.errors import DataError, suggest
 
-__all__ = ["Catalogue", "LocaleFormats", "check_languages"]
-
 
 class LocaleFormats(NamedTuple):
     """How one locale writes dates."""
@@ -27,12 +25,7 @@ class Catalogue:
     """
 
     def __init__(self, styles: Sequence[Style], separator: str) -> None:
-        """Begin a catalogue.
-
-        Args:
-            styles: The styles that are wanted.
-            separator: What will stand between dates; formats that contain it are left out.
-        """
+        """Begin a catalogue of the styles that are wanted; formats that contain the separator of dates are left out."""
         self.left_out: dict[str, list[str]] = {}
         self._styles = styles
         self._separator = separator.strip()
@@ -62,14 +55,7 @@ class Catalogue:
         return tuple(kept.values())
 
     def require(self, language: str, known: frozenset[DateFormat] = frozenset()) -> tuple[LocaleFormats, ...]:
-        """Read a language that the user named.
-
-        Args:
-            language: CLDR code such as "es".
-            known: As for `read`.
-
-        Returns:
-            Its locales that write dates differently; at least one.
+        """As `read`, for a language that the user named; at least one locale.
 
         Raises:
             DataError: Rules left out all of them; the message says which.
@@ -105,11 +91,7 @@ class Catalogue:
 
 
 def check_languages(field: str, codes: Sequence[str]) -> None:
-    """Refuse languages that CLDR does not have, or that are named twice.
-
-    Args:
-        field: The field's name, for the message.
-        codes: What the user wrote there.
+    """Refuse languages, the value of a field, that CLDR does not have or that are named twice.
 
     Raises:
         DataError: Naming the code, and the nearest that exists.

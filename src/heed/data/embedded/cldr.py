@@ -20,8 +20,6 @@ from babel.dates import DateTimeFormat, format_date, tokenize_pattern
 from heed.data.embedded.locales import isolated
 from heed.data.examples import Span
 
-__all__ = ["STYLES", "DateFormat", "Field", "Style", "UnusableError", "has_month_names", "read_format"]
-
 Style = Literal["medium", "long", "full"]
 
 STYLES: tuple[Style, ...] = ("medium", "long", "full")

@@ -11,19 +11,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from random import Random
 from typing import Literal
 
 from heed.data.embedded.catalogue import Catalogue, LocaleFormats, check_languages
 from heed.data.embedded.cldr import STYLES, DateFormat, Style
-from heed.data.embedded.generated import SPLITS, Split, check_range, check_split, distinct, split_of
+from heed.data.embedded.generated import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
 from heed.data.embedded.locales import locales
 from heed.data.embedded.readings import Readings
 from heed.data.examples import Link, Pair, Span
 from heed.errors import DataError, suggest
-
-__all__ = ["LANGUAGES", "UNSEEN", "Counts", "DateSource", "DateSplit"]
 
 DateSplit = Literal["train", "valid", "test", "unseen"]
 
@@ -85,7 +82,7 @@ _Writers = dict[str, list[list[_Writer]]]
 """Language -> locales -> styles: drawn from in this order, each time uniformly."""
 
 
-class DateSource:
+class DateSource(PairSource):
     """Endless pairs of written dates and their ISO form, linked field by field.
 
     A language is drawn first, all alike; then one of its locales among those that write dates differently (124 of
@@ -132,25 +129,13 @@ class DateSource:
         self._dates = _split_dates(years)
         self.counts = self._count(trained | held_out, catalogue)
 
-    def sample(self, split: DateSplit, count: int) -> list[Pair]:
-        """Give the first `count` pairs of a split.
-
-        Args:
-            split: "train", "valid", "test" or "unseen".
-            count: How many pairs.
-
-        Returns:
-            The same pairs each time; a smaller sample is the beginning of a larger one. Sources are distinct as
-            far as there are enough.
+    def stream(self, split: DateSplit) -> Iterator[Pair]:
+        """The pairs of "train", "valid", "test" or "unseen"; sources are distinct as far as there are enough.
 
         Raises:
             DataError: An unknown split, one without languages, or one in which a language has no date to write
                 that could not be read as another.
         """
-        return list(islice(self.stream(split), count))
-
-    def stream(self, split: DateSplit) -> Iterator[Pair]:
-        """Give the pairs of a split one by one, without end; the arguments and errors are `sample`'s."""
         check_split(split, (*SPLITS, "unseen"))
         if split == "unseen" and not self.unseen:
             raise DataError("split 'unseen' is empty: no languages are held out; name some in 'unseen'")

@@ -6,20 +6,17 @@ Copying is solved by a diagonal map, reversing by an anti-diagonal one, at any l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from random import Random
 from typing import Literal
 
-from heed.data.embedded.generated import SPLITS, Split, check_range, check_split, distinct, split_of
+from heed.data.embedded.generated import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
 from heed.data.examples import Link, Pair
 from heed.errors import DataError, suggest
-
-__all__ = ["DigitSource", "Kind"]
 
 Kind = Literal["copy", "reverse"]
 
 
-class DigitSource:
+class DigitSource(PairSource):
     """Endless digit strings with their copy or their reverse, each digit linked to the one it comes from.
 
     Lengths are uniform. The splits are disjoint by a hash of the source string, the same for both kinds.
@@ -43,23 +40,12 @@ class DigitSource:
         self.length = length
         self.seed = seed
 
-    def sample(self, split: Split, count: int) -> list[Pair]:
-        """Give the first `count` pairs of a split.
-
-        Args:
-            split: "train", "valid" or "test".
-            count: How many pairs.
-
-        Returns:
-            The same pairs each time; a smaller sample is the beginning of a larger one.
+    def stream(self, split: Split) -> Iterator[Pair]:
+        """The pairs of "train", "valid" or "test".
 
         Raises:
             DataError: An unknown split, or one into which no string of these lengths falls.
         """
-        return list(islice(self.stream(split), count))
-
-    def stream(self, split: Split) -> Iterator[Pair]:
-        """Give the pairs of a split one by one, without end; the arguments and errors are `sample`'s."""
         check_split(split)
         first, last = self.length
         lengths = [length for length in range(first, last + 1) if _occurs(length, split)]

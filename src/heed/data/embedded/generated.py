@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Literal, TypeVar
+from itertools import islice
+from typing import Any, Literal, TypeVar
 
 from heed.data.examples import Pair
 from heed.errors import DataError, suggest
-
-__all__ = ["SPLITS", "Split", "check_range", "check_split", "distinct", "split_of"]
 
 Split = Literal["train", "valid", "test"]
 
@@ -27,17 +27,23 @@ _REMEMBERED = 1_000_000
 Choice = TypeVar("Choice")
 
 
+class PairSource(ABC):
+    """Pairs that are drawn by a seed, without end."""
+
+    @abstractmethod
+    def stream(self, split: Any) -> Iterator[Pair]:
+        """The pairs of a split, one by one."""
+
+    def sample(self, split: str, count: int) -> list[Pair]:
+        """The first pairs of a split: the same each time; a smaller sample is the beginning of a larger one."""
+        return list(islice(self.stream(split), count))
+
+
 def split_of(text: str) -> Split:
-    """Say which split an example belongs to: 90 % train, 5 % valid, 5 % test.
+    """Which split an example belongs to, by the text that identifies it: 90 % train, 5 % valid, 5 % test.
 
     It is a hash of the text alone, not of any seed, so that no choice of seed can put into training
     what another run was tested on.
-
-    Args:
-        text: What identifies the example, such as "1998-05-09".
-
-    Returns:
-        "train", "valid" or "test".
     """
     place = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
     if place < _HELD_OUT:
@@ -49,14 +55,8 @@ def distinct(choose: Callable[[], Choice], draw: Callable[[Choice], Pair]) -> It
     """Draw pairs without end, avoiding a source that was drawn before.
 
     A choice is made once per pair and kept while `draw` is repeated: what is to be uniform (the language,
-    the length) belongs there, or looking for new sources would favour the choices that have many.
-
-    Args:
-        choose: Makes the choice for the next pair.
-        draw: Draws a pair for a choice.
-
-    Yields:
-        Pairs. Sources repeat only where 20 draws found none that is new, or after a million others.
+    the length) belongs there, or looking for new sources would favour the choices that have many. Sources repeat only
+    where 20 draws found none that is new, or after a million others.
     """
     seen: set[str] = set()
     while True:
@@ -72,30 +72,20 @@ def distinct(choose: Callable[[], Choice], draw: Callable[[Choice], Pair]) -> It
 
 
 def check_split(split: str, valid: tuple[str, ...] = SPLITS) -> None:
-    """Refuse a split that does not exist.
-
-    Args:
-        split: What the user asked for.
-        valid: The splits there are.
+    """Refuse a split that is none of those there are.
 
     Raises:
-        DataError: `split` is none of them.
+        DataError: It names them.
     """
     if split not in valid:
         raise DataError(f"unknown split '{split}'{suggest(split, valid)}")
 
 
 def check_range(name: str, value: tuple[int, int], least: int, most: int | None = None) -> None:
-    """Refuse a range `(min, max)` that is upside down or leaves its bounds.
-
-    Args:
-        name: The field's name, for the message.
-        value: The range; both ends belong to it.
-        least: The smallest `min` that makes sense.
-        most: The largest `max` that makes sense; None for no bound.
+    """Refuse a range `(min, max)`, the value of a field, that is not `least <= min <= max <= most`.
 
     Raises:
-        DataError: The range is not `least <= min <= max <= most`.
+        DataError: It names the field.
     """
     first, last = value
     if not least <= first <= last or (most is not None and last > most):

@@ -13,8 +13,6 @@ from typing import Any
 
 from babel import Locale, localedata
 
-__all__ = ["isolated", "locales"]
-
 _TABLES = ("date_formats", "months", "days", "eras")
 """What writing dates needs of a locale's data, and all that is copied of it."""
 

@@ -16,8 +16,6 @@ from random import Random
 from heed.data.embedded.generated import Split, check_range, split_of
 from heed.data.examples import Text
 
-__all__ = ["DECIDING", "OTHER", "Planted", "draw_documents"]
-
 DECIDING = {
     "sports": ("goal", "referee", "tournament", "striker", "league"),
     "politics": ("election", "parliament", "minister", "senate", "ballot"),

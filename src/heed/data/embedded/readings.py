@@ -26,8 +26,6 @@ from typing import NamedTuple
 
 from heed.data.embedded.cldr import DateFormat
 
-__all__ = ["Readings"]
-
 _YEAR = 2000  # any year with four digits and a 29 February
 _DIGITS = re.compile(r"\d+")
 

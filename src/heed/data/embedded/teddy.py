@@ -13,8 +13,6 @@ from random import Random
 from heed.data.embedded.generated import Split, split_of
 from heed.data.examples import Sentence
 
-__all__ = ["TEDDY", "draw_sentences", "pair_of"]
-
 TEDDY = "Teddy"
 _WHEN = ("", "Yesterday", "Once", "Last week", "In the evening", "At school", "On the radio", "After dinner")
 _WHO = (

@@ -7,8 +7,6 @@ from typing import Any
 
 from heed.data.read.findings import Findings, Found
 
-__all__ = ["Counts"]
-
 
 @dataclass
 class Counts:

@@ -14,8 +14,6 @@ from typing import Any, Literal
 from heed.config import OwnData
 from heed.errors import DataError
 
-__all__ = ["BadLine", "Findings", "Found", "found_lines", "found_table"]
-
 _PLACES = 3
 """How many places of a finding are kept."""
 

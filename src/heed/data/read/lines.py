@@ -19,8 +19,6 @@ from typing import IO, Protocol, cast
 from heed.data.read.findings import BadLine, Findings
 from heed.errors import DataError
 
-__all__ = ["INNER_RETURN", "ending_of", "good_lines", "lines_of"]
-
 INNER_RETURN = "carriage return inside the line, read as a blank"
 """What is said of a CR that ends no line."""
 

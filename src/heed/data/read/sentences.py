@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_blank", "split_sentences", "without_breaks"]
-
 _BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
 _ENDS = re.compile(  # group 1: what the next sentence begins with
     r"(?<=[.!?\u2026])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\u2018(\[]*([^\W_]))"  # "... it." He | end! (Then

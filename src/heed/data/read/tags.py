@@ -13,8 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["OUTSIDE", "Entity", "entities", "find_scheme", "is_entity_tag", "may_follow", "write_tags"]
-
 OUTSIDE = "O"
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from heed.data.read.lines import good_lines
 from heed.errors import DataError
 
-__all__ = ["FoundVectors", "read_word_vectors", "vector_width"]
-
 
 @dataclass(frozen=True)
 class FoundVectors:

@@ -30,15 +30,12 @@ _ASKED = 50_000
 
 
 def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
-    """The number of tokens of each text of each example, from the cache where the examples are.
+    """The number of tokens of each text of each example by the tokenizer of its side, from the cache if they are there.
 
-    Args:
-        examples: Any number.
-        tokenizers: Of each side.
-        exact_from: Texts that seem to have more tokens than this are encoded, so that these lengths are beyond doubt.
+    Texts that seem to have more tokens than `exact_from` are encoded, so that these lengths are beyond doubt.
     """
-    key = examples.key if isinstance(examples, StoredExamples) else None
-    if key is None:
+    key = examples.key if isinstance(examples, StoredExamples) else ""
+    if not key:
         return np.concatenate(list(_lengths(examples, tokenizers, exact_from)))
 
     def make(folder: Path) -> dict[str, Any]:

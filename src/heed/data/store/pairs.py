@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from heed.config import DatesData, DigitsData, FilesData, GrammarData
 from heed.data.embedded.dates import LANGUAGES, DateSource
 from heed.data.embedded.digits import DigitSource
+from heed.data.embedded.generated import PairSource
 from heed.data.examples import Pair
 from heed.data.read.pairs import pair_reader
 from heed.data.store.extra import open_extra
@@ -29,29 +30,20 @@ def open_pairs(
         read.remarks += remarks
         return read
     sizes = {"train": data.train, "valid": data.valid, "test": data.test}
+    counts = ""
+    source: PairSource
     if isinstance(data, DigitsData):
-        digits = DigitSource(kind=data.name, length=data.length, seed=data.seed)
-        drawn = {split: digits.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
-        return Splits(dict(drawn), made=f"{data.name} digits: {_listing(sizes)}")
-    if isinstance(data, GrammarData):
+        source, what = DigitSource(kind=data.name, length=data.length, seed=data.seed), f"{data.name} digits"
+    elif isinstance(data, GrammarData):
         from heed.data.embedded.grammar.source import GrammarSource  # its words take a while to load
 
-        grammar = GrammarSource(data.language, data.seed)
-        drawn = {split: grammar.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
-        return Splits(dict(drawn), made=f"grammar, English to {data.language}: {_listing(sizes)}")
-    dates = DateSource(
-        languages=LANGUAGES if data.languages is None else data.languages,
-        unseen=data.unseen,
-        styles=data.styles,
-        joined=data.joined,
-        years=data.years,
-        seed=data.seed,
-    )
-    if dates.unseen:
-        sizes["unseen"] = data.test
-    drawn = {split: dates.sample(split, count) for split, count in sizes.items()}  # type: ignore[arg-type]
-    return Splits(dict(drawn), made=f"dates: {_listing(sizes)}\n{dates.counts}")
-
-
-def _listing(sizes: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sizes.items())
+        source, what = GrammarSource(data.language, data.seed), f"grammar, English to {data.language}"
+    else:
+        languages = LANGUAGES if data.languages is None else data.languages
+        source = DateSource(languages, data.unseen, data.styles, data.joined, data.years, data.seed)
+        what, counts = "dates", f"\n{source.counts}"
+        if source.unseen:
+            sizes["unseen"] = data.test
+    listing = ", ".join(f"{count} {name}" for name, count in sizes.items())
+    drawn = {split: source.sample(split, count) for split, count in sizes.items()}
+    return Splits({**drawn}, made=f"{what}: {listing}{counts}")

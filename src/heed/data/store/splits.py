@@ -19,7 +19,7 @@ from heed.data.store.corpus import read_corpus
 from heed.data.store.extra import ExtraCorpus
 from heed.data.store.hashes import held_out
 from heed.data.store.store import hashes_in
-from heed.data.store.stream import ExampleStream, open_stream
+from heed.data.store.stream import HELD_OUT, ExampleStream, NewestWindow
 from heed.data.store.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import DataError
 
@@ -78,8 +78,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         DataError: A file cannot be read, or nothing is left to train on.
     """
     if given is None and isinstance(data, CorpusData) and data.stream:
-        stream, examples, counts, remarks = open_stream(data, reader)
-        return Splits(examples, counts, remarks, stream=stream)
+        return _open_stream(data, reader)
     splits: Splits[E] = Splits({})
     examples, counts, unit = splits.examples, splits.counts, reader.kind.unit
     if given is not None:
@@ -122,6 +121,38 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         raise DataError(f"no training {unit} is left of {', '.join(data.train)}: {counts['train']}")
     if not examples["valid"]:
         raise DataError(f"no validation {unit} is left; give more data, or validation files")
+    return splits
+
+
+def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
+    """A stream, whose newest window is "train", and its validation and test sets.
+
+    Where its first examples are held out, others with their first text are left out as well; validation and test files
+    are treated as `data.overlap` says.
+    """
+    unit = reader.kind.unit
+    held_out = not isinstance(data.valid, list)
+    first = HELD_OUT if data.valid is None else data.valid if isinstance(data.valid, int) else 0
+    stream = ExampleStream(data, reader, first)
+    splits: Splits[E] = Splits({"train": NewestWindow(stream)}, {"train": stream.counts}, stream=stream)
+    splits.remarks = [
+        f"train is a stream of windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; when it "
+        "ends it is read again from the beginning, and the counts are of what was read so far"
+    ]
+    for split, files in (("valid", data.valid), ("test", data.test)):
+        if isinstance(files, list):
+            splits.examples[split], splits.counts[split], remarks = read_corpus(split, files, reader, data)
+            splits.remarks += remarks
+        elif split == "valid":
+            held = splits.examples[split] = stream.first
+            splits.counts[split] = Counts(len(held), {}, len(held), f"{unit}s")
+            splits.remarks.append(f"the first {len(held):,} {unit}s of the stream are held out for validation")
+    if not splits.examples["valid"]:
+        raise DataError(f"no validation {unit} is left; give more data, or validation files")
+    for split in ("valid", "test"):
+        if split in splits.examples:
+            drop = (split == "valid" and held_out) or data.overlap == "drop"
+            stream.compare(split, splits.examples[split], drop)
     return splits
 
 

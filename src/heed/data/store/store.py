@@ -15,9 +15,9 @@ import hashlib
 import os
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import accumulate, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from heed.data import sequences
 from heed.data.examples import Example
 from heed.data.sequences import Lazy
-from heed.data.store.hashes import Hashes, field_hashes
-from heed.storage.cache import Entry, temporary_folder
+from heed.data.store.hashes import Hashes, field_hashes, hashes_of
+from heed.errors import DataError
+from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 
 E = TypeVar("E", bound=Example)
 _TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8"}
@@ -36,12 +37,64 @@ _SPARSE, _PIECE = 16, 1 << 26
 """Examples are read in one piece, unless it is this many times as large as they are, or larger than this many bytes."""
 
 
-def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
-    """Write examples of one kind into a folder as they come.
+def keep_examples(
+    read: Callable[[], Iterator[E]],
+    kind: type[E],
+    in_memory: int | None,
+    files: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    report: Callable[[], dict[str, Any]] = dict,
+) -> tuple[Sequence[E], dict[str, Any], str]:
+    """Hold examples in memory if there are at most `in_memory` (None: always), else in a file.
+
+    Args:
+        read: Begins to read them.
+        kind: Their class.
+        in_memory: Most examples to hold.
+        files: What is read, so that the file is found again in the cache; without, it goes with the process.
+        settings: Everything else that decides what is read of the files, as JSON.
+        report: What to say of the examples, as JSON, once they have all been read; kept with them.
 
     Returns:
-        What `StoredExamples.open` needs to know beside the files.
+        The examples, the report, and a remark for the user where the cache was used.
+
+    Raises:
+        DataError: A file cannot be read or changed meanwhile, or the cache cannot be written to.
     """
+
+    def known_by() -> str | None:
+        contents = contents_of(files) if files and in_memory is not None else None
+        names = [Path(file).name for file in files]  # they decide how it is read, and where an example comes from
+        what = {"of": kind.__name__, "names": names, "contents": contents, "settings": settings}
+        return None if contents is None else key_of(kind="corpus", **what)
+
+    key = known_by()
+    entry = None if key is None else find_entry(key)
+    if entry is None:
+        examples = read()
+        first = list(examples if in_memory is None else islice(examples, in_memory + 1))
+        if in_memory is None or len(first) <= in_memory:
+            return first, report(), ""
+        if key is None:  # a pipe, say
+            return StoredExamples.write(chain(first, examples), kind), report(), ""
+
+        def make(folder: Path) -> dict[str, Any]:
+            record = write_examples(chain(first, examples), folder)
+            if known_by() != key:
+                raise DataError(f"{', '.join(files)} changed while being read; start again when nothing writes to them")
+            return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
+
+        entry = make_entry(key, make)
+    stored = StoredExamples(_Files(entry), kind)
+    if len(stored) <= (in_memory or 0):  # written when less was to be in memory
+        return list(stored), entry.record["report"], entry.remark
+    size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
+    remark = f"{len(stored):,} {kind.unit}s kept in {entry.path} ({size:,.0f} MiB)"
+    return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
+
+
+def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
+    """Write examples of one kind into a folder as they come, and say what is to be known to read them."""
     names: dict[str, int] = {}
     at = count = width = 0
     with ExitStack() as stack:
@@ -49,14 +102,15 @@ def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
         files["starts"].write(np.array([0], dtype=_TYPES["starts"]).tobytes())
         rest = iter(examples)
         while chunk := list(islice(rest, sequences.TOGETHER)):
-            fields = [[text.encode() for text in example.fields] for example in chunk]
-            sizes = np.array([[len(text) for text in row] for row in fields])
+            fields = [[*map(str.encode, side)] for side in zip(*(example.fields for example in chunk), strict=True)]
+            sizes = np.array([[*map(len, side)] for side in fields]).T
             ends = at + np.cumsum(sizes.sum(1))
             at, count, width = int(ends[-1]), count + len(chunk), sizes.shape[1]
-            files["texts"].write(b"".join(text for row in fields for text in row))
+            files["texts"].write(b"".join(chain.from_iterable(zip(*fields, strict=True))))
             origins = [_place(example.origin, names) for example in chunk]
-            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins}
-            for name, column in (columns | {"hashes": field_hashes(chunk)}).items():
+            hashes = np.stack([hashes_of(side) for side in fields], axis=1)
+            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins, "hashes": hashes}
+            for name, column in columns.items():
                 files[name].write(np.asarray(column, dtype=_TYPES[name]).tobytes())
     return {"examples": count, "fields": width, "names": list(names)}
 
@@ -70,19 +124,21 @@ def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
 
 
 class _Files:
-    """The files of one corpus, open; they go with it where they are temporary."""
+    """The files of one corpus, open: those of an entry of the cache, or of a temporary folder, which goes with them."""
 
-    def __init__(self, folder: Path, record: Mapping[str, Any], temporary: bool) -> None:
-        count, fields = record["examples"], record["fields"]
+    def __init__(self, entry: Entry) -> None:
+        count, fields = entry.record["examples"], entry.record["fields"]
         shapes = {"starts": (count + 1,), "sizes": (count, fields), "origins": (count, 2), "hashes": (count, fields)}
         self.starts, self.sizes, self.origins, self.hashes = (
-            np.memmap(folder / f"{name}.bin", dtype=kind, mode="r", shape=shapes[name]) for name, kind in _TYPES.items()
+            np.memmap(entry.path / f"{name}.bin", dtype=kind, mode="r", shape=shapes[name])
+            for name, kind in _TYPES.items()
         )
-        self.names: list[str] = record["names"]
-        self._texts = os.open(folder / "texts.bin", os.O_RDONLY)
+        self.key = entry.key
+        self.names: list[str] = entry.record["names"]
+        self._texts = os.open(entry.path / "texts.bin", os.O_RDONLY)
         weakref.finalize(self, os.close, self._texts)
-        if temporary:
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        if not entry.key:
+            weakref.finalize(self, shutil.rmtree, entry.path, ignore_errors=True)
 
     def read(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[str, ...], str]]:
         """Fields and origin of the examples at these rows."""
@@ -95,43 +151,35 @@ class _Files:
             piece = os.pread(self._texts, last - first, first)
             raws = [piece[start - first : end - first] for start, end in places]
         for raw, sizes, (name, line) in zip(raws, self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True):
-            ends_of = accumulate(sizes)
-            fields = tuple(raw[end - size : end].decode() for end, size in zip(ends_of, sizes, strict=True))
-            yield fields, self.names[name] if line < 0 else f"{self.names[name]}:{line}"
+            fields, at = [], 0
+            for size in sizes:
+                fields.append(raw[at : at + size].decode())
+                at += size
+            yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
 
 
 class StoredExamples(Lazy[E]):
     """Examples whose texts lie in a file; perhaps not all that it holds."""
 
-    def __init__(self, files: _Files, kind: type[E], key: str | None, rows: NDArray[np.int64]) -> None:
-        self._files, self._kind, self._key, self._rows = files, kind, key, rows
-
-    @classmethod
-    def open(cls, entry: Entry, kind: type[E]) -> Self:
-        """Those of an entry of the cache, written by `write_examples`."""
-        return cls._all(_Files(entry.path, entry.record, temporary=False), kind, entry.key)
+    def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
+        self._files, self._kind = files, kind
+        self._rows: NDArray[np.int64] = np.arange(len(files.sizes)) if rows is None else rows
 
     @classmethod
     def write(cls, examples: Iterable[E], kind: type[E]) -> Self:
         """Write examples into a folder that goes with the last object that holds it, or with the process."""
         folder = temporary_folder()
         try:
-            record = write_examples(examples, folder)
+            return cls(_Files(Entry(folder, "", write_examples(examples, folder))), kind)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return cls._all(_Files(folder, record, temporary=True), kind, None)
-
-    @classmethod
-    def _all(cls, files: _Files, kind: type[E], key: str | None) -> Self:
-        return cls(files, kind, key, np.arange(len(files.sizes)))
 
     @property
-    def key(self) -> str | None:
-        """What these are known by: their file's content and which of them they are; None if nothing is kept."""
-        if self._key is None:
-            return None
-        return f"{self._key} {hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()}"
+    def key(self) -> str:
+        """What these are known by: their file's content and which of them they are; "" if nothing is kept."""
+        rows = hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()
+        return f"{self._files.key} {rows}" if self._files.key else ""
 
     @property
     def num_bytes(self) -> int:
@@ -148,14 +196,12 @@ class StoredExamples(Lazy[E]):
 
     def take(self, indices: Sequence[int]) -> list[E]:
         """The examples at these places."""
-        if not len(indices):
-            return []
         rows = self._rows[np.asarray(indices, dtype=np.int64)]
-        return [self._kind.of(fields, origin) for fields, origin in self._files.read(rows)]
+        return [self._kind.of(fields, origin) for fields, origin in self._files.read(rows)] if len(rows) else []
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> StoredExamples[E]:
         """The examples at these places, still in the file."""
-        return StoredExamples(self._files, self._kind, self._key, self._rows[np.asarray(indices, dtype=np.int64)])
+        return StoredExamples(self._files, self._kind, self._rows[np.asarray(indices, dtype=np.int64)])
 
 
 def hashes_in(examples: Sequence[E]) -> Hashes:

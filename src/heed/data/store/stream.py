@@ -14,20 +14,18 @@ from heed.data.examples import Example
 from heed.data.read.counts import Counts
 from heed.data.read.findings import Findings, Found
 from heed.data.read.reader import Reader
-from heed.data.sequences import Lazy
-from heed.data.store.corpus import read_corpus
+from heed.data.sequences import Lazy, take
 from heed.errors import DataError
 
 E = TypeVar("E", bound=Example)
-_HELD_OUT = 1_000
+HELD_OUT = 1_000
 """First examples of a stream that are for validation, where nothing is said."""
 
 
 class ExampleStream(Generic[E]):
     """The examples of files that are read forward, and again from the beginning when they end.
 
-    The first `held_out` ones are for validation, each time; where there are such, others with their first text are left
-    out as well. Validation and test files are treated as `data.overlap` says. Everything is counted.
+    The first `held_out` ones are for validation, each time. Everything is counted.
 
     Attributes:
         counts: What became of the lines read so far.
@@ -51,8 +49,7 @@ class ExampleStream(Generic[E]):
         self._begin()
 
     def _begin(self) -> None:
-        self.passes = self._next = 0
-        self.counts.read = self.counts.kept = 0
+        self.passes = self._next = self.counts.read = self.counts.kept = 0
         self.counts.filtered.clear()
         self._findings = Findings.of(self._data)
         self._added: Counter[str] = Counter()
@@ -168,43 +165,4 @@ class NewestWindow(Lazy[E]):
 
     def take(self, indices: Sequence[int]) -> list[E]:
         """The examples at these places."""
-        window = self._stream.window(self._stream.newest)
-        return [window[i] for i in indices]
-
-
-def open_stream(
-    data: CorpusData, reader: Reader[E]
-) -> tuple[ExampleStream[E], dict[str, Sequence[E]], dict[str, Counts], list[str]]:
-    """Open a stream, and read its validation and test sets.
-
-    Returns:
-        The stream; the examples of "train" (its newest window), "valid" and, where given, "test"; their counts; and
-        remarks for the user.
-
-    Raises:
-        DataError: A file cannot be read, or no validation example is left.
-    """
-    unit = reader.kind.unit
-    first = _HELD_OUT if data.valid is None else data.valid if isinstance(data.valid, int) else 0
-    stream = ExampleStream(data, reader, first)
-    examples: dict[str, Sequence[E]] = {"train": NewestWindow(stream)}
-    counts = {"train": stream.counts}
-    remarks = [
-        f"train is a stream of windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; when it "
-        "ends it is read again from the beginning, and the counts are of what was read so far"
-    ]
-    for split, files in (("valid", data.valid), ("test", data.test)):
-        if isinstance(files, list):
-            examples[split], counts[split], said = read_corpus(split, files, reader, data)
-            remarks += said
-        elif split == "valid":
-            held = examples[split] = stream.first
-            counts[split] = Counts(len(held), {}, len(held), f"{unit}s")
-            remarks.append(f"the first {len(held):,} {unit}s of the stream are held out for validation")
-    if not examples["valid"]:
-        raise DataError(f"no validation {unit} is left; give more data, or validation files")
-    for split in ("valid", "test"):
-        if split in examples:
-            held_out = split == "valid" and not isinstance(data.valid, list)
-            stream.compare(split, examples[split], drop=held_out or data.overlap == "drop")
-    return stream, examples, counts, remarks
+        return take(self._stream.window(self._stream.newest), indices)

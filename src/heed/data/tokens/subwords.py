@@ -10,14 +10,9 @@ import json
 import math
 import random
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tokenizers import Tokenizer, models
-
-if TYPE_CHECKING:
-    from heed.data.tokens.tokenizer import TextTokenizer
-
-__all__ = ["SubwordSampler"]
 
 _UNKNOWN_PENALTY = 10.0
 """How much less probable than the least probable token an unknown character is, in nats (as in SentencePiece)."""
@@ -32,23 +27,23 @@ class _Cutter(Protocol):
 class SubwordSampler:
     """Cuts texts into tokens at random; other kinds of tokenizer than bpe and unigram are not random."""
 
-    def __init__(self, tokenizer: TextTokenizer, amount: float) -> None:
+    def __init__(self, library: Tokenizer, amount: float) -> None:
         """Prepare.
 
         Args:
-            tokenizer: Whose tokens.
+            library: Whose tokens.
             amount: For bpe the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram the
                 exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959), small = more even.
         """
-        self._plain = tokenizer
-        library = tokenizer.library
+        self._plain = library
         self._normalizer, self._splitter = library.normalizer, library.pre_tokenizer
         self._cutter = _cutter(library, amount)
 
     def encode(self, text: str, seed: int) -> list[int]:
         """One text to ids, without start and end; a function of text and seed."""
         if self._cutter is None:
-            return self._plain.encode(text).ids
+            ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+            return ids
         if self._normalizer is not None:
             text = self._normalizer.normalize_str(text)
         draw = random.Random(seed)

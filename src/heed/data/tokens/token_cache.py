@@ -1,6 +1,6 @@
-"""What a tokenizer learned from many texts and made of them, kept by content: a second start does neither again.
+"""What a tokenizer learned from many texts and made of them, from the cache: a second start does neither again.
 
-Of few texts nothing is kept: to learn or encode them takes no longer than to write a file. Where the cache cannot be
+Of few texts nothing is cached: to learn or encode them takes no longer than to write a file. Where the cache cannot be
 written to, everything is done anew.
 """
 
@@ -17,43 +17,30 @@ import numpy as np
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry
 
-__all__ = ["are_many", "encode_kept", "learn_kept"]
-
 _MANY = 1 << 19
 """Characters that take a tenth of a second or more to encode."""
 
 
 def are_many(texts: Iterable[str]) -> bool:
-    """Whether what is made of these texts is kept."""
+    """Whether what is made of these texts is cached."""
     return sum(map(len, texts)) >= _MANY
 
 
-def learn_kept(texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]) -> TextTokenizer:
-    """A tokenizer of many texts, learned now or earlier.
-
-    Args:
-        texts: What it learns from.
-        settings: Everything else that decides it, as JSON.
-        learn: Learns it.
-    """
-    if not are_many(texts):
-        return learn()
+def learn_cached(
+    texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
+) -> TextTokenizer:
+    """A tokenizer of many texts, learned now or earlier; `settings` are everything else that decides it, as JSON."""
 
     def make(folder: Path) -> dict[str, Any]:
         learn().save(folder / "tokenizer.json")
         return {}
 
-    try:
-        entry = make_entry(key_of(kind="tokenizer", texts=_content(texts), settings=dict(settings)), make)
-    except CacheError:
-        return learn()
-    return TextTokenizer.load(entry.path / "tokenizer.json")
+    folder = _cached(texts, make, kind="tokenizer", settings=dict(settings))
+    return learn() if folder is None else TextTokenizer.load(folder / "tokenizer.json")
 
 
-def encode_kept(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
+def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Many texts to ids, as `tokenizer.encode_all`, now or earlier."""
-    if not are_many(texts):
-        return tokenizer.encode_all(texts)
 
     def make(folder: Path) -> dict[str, Any]:
         ids = tokenizer.encode_all(texts)
@@ -61,19 +48,24 @@ def encode_kept(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int
         np.fromiter(chain.from_iterable(ids), dtype="<i4").tofile(folder / "ids.bin")
         return {}
 
-    try:
-        entry = make_entry(key_of(kind="ids", texts=_content(texts), tokenizer=tokenizer.text), make)
-    except CacheError:
+    folder = _cached(texts, make, kind="ids", tokenizer=tokenizer.text)
+    if folder is None:
         return tokenizer.encode_all(texts)
-    flat = np.fromfile(entry.path / "ids.bin", dtype="<i4").tolist()
-    ends = accumulate(np.fromfile(entry.path / "lengths.bin", dtype="<i4").tolist(), initial=0)
+    flat = np.fromfile(folder / "ids.bin", dtype="<i4").tolist()
+    ends = accumulate(np.fromfile(folder / "lengths.bin", dtype="<i4").tolist(), initial=0)
     return [flat[start:end] for start, end in pairwise(ends)]
 
 
-def _content(texts: Sequence[str]) -> str:
+def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what: Any) -> Path | None:
+    """The folder of what is made of texts; None where they are few or the cache cannot be written to."""
+    if not are_many(texts):
+        return None
     content = hashlib.blake2b(digest_size=16)
     for text in texts:
         encoded = text.encode()
         content.update(len(encoded).to_bytes(8, "little"))
         content.update(encoded)
-    return content.hexdigest()
+    try:
+        return make_entry(key_of(texts=content.hexdigest(), **what), make).path
+    except CacheError:
+        return None

@@ -24,8 +24,6 @@ from heed.data.tokens.words import WORD
 from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 
-__all__ = ["END", "PADDING", "SPECIAL_TOKENS", "START", "UNKNOWN", "Encoded", "TextTokenizer"]
-
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 PADDING, UNKNOWN, START, END = range(4)
 _BLANK = "\u2581"
@@ -268,7 +266,7 @@ class TextTokenizer:
 
     def sampler(self, amount: float) -> SubwordSampler:
         """Cuts a text differently for each seed (subword sampling, for training); see `SubwordSampler`."""
-        return SubwordSampler(self, amount)
+        return SubwordSampler(self._tokenizer, amount)
 
     @property
     def library(self) -> Tokenizer:

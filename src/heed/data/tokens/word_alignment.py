@@ -21,8 +21,6 @@ from torch import Tensor
 
 from heed.data.batch.pairs import TokenPair
 
-__all__ = ["align_tokens"]
-
 _APART, _TOGETHER = 2, 4
 """Iterations in which the directions learn apart, and together."""
 _NULL = 0.2

@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
-__all__ = ["WORD", "join_words", "split_words"]
-
 _PATTERN = (
     r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]"  # an address
     r"|[@#]\w+"  # a name or a tag of social media

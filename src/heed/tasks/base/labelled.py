@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
-
-from pydantic import BaseModel
 
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import Sentence, Text, label_order
@@ -16,20 +13,17 @@ from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
-from heed.errors import ConfigError, DataError, RunError, suggest
+from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
-from heed.registry import body_class
-from heed.storage.disk import write_whole
 from heed.tasks.base.config import LabelledConfig
+from heed.tasks.base.labels import check_labels, load_labels, number_of, save_labels
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.settling import from_data, model_and_head, with_model
+from heed.tasks.base.prepared import PreparedTask
 from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
-from heed.tasks.base.transfer import Started, Transfers, with_parents
+from heed.tasks.base.transfer import Started, with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 
-__all__ = ["LabelledTask"]
-
-_TOKENIZER, _LABELS = "tokenizer.json", "labels.json"
+_TOKENIZER = "tokenizer.json"
 _SCIKIT = 95 * 2**20
 """What importing scikit-learn and scipy takes."""
 
@@ -41,7 +35,7 @@ B = TypeVar("B")
 """A batch."""
 
 
-class LabelledTask(Transfers, Generic[C, E, T, B]):
+class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
     """A task whose examples are texts with labels; see `heed.tasks.base.task.Task` for what it promises.
 
     Attributes:
@@ -53,15 +47,12 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
     interfaces = ("encoder",)
     size_fields: ClassVar = {"tokens": "vocab_size"}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
-    head_class: ClassVar[type[BaseModel]]
-    config: C
 
     def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[E] | None) -> None:
-        self.config = config
+        super().__init__(config, splits)
         self.tokenizer = tokenizer
         self.labels = list(labels)
         self._number = {label: i for i, label in enumerate(self.labels)}
-        self._splits = splits
         self._encoded: dict[str, list[T]] = {}
 
     @classmethod
@@ -86,36 +77,20 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.parent = parent
         task.check_labels()
-        task.config = task._settled()
+        task.config = task.settled()
         return task
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:
         """The task of a run folder; its data is opened only when asked for."""
-        path = folder / _LABELS
-        try:
-            labels = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"cannot read {path}: {error}") from None
-        return cls(config, TextTokenizer.load(folder / _TOKENIZER), labels, None)
-
-    @classmethod
-    def resume(cls, config: C, folder: Path) -> Self:
-        """The task of a run that goes on, with the tokenizer and the labels it began with."""
-        return cls.restore(config, folder)
+        return cls(config, TextTokenizer.load(folder / _TOKENIZER), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer and the label names into a run folder."""
         self.tokenizer.save(folder / _TOKENIZER)
-        text = json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n"
-        write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
+        save_labels(folder, self.labels)
 
     # What each task says of its examples ----------------------------------------------------------------------
-
-    @classmethod
-    @abstractmethod
-    def open_splits(cls, config: C) -> Splits[E]:
-        """Read the data."""
 
     @classmethod
     @abstractmethod
@@ -153,62 +128,34 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
     def collate_encoded(self, encoded: Sequence[T], indices: list[int]) -> B:
         """Pad the chosen examples into one batch."""
 
-    @property
-    def selected_by(self) -> str:
-        """The validation score that "auto" means."""
-        raise NotImplementedError
-
     # Settling -------------------------------------------------------------------------------------------------
 
-    def check_labels(self) -> None:
-        """Refuse labels that nothing can be learned from.
-
-        Raises:
-            DataError: There are fewer than two.
-        """
-        if len(self.labels) < 2:
-            found = f"the label '{self.labels[0]}'" if self.labels else "no label"
-            raise DataError(f"every training example has {found}, so there is nothing to tell apart")
-
-    @property
-    def body_class(self) -> type[Body]:
-        """The model's class."""
-        return body_class(self.config.model.name, self.interfaces)
-
-    def model_and_head(self) -> tuple[ModelConfig, Any]:
-        """The model's fields and the head's, typed."""
-        section = self.config.model
-        return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
-
-    def _settled(self) -> C:
-        """The configuration with the model's fields, its vocabulary size and the selecting score written out."""
-        config = self.config
-        size = labelled_size(len(self.splits.examples["train"])) if config.model.size == "auto" else config.model.size
-        fields = {**(config.model.model_extra or {})}
-        from_data(fields, "vocab_size", self.tokenizer.vocab_size, "tokens")
-        fields |= self.fields_from_data(fields)
-        self._settle_vectors(fields)
-        model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)
-
-    def _settle_vectors(self, fields: dict[str, Any]) -> None:
+    def _fields_of_vectors(self, given: dict[str, Any]) -> dict[str, Any]:
         path = self.config.model.word_vectors
         if path is None:
-            return
+            return {}
         if self.tokenizer.unit != "word":
             kind = self.config.tokenizer.kind
             raise ConfigError(f"model.word_vectors holds vectors of words, but tokenizer.kind is {kind}; use word")
         own = self.body_class.config_class.model_fields
-        if "d_embedding" in own and "d_embedding" not in fields:
-            fields["d_embedding"] = vector_width(Path(path))
+        return {"d_embedding": vector_width(Path(path))} if "d_embedding" in own and "d_embedding" not in given else {}
+
+    @property
+    def auto_size(self) -> str:
+        """By the number of training examples."""
+        return labelled_size(len(self.splits.examples["train"]))
+
+    def count_of(self, kind: str) -> int:
+        """Tokens."""
+        return self.tokenizer.vocab_size
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Fields of the model, beside its vocabulary size, that follow from the data or from the head's fields."""
-        return {}
+        """The width of given word vectors."""
+        return self._fields_of_vectors(given)
 
-    def head_fields(self, head: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields as they are written into the configuration."""
-        return dict(head.model_dump())
+    def check_labels(self) -> None:
+        """Refuse labels that nothing can be learned from."""
+        check_labels(self.labels)
 
     def follows_from_data(self) -> tuple[str, ...]:
         """Its sizes, and the width of what is known of a token beside its text."""
@@ -252,13 +199,6 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    @property
-    def splits(self) -> Splits[E]:
-        """The examples; read on first use."""
-        if self._splits is None:
-            self._splits = self.open_splits(self.config)
-        return self._splits
-
     def encoded(self, split: str) -> list[T]:
         """The examples of a split as tokens."""
         if split not in self._encoded:
@@ -266,24 +206,8 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
         return self._encoded[split]
 
     def number_of(self, label: str, origin: str) -> int:
-        """The number of a label.
-
-        Raises:
-            DataError: It was never seen in training.
-        """
-        if label not in self._number:
-            raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, self.labels)}")
-        return self._number[label]
-
-    @property
-    def split_names(self) -> list[str]:
-        """The sets that the data has."""
-        return list(self.splits.examples)
-
-    @property
-    def notes(self) -> str:
-        """What was read, kept and left out."""
-        return self.splits.notes
+        """The number of a label; a DataError where training never saw it."""
+        return self._number[label] if label in self._number else number_of(label, self.labels, origin)
 
     def overview(self) -> str:
         """Counts, what was found in the files, lengths, labels, samples as the model sees them."""
@@ -362,7 +286,7 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
         batch = round(4 * self.config.training.batch_tokens * activations)
         return batch + (_SCIKIT if set(self.split_names) - {"train", "valid"} else 0)
 
-    def collate(self, indices: list[int]) -> B:
+    def collate(self, indices: list[int], epoch: int = 0) -> B:
         """One batch of the training set."""
         return self.collate_encoded(self.encoded("train"), indices)
 
@@ -375,10 +299,3 @@ class LabelledTask(Transfers, Generic[C, E, T, B]):
         """Name the first of some training examples, and how many there are."""
         example = self.splits.examples["train"][indices[0]]
         return f"{len(indices)} examples, the first {example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
-
-    @property
-    def finishing_work(self) -> float:
-        """Evaluating every test set, in validations."""
-        examples = self.splits.examples
-        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
-        return 1.2 * tested / max(1, len(examples["valid"]))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from heed.data.examples import label_order
+from heed.errors import DataError, RunError, suggest
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
+from heed.storage.disk import write_whole
 
+_LABELS = "labels.json"
 MOST_ERRORS = 100
 """Wrong examples kept in a report."""
 
@@ -40,6 +45,43 @@ class LabelPrediction:
         """The labels with their probabilities, most probable first, in one line."""
         ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
         return "  ".join(f"{label} {probability:.3f}" for label, probability in ranked[:most]) or "(blank)"
+
+
+def load_labels(folder: Path) -> list[str]:
+    """The label names of a run folder."""
+    try:
+        return json.loads((folder / _LABELS).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {folder / _LABELS}: {error}") from None
+
+
+def save_labels(folder: Path, labels: Sequence[str]) -> None:
+    """Write label names into a run folder."""
+    text = json.dumps(labels, ensure_ascii=False, indent=1) + "\n"
+    write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Refuse labels that nothing can be learned from.
+
+    Raises:
+        DataError: There are fewer than two.
+    """
+    if len(labels) < 2:
+        found = f"the label '{labels[0]}'" if labels else "no label"
+        raise DataError(f"every training example has {found}, so there is nothing to tell apart")
+
+
+def number_of(label: str, labels: Sequence[str], origin: str) -> int:
+    """The number of a label.
+
+    Raises:
+        DataError: It was never seen in training.
+    """
+    try:
+        return labels.index(label)
+    except ValueError:
+        raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, labels)}") from None
 
 
 def outcomes_of(

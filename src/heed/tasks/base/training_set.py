@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.batch.plan import draw_epoch, plan_batches, plan_pass
+from heed.data.batch.plan import draw_epoch, plan_pass
 from heed.data.examples import Example
 from heed.data.sequences import Joined, Lazy, in_turn, take
 from heed.data.store.lengths import Lengths
@@ -19,24 +19,22 @@ from heed.errors import DataError
 
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
-"""An example as tokens."""
 B = TypeVar("B")
-"""A batch, a dataclass with a field `indices`."""
 _COUNTED = 20_000
 """Of more examples than are held as tokens, so many are encoded to count tokens for people."""
 
 
 @dataclass(frozen=True)
 class Coding(Generic[E, T, B]):
-    """How a task makes batches of its examples.
+    """How a task makes batches of its examples (E: as tokens T, batches B with a field `indices`).
 
     Attributes:
         encode: Examples to tokens, a tag before the first text of each where one is given.
         lengths: How many tokens their texts have, told without encoding them; the tag, too, where there is one.
         costs: What a batch pays for examples of these lengths, `(examples, sides)`; sorted by the first column.
         collate: Pads chosen ones of some tokens into one batch.
-        cut: One example to tokens, cut differently in each pass, with its tag, the seed, the pass and its place in it;
-            None where all passes see the same tokens.
+        cut: One example to tokens, cut differently in each pass, with its tag, the seed, the pass and its number; None
+            where all passes see the same tokens.
     """
 
     encode: Callable[[Sequence[E], str | None], list[T]]
@@ -68,188 +66,148 @@ def some_of(tokens: Sequence[T]) -> Sequence[T]:
     return [one for chunk in in_turn(places) for one in tokens.take(chunk)]
 
 
-class Trained(ABC, Generic[E, T, B]):
-    """Examples that are trained on, each known by a number."""
-
-    def __init__(self, coding: Coding[E, T, B]) -> None:
-        self._coding = coding
-        self._pass = (0, 0)
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many examples one pass has, before they are weighted."""
-
-    @abstractmethod
-    def examples_at(self, indices: Sequence[int]) -> list[E]:
-        """Some of the examples."""
-
-    @abstractmethod
-    def lengths_at(self, indices: Sequence[int]) -> Lengths:
-        """Their lengths."""
-
-    @abstractmethod
-    def tokens_at(self, indices: Sequence[int]) -> list[T]:
-        """Their tokens."""
-
-    def tag_of(self, index: int) -> str | None:
-        """The tag before an example's first text."""
-        return None
-
-    @abstractmethod
-    def samples(self) -> list[int]:
-        """A few examples, to be shown."""
-
-    @abstractmethod
-    def longest(self, side: int) -> int:
-        """Tokens of the longest text of a side."""
-
-    @abstractmethod
-    def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
-        """The batches of one pass; a function of (seed, epoch) and the examples only."""
-
-    def work(self, indices: list[int]) -> int:
-        """Padded positions of a batch."""
-        return len(indices) * int(self._coding.costs(self.lengths_at(indices)).max(0).sum())
-
-    def collate(self, indices: list[int]) -> B:
-        """One batch of the pass that was planned last.
-
-        A text that is cut anew is cut the same wherever and whenever it stands in a pass: in any process, and after a
-        resume.
-        """
-        coding = self._coding
-        if coding.cut is None:
-            tokens = self.tokens_at(indices)
-        else:
-            examples = zip(self.examples_at(indices), indices, strict=True)
-            tokens = [coding.cut(example, self.tag_of(i), (*self._pass, i)) for example, i in examples]
-        batch: Any = coding.collate(tokens, list(range(len(tokens))))
-        return replace(batch, indices=indices)  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True)
 class Corpus(Generic[E, T]):
-    """One corpus of the training set, its tokens with its tag; `weight` is how often it is seen in one pass."""
+    """Examples that are trained on, their tokens with their tag, and the lengths of these.
+
+    `weight` is how often each is seen in one pass; `chosen` says which are, where it is not all.
+    """
 
     examples: Sequence[E]
     tokens: Sequence[T]
     lengths: Lengths
     weight: float = 1.0
     tag: str | None = None
+    chosen: NDArray[np.int64] | None = None
 
 
-class TrainingSet(Trained[E, T, B]):
+class TrainingSet(Generic[E, T, B]):
     """Corpora, their examples numbered through in the order of the corpora."""
 
+    size = sys.maxsize
+    """Numbers of one window; only a stream has more than one."""
+
     def __init__(self, corpora: Sequence[Corpus[E, T]], coding: Coding[E, T, B]) -> None:
-        super().__init__(coding)
-        self.examples: Joined[E] = Joined([corpus.examples for corpus in corpora])
-        self.tokens: Joined[T] = Joined([corpus.tokens for corpus in corpora])
-        self.lengths = np.concatenate([corpus.lengths for corpus in corpora])
+        self.coding = coding
         self._corpora = corpora
-        self._held = not any(isinstance(corpus.tokens, Encoding) for corpus in corpora)
+        self._pass = (0, 0)
+        if corpora:
+            every = Joined([c.examples for c in corpora]), Joined([c.tokens for c in corpora])
+            self._all: Corpus[E, T] = Corpus(*every, np.concatenate([c.lengths for c in corpora]))
+
+    def window(self, number: int) -> Corpus[E, T]:
+        """All that may be seen in a pass; of a stream the window of that number."""
+        return self._all
+
+    @property
+    def newest(self) -> int:
+        """The window that was read last."""
+        return 0
+
+    @property
+    def tokens(self) -> Sequence[T]:
+        """All tokens, in the order of the numbers."""
+        return self.window(self.newest).tokens
 
     def __len__(self) -> int:
-        return len(self.examples)
+        return len(self._chosen(self.newest))
+
+    def _chosen(self, number: int) -> Sequence[int]:
+        window = self.window(number)
+        return range(len(window.examples)) if window.chosen is None else window.chosen  # type: ignore[return-value]
+
+    def _at(self, indices: Sequence[int]) -> tuple[Corpus[E, T], list[int]]:
+        """The window of some examples, and their places in it."""
+        number = indices[0] // self.size
+        return self.window(number), [index - number * self.size for index in indices]
 
     def examples_at(self, indices: Sequence[int]) -> list[E]:
-        """Some of the examples."""
-        return self.examples.take(indices)
-
-    def lengths_at(self, indices: Sequence[int]) -> Lengths:
-        """Their lengths."""
-        return self.lengths[indices]
+        """Some examples of one window."""
+        window, places = self._at(indices)
+        return take(window.examples, places)
 
     def tokens_at(self, indices: Sequence[int]) -> list[T]:
         """Their tokens."""
-        return self.tokens.take(indices)
+        window, places = self._at(indices)
+        return take(window.tokens, places)
 
-    def tag_of(self, index: int) -> str | None:
-        """The tag of its corpus."""
-        return self._corpora[self.examples.part_of(index)].tag
+    def lengths_at(self, indices: Sequence[int]) -> Lengths:
+        """Their lengths."""
+        window, places = self._at(indices)
+        return window.lengths[places]
+
+    def _tag_of(self, index: int) -> str | None:
+        examples = self._at([index])[0].examples
+        return self._corpora[examples.part_of(index)].tag if isinstance(examples, Joined) else None
 
     def samples(self) -> list[int]:
-        """Some from all over."""
-        return list(range(0, len(self), max(1, len(self) // 3)))
+        """A few examples, to be shown."""
+        chosen = self._chosen(self.newest)
+        return [self.newest * self.size + int(i) for i in chosen[:: max(1, len(chosen) // 3)]]
 
     def longest(self, side: int) -> int:
-        """Of all."""
-        return int(self.lengths[:, side].max())
+        """Tokens of the longest text of a side, of a stream in its first window."""
+        return int(self.window(0).lengths[self._chosen(0), side].max())
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a batch."""
+        return len(indices) * int(self.coding.costs(self.lengths_at(indices)).max(0).sum())
 
     def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
-        """Of every example, or of those that are drawn by the weights of their corpora."""
-        chosen = None
+        """The batches of one pass; a function of (seed, epoch) and the examples only."""
+        self._pass = (seed, epoch)
+        window = self.window(epoch)
+        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        self._pass = (seed, epoch)
-        plan = plan_pass(self._coding.costs(self.lengths), batch_tokens, seed, epoch, chosen)
+        plan = plan_pass(self.coding.costs(window.lengths), batch_tokens, seed, epoch, chosen)
         # A plan is read as a list is; of millions of examples, lists would be the largest thing in memory.
-        return list(plan) if self._held else plan
+        if any(isinstance(corpus.tokens, Encoding) for corpus in self._corpora):
+            return plan
+        return [[first + i for i in indices] for indices in plan] if first else list(plan)
+
+    def collate(self, indices: list[int], epoch: int = 0) -> B:
+        """One batch of the pass that was planned last.
+
+        A text that is cut anew is cut the same wherever and whenever it stands in a pass: in any process, and after a
+        resume.
+        """
+        coding = self.coding
+        if coding.cut is None:
+            tokens = self.tokens_at(indices)
+        else:
+            examples = zip(self.examples_at(indices), indices, strict=True)
+            tokens = [coding.cut(example, self._tag_of(i), (*self._pass, i)) for example, i in examples]
+        batch: Any = coding.collate(tokens, list(range(len(tokens))))
+        return replace(batch, indices=indices)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class _Window(Generic[E]):
-    """A window of a stream as text, its lengths, and which examples are trained on (`short`)."""
-
-    examples: list[E]
-    lengths: Lengths
-    short: NDArray[np.int64]
-
-
-class StreamSet(Trained[E, T, B]):
-    """The windows of a stream, each one pass; an example is known by its place in the stream."""
+class StreamSet(TrainingSet[E, T, B]):
+    """The windows of a stream, each one pass; an example's number is its place in the stream."""
 
     def __init__(self, stream: ExampleStream[E], coding: Coding[E, T, B], max_length: int) -> None:
-        super().__init__(coding)
+        super().__init__((), coding)
+        self.size = stream.size
         self._stream, self._max_length = stream, max_length
-        self._windows: dict[int, _Window[E]] = {}
+        self._windows: dict[int, Corpus[E, T]] = {}
 
-    def __len__(self) -> int:
-        return len(self._window(self._stream.newest).short)
+    @property
+    def newest(self) -> int:
+        """The window that was read last."""
+        return self._stream.newest
 
-    def examples_at(self, indices: Sequence[int]) -> list[E]:
-        """Examples of windows that are held."""
-        size = self._stream.size
-        return [self._window(index // size).examples[index % size] for index in indices]
-
-    def lengths_at(self, indices: Sequence[int]) -> Lengths:
-        """Lengths of examples of one window."""
-        number = indices[0] // self._stream.size
-        lengths: Lengths = self._window(number).lengths[np.asarray(indices) - number * self._stream.size]
-        return lengths
-
-    def tokens_at(self, indices: Sequence[int]) -> list[T]:
-        """Encoded now: a process encodes what it trains on."""
-        return self._coding.encode(self.examples_at(indices), None)
-
-    def samples(self) -> list[int]:
-        """Some of the newest window."""
-        newest = self._stream.newest
-        short = self._window(newest).short
-        return [newest * self._stream.size + int(i) for i in short[:: max(1, len(short) // 3)]]
-
-    def longest(self, side: int) -> int:
-        """Of the first window."""
-        window = self._window(0)
-        return int(window.lengths[window.short, side].max())
-
-    def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
-        """Of the examples of a window."""
-        window, first = self._window(epoch), epoch * self._stream.size
-        self._pass = (seed, epoch)
-        plan = plan_batches(self._coding.costs(window.lengths), batch_tokens, seed, epoch, window.short)
-        return [[first + i for i in indices] for indices in plan]
-
-    def _window(self, number: int) -> _Window[E]:
+    def window(self, number: int) -> Corpus[E, T]:
+        """A window, of which a process encodes what it trains on."""
         if number not in self._windows:
             examples = self._stream.window(number)
-            lengths = self._coding.lengths(examples, None)
+            lengths = self.coding.lengths(examples, None)
             short = np.flatnonzero(lengths.max(1) <= self._max_length)
             rule = f"longer than data.max_length {self._max_length} tokens"
             self._stream.count_out(rule, len(examples) - len(short))
             if not len(short):
                 raise DataError(f"every {self._stream.unit} of window {number} of {self._stream.name} is {rule}")
+            tokens = Encoding(examples, lambda some: self.coding.encode(some, None))
             self._windows = {n: held for n, held in self._windows.items() if n == number - 1}
-            self._windows[number] = _Window(examples, lengths, short)
+            self._windows[number] = Corpus(examples, tokens, lengths, chosen=short)
         return self._windows[number]

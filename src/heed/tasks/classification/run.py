@@ -22,7 +22,8 @@ from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.model import Classifier
-from heed.tasks.classification.task import Classification, text_format
+from heed.tasks.classification.task import Classification
+from heed.tasks.classification.texts import text_format
 
 if TYPE_CHECKING:
     from heed.tasks.classification.comparison import ClassificationExaminer

@@ -17,10 +17,10 @@ from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.generated import Split
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
-from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.read.texts import TextFormat, text_reader
+from heed.data.read.sentences import without_breaks
+from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, drawn_splits, open_splits
-from heed.data.tokens.token_cache import encode_kept, learn_kept
+from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import f1_measures
@@ -28,8 +28,9 @@ from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
+from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
+from heed.tasks.classification.texts import cut_texts, text_format
 from heed.training.processes import current
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -81,7 +82,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """A tokenizer of whole texts."""
         texts = [without_breaks(example.text) for example in examples]
         settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
-        return learn_kept(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
+        return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
         """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""
@@ -94,25 +95,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
         The tokens of many texts may be kept on disk.
         """
-        data = self.config.data
-        if self.hierarchical:
-            spans = [split_sentences(text, data.sentence_separator) for text in texts]
-        else:
-            texts = [without_breaks(text) for text in texts]
-            spans = [[(0, len(text))] for text in texts]
-        sentences_of_all = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
-        encode = encode_kept if kept else TextTokenizer.encode_all
-        rows = encode(self.tokenizer, sentences_of_all)
-        result, start = [], 0
-        for inside in spans:
-            sentences = [row for row in rows[start : start + len(inside)] if row]
-            start += len(inside)
-            if self.hierarchical:
-                sentences = [
-                    row[i : i + data.max_sentence] for row in sentences for i in range(0, len(row), data.max_sentence)
-                ]
-            result.append(_first_tokens(sentences, data.max_length))
-        return result
+        return cut_texts(self.tokenizer, texts, self.config.data, self.hierarchical, kept)
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
         """Texts without labels to tokens."""
@@ -308,20 +291,3 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         else:
             chosen, probability = (ranked[0],), values[ranked[0]]
         return LabelPrediction(",".join(chosen), chosen, probability, values)
-
-
-def text_format(data: TextOptions) -> TextFormat:
-    """How the files of a configuration are written."""
-    columns = data.columns
-    return TextFormat(data.format, columns.text, columns.label, data.several_labels, data.label_separator)
-
-
-def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
-    """The sentences up to a number of tokens, and how many tokens were left away."""
-    kept: list[list[int]] = []
-    left = most
-    for sentence in sentences:
-        if left > 0:
-            kept.append(sentence[:left])
-        left -= len(sentence)
-    return kept, max(0, -left)

@@ -13,9 +13,10 @@ from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.run import Run
+from heed.tasks.series.model import Forecaster
 from heed.tasks.series.outputs import SeriesOutputs
 from heed.tasks.series.report import body
-from heed.tasks.series.task import Forecaster, Part, Series
+from heed.tasks.series.task import Part, Series
 
 Values = NDArray[np.float64]
 

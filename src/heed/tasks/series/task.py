@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from heed.data.read.numbers import Numbers, Standard, read_numbers
 from heed.data.store.splits import Splits
@@ -24,8 +24,7 @@ from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
-
-__all__ = ["Forecaster", "Part", "Series"]
+from heed.tasks.series.model import Forecaster
 
 Values = NDArray[np.float64]
 
@@ -50,47 +49,12 @@ class Part:
         return len(self.values) - self.start
 
 
-class Forecaster(nn.Module):
-    """An encoder of series and one linear layer to the next row."""
-
-    def __init__(self, body: SeriesEncoder, num_columns: int, difference: bool) -> None:
-        super().__init__()
-        self.body = body
-        self.output = nn.Linear(body.d_output, num_columns)
-        self.difference = difference
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Rows `(batch, length, columns)` to the rows one later, as they are thought to be."""
-        return self.read(values)[0]
-
-    def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
-        """The same, going on from earlier rows' states; and the states after these rows."""
-        hidden, states = self.body.read(values, states)
-        change = self.output(hidden)
-        said: Tensor = values + change if self.difference else change
-        return said, states
-
-    @torch.no_grad()
-    def forecast(self, values: Tensor, horizon: int) -> Tensor:
-        """The rows that follow `(batch, length, columns)`, each from those before it, `(batch, horizon, columns)`."""
-        said, states = self.read(values)
-        rows = [said[:, -1:]]
-        while len(rows) < horizon:
-            said, states = self.read(rows[-1], states)
-            rows.append(said)
-        return torch.cat(rows, dim=1)
-
-
-class Series(NumericTask[SeriesConfig]):
+class Series(NumericTask[SeriesConfig, Part]):
     """The task: where series, model, loss and scores meet."""
 
     interfaces = ("series",)
     head_class = SeriesHead
     selected_by = "loss"
-
-    def __init__(self, config: SeriesConfig, standard: Standard, splits: Splits[Part] | None) -> None:
-        super().__init__(config, standard)
-        self._splits = splits
 
     @classmethod
     def prepare(cls, config: SeriesConfig) -> Self:
@@ -123,21 +87,14 @@ class Series(NumericTask[SeriesConfig]):
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    @property
-    def splits(self) -> Splits[Part]:
-        """The series; read on first use."""
-        if self._splits is None:
-            self._splits = open_series(self.config)[1]
-        return self._splits
+    @classmethod
+    def open_splits(cls, config: SeriesConfig) -> Splits[Part]:
+        """Read the series."""
+        return open_series(config)[1]
 
     def read(self, path: Path) -> Numbers:
         """A series from a file with the run's columns."""
         return read_numbers(path, self.standard.columns)
-
-    @property
-    def split_names(self) -> list[str]:
-        """The sets that the data has."""
-        return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
@@ -182,7 +139,7 @@ class Series(NumericTask[SeriesConfig]):
         size = max(1, training.batch_tokens // window)
         return [starts[i : i + size] for i in range(0, len(starts), size)]
 
-    def collate(self, indices: list[int]) -> ValuesBatch:
+    def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
         """One batch of windows."""
         window = self.config.data.window
         rows = torch.stack([self.tensor(part.values[at : at + window + 1]) for part, at in map(self._at, indices)])

@@ -14,8 +14,9 @@ from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
+from heed.tasks.table.model import RowClassifier
 from heed.tasks.table.outputs import TableOutputs
-from heed.tasks.table.task import RowClassifier, Table
+from heed.tasks.table.task import Table
 
 
 class TableRun(Run[Table, RowClassifier]):

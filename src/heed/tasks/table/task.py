@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import label_order
 from heed.data.read.numbers import Numbers, Row, Standard, read_numbers
 from heed.data.store.splits import Splits, default_held_out, hold_out
-from heed.errors import DataError, RunError, suggest
+from heed.errors import DataError
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
-from heed.storage.disk import write_whole
-from heed.tasks.base.labels import LabelPrediction, most_probable
+from heed.tasks.base.labels import (
+    LabelPrediction,
+    check_labels,
+    load_labels,
+    most_probable,
+    number_of,
+    save_labels,
+)
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
-
-__all__ = ["RowClassifier", "Table"]
-
-_LABELS = "labels.json"
+from heed.tasks.table.model import RowClassifier
 
 
-class RowClassifier(nn.Module):
-    """An encoder of rows and `logits = V z + b`."""
-
-    def __init__(self, body: RowEncoder, num_labels: int) -> None:
-        super().__init__()
-        self.body = body
-        self.output = nn.Linear(body.d_output, num_labels)
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Rows `(batch, columns)` to logits `(batch, num_labels)`."""
-        return self.output(self.body(values))  # type: ignore[no-any-return]
-
-
-class Table(NumericTask[TableConfig]):
+class Table(NumericTask[TableConfig, Row]):
     """The task: where rows, model, loss and scores meet."""
 
     interfaces = ("rows",)
@@ -53,20 +42,18 @@ class Table(NumericTask[TableConfig]):
     def __init__(
         self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: Splits[Row] | None
     ) -> None:
-        super().__init__(config, standard)
+        super().__init__(config, standard, splits)
         self.labels = list(labels)
-        self._splits = splits
 
     @classmethod
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls.interfaces)
-        splits = open_splits(config)
+        splits = cls.open_splits(config)
         train = cast(Numbers, splits.examples["train"])
         labels = label_order(train.labels)
-        if len(labels) < 2:
-            raise DataError(f"every training example has the label '{labels[0]}', so there is nothing to tell apart")
+        check_labels(labels)
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
         task.parent = parent
         task.config = task.settled()
@@ -77,17 +64,12 @@ class Table(NumericTask[TableConfig]):
     @classmethod
     def restore(cls, config: TableConfig, folder: Path) -> Self:
         """The task of a run folder."""
-        try:
-            labels = json.loads((folder / _LABELS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"cannot read {folder / _LABELS}: {error}") from None
-        return cls(config, cls.load_standard(folder), labels, None)
+        return cls(config, cls.load_standard(folder), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
         """Write standardisation and label names into a run folder."""
         super().save(folder)
-        text = json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n"
-        write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
+        save_labels(folder, self.labels)
 
     def build_model(self) -> RowClassifier:
         """A new model, its weights drawn from torch's random state."""
@@ -102,12 +84,10 @@ class Table(NumericTask[TableConfig]):
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    @property
-    def splits(self) -> Splits[Row]:
-        """The rows; read on first use."""
-        if self._splits is None:
-            self._splits = open_splits(self.config)
-        return self._splits
+    @classmethod
+    def open_splits(cls, config: TableConfig) -> Splits[Row]:
+        """Read the rows."""
+        return open_splits(config)
 
     @property
     def rows(self) -> dict[str, Numbers]:
@@ -119,22 +99,6 @@ class Table(NumericTask[TableConfig]):
         columns = self.config.data.columns
         return read_numbers(path, self.standard.columns, columns.label if labelled else None, labelled=labelled)
 
-    def numbers_of(self, rows: Numbers) -> list[int]:
-        """The number of each row's label.
-
-        Raises:
-            DataError: Training never saw it.
-        """
-        for label, origin in zip(rows.labels, rows.origins, strict=True):
-            if label not in self.labels:
-                raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, self.labels)}")
-        return [self.labels.index(label) for label in rows.labels]
-
-    @property
-    def split_names(self) -> list[str]:
-        """The sets that the data has."""
-        return list(self.splits.examples)
-
     @property
     def notes(self) -> str:
         """What was read."""
@@ -144,6 +108,10 @@ class Table(NumericTask[TableConfig]):
                 f"{len(self.standard.columns)} columns, standardised by the training rows",
             ]
         )
+
+    def numbers_of(self, rows: Numbers) -> list[int]:
+        """The number of each row's label; a DataError where training never saw one."""
+        return [number_of(label, self.labels, origin) for label, origin in zip(rows.labels, rows.origins, strict=True)]
 
     def overview(self) -> str:
         """Counts, labels, and each column's mean and deviation."""
@@ -171,7 +139,7 @@ class Table(NumericTask[TableConfig]):
         training = self.config.training
         return plan_batches([(1, 0)] * len(self.rows["train"]), training.batch_tokens, training.seed, epoch)
 
-    def collate(self, indices: list[int]) -> ValuesBatch:
+    def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
         """One batch of training rows."""
         rows = self.rows["train"].select(indices)
         return ValuesBatch(indices, self.tensor(rows.values), torch.tensor(self.numbers_of(rows)))
@@ -188,11 +156,6 @@ class Table(NumericTask[TableConfig]):
     def describe(self, indices: list[int]) -> str:
         """Name the first of some training rows."""
         return f"{len(indices)} rows, the first {self.rows['train'].origins[indices[0]]}"
-
-    @property
-    def finishing_work(self) -> float:
-        """Evaluating the test set, in validations."""
-        return 1.2 * len(self.rows.get("test", ())) / len(self.rows["valid"])
 
     def validate(self, model: RowClassifier) -> dict[str, float]:
         """Loss in nats per row, accuracy, macro and micro F1 on the validation set."""

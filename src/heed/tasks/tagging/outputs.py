@@ -11,8 +11,8 @@ from heed.data.tokens.words import split_words
 from heed.tasks.base.outputs import FileOutputs, TextOutputs, Written, one_line
 
 if TYPE_CHECKING:
+    from heed.tasks.tagging.prediction import TagPrediction
     from heed.tasks.tagging.run import WordTagger
-    from heed.tasks.tagging.task import TagPrediction
 
 
 class TaggingOutputs(TextOutputs):

@@ -21,8 +21,9 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.run import Run
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import Tagger
+from heed.tasks.tagging.prediction import TagPrediction
 from heed.tasks.tagging.report import body, error_lines
-from heed.tasks.tagging.task import Tagging, TagPrediction
+from heed.tasks.tagging.task import Tagging
 
 if TYPE_CHECKING:
     from heed.tasks.tagging.comparison import TaggingExaminer

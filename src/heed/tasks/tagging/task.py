@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +16,7 @@ from heed.data.embedded.generated import Split
 from heed.data.embedded.teddy import draw_sentences
 from heed.data.examples import Sentence
 from heed.data.read.conll import sentence_reader
-from heed.data.read.tags import entities, is_entity_tag
+from heed.data.read.tags import is_entity_tag
 from heed.data.store.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
@@ -29,94 +27,10 @@ from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask
 from heed.tasks.tagging.config import ColumnsData, TaggingConfig, TaggingHead, TeddyData
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
+from heed.tasks.tagging.prediction import TagPrediction
 from heed.training.processes import current
 
-__all__ = ["EntityPrediction", "TagPrediction", "Tagging"]
-
 _CHARACTERS = "characters.json"
-
-
-@dataclass(frozen=True)
-class EntityPrediction:
-    """One entity that a model found.
-
-    Attributes:
-        label: Its type.
-        text: Its characters.
-        start: Place of its first character in the text.
-        end: Place after its last.
-        probability: Product of the probabilities of its words' tags.
-    """
-
-    label: str
-    text: str
-    start: int
-    end: int
-    probability: float
-
-
-@dataclass(frozen=True)
-class TagPrediction:
-    """What a model says of one text.
-
-    Attributes:
-        text: The text; of words that were given as words, with blanks between them.
-        words: Its words.
-        spans: The characters `(start, end)` of each.
-        tags: The tag of each.
-        probabilities: Of each tag.
-        others: The next best tags of each word with their probabilities, best first.
-        plain: Whether tags mark no entities.
-    """
-
-    text: str
-    words: tuple[str, ...]
-    spans: tuple[tuple[int, int], ...]
-    tags: tuple[str, ...]
-    probabilities: tuple[float, ...]
-    others: tuple[tuple[tuple[str, float], ...], ...]
-    plain: bool
-
-    @property
-    def entities(self) -> tuple[EntityPrediction, ...]:
-        """The entities, in order."""
-        if self.plain:
-            return ()
-        found = []
-        for label, first, stop in entities(self.tags):
-            start, end = self.spans[first][0], self.spans[stop - 1][1]
-            probability = math.prod(self.probabilities[first:stop])
-            found.append(EntityPrediction(label, self.text[start:end], start, end, probability))
-        return tuple(found)
-
-    @property
-    def uncertainty(self) -> float:
-        """1 - the geometric mean of the tags' probabilities; 1 for a blank text.
-
-        Source: Shen et al. 2018 (arXiv:1707.05928), section 4, "maximum normalized log-probability".
-        """
-        if not self.words:
-            return 1.0
-        return 1.0 - math.exp(sum(math.log(max(p, 1e-30)) for p in self.probabilities) / len(self.words))
-
-    def summary(self) -> str:
-        """Entities as `start-end label probability text`, tabs between them; plain tags as `word/tag`."""
-        if self.plain:
-            return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
-        return "\t".join(
-            f"{e.start}-{e.end} {e.label} {e.probability:.3f} {' '.join(e.text.split())}" for e in self.entities
-        )
-
-    def as_values(self) -> dict[str, Any]:
-        """Words, tags and entities as plain values."""
-        columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
-        return {
-            "words": [
-                {"text": word, "start": span[0], "end": span[1], "tag": tag, "probability": round(p, 6)}
-                for word, span, tag, p in columns
-            ],
-            "entities": [{**vars(e), "probability": round(e.probability, 6)} for e in self.entities],
-        }
 
 
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
@@ -256,13 +170,15 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return "accuracy" if self.plain else "entity_f1"
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The width of the character features."""
+        """The width of the character features, and of given word vectors."""
         if issubclass(self.body_class, TextEncoder):
             raise ConfigError(
                 f"model {self.config.model.name} gives one vector for a whole text, so it can classify but not tag"
             )
         filters = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
-        return {"d_features": 0 if given.get("characters", "none") == "none" else filters}
+        return super().fields_from_data(given) | {
+            "d_features": 0 if given.get("characters", "none") == "none" else filters
+        }
 
     def head_fields(self, head: TaggingHead, given: dict[str, Any]) -> dict[str, Any]:
         """The head's fields."""

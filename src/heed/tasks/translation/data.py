@@ -16,15 +16,13 @@ from heed.data.sequences import select
 from heed.data.store.lengths import Lengths, lengths_of
 from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import Splits
-from heed.data.tokens.token_cache import encode_kept
+from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.tokenizers import Tokenizers
 from heed.training.checkpoint import draw_seed
-
-_Trained = TrainingSet[Pair, TokenPair, PairBatch] | StreamSet[Pair, TokenPair, PairBatch]
 
 
 class TranslationData:
@@ -42,7 +40,7 @@ class TranslationData:
         self._splits = splits
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._lengths: dict[str, Lengths] = {}
-        self._training: _Trained | None = None
+        self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
         self._guides: list[Tensor] | None = None
         amount = config.tokenizer.sampling
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
@@ -106,7 +104,7 @@ class TranslationData:
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
         """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
         before = [] if tag is None else [self.source_tokenizer.tags[tag]]
-        both, how = (self.source_tokenizer, self.target_tokenizer), encode_kept if kept else TextTokenizer.encode_all
+        both, how = (self.source_tokenizer, self.target_tokenizer), encode_cached if kept else TextTokenizer.encode_all
         sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
         sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
         return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
@@ -119,7 +117,7 @@ class TranslationData:
         return TokenPair(source if tag is None else [self.source_tokenizer.tags[tag], *source], target)
 
     @property
-    def training(self) -> _Trained:
+    def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
         """Everything that is trained on: the training set, then the further corpora; or a stream."""
         if self._training is None:
             stream, cut = self.splits.stream, self._cut_anew if self._samplers else None

@@ -25,7 +25,6 @@ from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class, model_config
 from heed.tasks.base.settling import from_data, with_model
-from heed.tasks.base.training_set import TrainingSet
 from heed.tasks.base.transfer import Transfers, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
@@ -127,7 +126,7 @@ class Translation(TranslationData, Transfers):
         """All of it."""
         return model
 
-    def collate(self, indices: list[int]) -> PairBatch:
+    def collate(self, indices: list[int], epoch: int = 0) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
         batch = self.training.collate(indices)
         return self._guided(batch) if self.config.training.guided_attention else batch
@@ -153,7 +152,6 @@ class Translation(TranslationData, Transfers):
     def _guided(self, batch: PairBatch) -> PairBatch:
         """The batch with where to look; what is trained on is aligned on first use."""
         if self._guides is None:
-            assert isinstance(self.training, TrainingSet)  # a configuration with both is refused
             self._guides = guides(self.training.tokens, self.source_tokenizer, self.target_tokenizer)
         alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
         for row, index in enumerate(batch.indices):

@@ -96,7 +96,7 @@ def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
 def _key(corpus: Sequence[Pair]) -> str | None:
     """What the pairs are known by; None where they are in a file that is not kept."""
     if isinstance(corpus, StoredExamples):
-        return corpus.key
+        return corpus.key or None
     return hashlib.blake2b(field_hashes(corpus).tobytes(), digest_size=16).hexdigest()
 
 

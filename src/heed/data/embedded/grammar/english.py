@@ -6,8 +6,6 @@ from heed.data.embedded.grammar.lexicon import LEXICON
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence, State
 from heed.data.embedded.grammar.words import Word, say
 
-__all__ = ["write"]
-
 _OBJECT_PRONOUNS = {"I": "me", "we": "us", "he": "him", "she": "her", "it": "it", "they": "them"}
 _BE_PRESENT = ("am", "is", "are", "are")
 _BE_PAST = ("was", "was", "were", "were")

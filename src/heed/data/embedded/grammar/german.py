@@ -13,8 +13,6 @@ from heed.data.embedded.grammar.lexicon import LEXICON
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence, State
 from heed.data.embedded.grammar.words import Word, say
 
-__all__ = ["write"]
-
 Case = Literal["nominative", "accusative", "dative"]
 
 _THE = {

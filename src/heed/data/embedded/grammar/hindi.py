@@ -13,8 +13,6 @@ from heed.data.embedded.grammar.lexicon import LEXICON, Verb
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence, State, marks_object
 from heed.data.embedded.grammar.words import Word, say
 
-__all__ = ["write"]
-
 _DIRECT = {"I": "main", "we": "ham", "they": "ve"}  # others: vah
 _ERGATIVE = {"I": "maine", "we": "hamne", "they": "unhone"}  # others: usne
 _DATIVE = {"I": "mujhe", "we": "hamen", "they": "unhen"}  # others: use

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-__all__ = ["LEXICON", "Adjective", "Lexicon", "Noun", "Preposition", "Verb"]
-
 
 def _words(value: Any) -> Any:
     return tuple(value.split()) if isinstance(value, str) else value

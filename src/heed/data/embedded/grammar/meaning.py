@@ -7,8 +7,6 @@ from typing import Literal
 
 from heed.data.embedded.grammar.lexicon import LEXICON
 
-__all__ = ["Clause", "Degree", "Determiner", "Phrase", "Place", "Sentence", "State", "Tense", "Thought", "marks_object"]
-
 Tense = Literal["past", "perfect", "progressive", "wants", "can"]
 """She bought, has bought, is buying, wants to buy, can buy."""
 

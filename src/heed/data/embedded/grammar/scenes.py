@@ -19,8 +19,6 @@ from heed.data.embedded.grammar.meaning import (
     Thought,
 )
 
-__all__ = ["NAMED", "SCENES", "Scene"]
-
 Scene = Callable[[Random], Sentence]
 
 _PRONOUNS = {"I": False, "we": True, "he": False, "she": False, "they": True}

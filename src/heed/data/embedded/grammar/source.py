@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from random import Random
 from typing import Literal
 
-from heed.data.embedded.generated import Split, check_split, distinct, split_of
+from heed.data.embedded.generated import PairSource, Split, check_split, distinct, split_of
 from heed.data.embedded.grammar import english, german, hindi, spanish
 from heed.data.embedded.grammar.meaning import Sentence
 from heed.data.embedded.grammar.scenes import NAMED, SCENES, Scene
@@ -15,14 +14,12 @@ from heed.data.embedded.grammar.words import Word, join, link
 from heed.data.examples import Pair
 from heed.errors import DataError, suggest
 
-__all__ = ["GrammarSource", "Language"]
-
 Language = Literal["es", "de", "hi"]
 
 _WRITERS: dict[str, Callable[[Sentence], list[Word]]] = {"es": spanish.write, "de": german.write, "hi": hindi.write}
 
 
-class GrammarSource:
+class GrammarSource(PairSource):
     """Endless English sentences with their Spanish, German or romanised Hindi.
 
     The splits are disjoint by a hash of the English sentence, the same for every language and seed. The sentences of
@@ -44,23 +41,12 @@ class GrammarSource:
         self.language = language
         self.seed = seed
 
-    def sample(self, split: Split, count: int) -> list[Pair]:
-        """Give the first `count` pairs of a split.
-
-        Args:
-            split: "train", "valid" or "test".
-            count: How many pairs.
-
-        Returns:
-            The same pairs each time; a smaller sample is the beginning of a larger one.
+    def stream(self, split: Split) -> Iterator[Pair]:
+        """The pairs of "train", "valid" or "test".
 
         Raises:
             DataError: An unknown split.
         """
-        return list(islice(self.stream(split), count))
-
-    def stream(self, split: Split) -> Iterator[Pair]:
-        """Give the pairs of a split one by one, without end; the arguments and errors are `sample`'s."""
         check_split(split)
         named = [pair for pair in map(self.pair, NAMED) if split_of(pair.source) == split]
         yield from named

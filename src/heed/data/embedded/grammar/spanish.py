@@ -12,8 +12,6 @@ from heed.data.embedded.grammar.lexicon import LEXICON, Verb
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence, State, marks_object
 from heed.data.embedded.grammar.words import Word, say
 
-__all__ = ["write"]
-
 _ARTICLES = {"m": ("el", "los"), "f": ("la", "las")}
 _CONTRACTED = {("de", "el"): "del", ("a", "el"): "al"}
 _SUBJECTS = {"I": (), "we": (), "it": (), "he": ("él",), "she": ("ella",), "they": ("ellos",)}

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from heed.data.examples import Link, Span
 
-__all__ = ["Word", "join", "link", "say"]
-
 
 @dataclass(frozen=True, slots=True)
 class Word:

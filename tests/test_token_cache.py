@@ -2,7 +2,7 @@
 
 import pytest
 
-from heed.data.tokens import token_cache as kept
+from heed.data.tokens import token_cache
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks import check_config, task_class
 
@@ -10,7 +10,7 @@ from heed.tasks import check_config, task_class
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept, "_MANY", 100)
+    monkeypatch.setattr(token_cache, "_MANY", 100)
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def test_other_files_and_settings_are_learned_anew(tmp_path, done, values, chang
 def test_texts_whose_cuts_differ_are_not_taken_for_each_other():
     tokenizer = TextTokenizer.train_characters(["abc"])
     long = "abc" * 50
-    assert kept.encode_kept(tokenizer, [long, "a"]) == tokenizer.encode_all([long, "a"])
-    assert kept.encode_kept(tokenizer, [long + "a", ""]) == tokenizer.encode_all([long + "a", ""])
+    assert token_cache.encode_cached(tokenizer, [long, "a"]) == tokenizer.encode_all([long, "a"])
+    assert token_cache.encode_cached(tokenizer, [long + "a", ""]) == tokenizer.encode_all([long + "a", ""])
 
 
 @pytest.mark.parametrize("values", [translation, classification])
@@ -93,6 +93,6 @@ def test_without_a_cache_all_is_done_anew(tmp_path, monkeypatch, values):
 
 
 def test_of_few_texts_nothing_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "_MANY", 1 << 19)
+    monkeypatch.setattr(token_cache, "_MANY", 1 << 19)
     start(translation(tmp_path))
     assert not (tmp_path / "cache").exists()

@@ -1,0 +1,130 @@
+"""What tasks share whatever their examples are: splits read once, a settled model section, a head over a body."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import BaseModel
+
+from heed.config import RunConfig
+from heed.data.store.splits import Splits
+from heed.models.base import Body, Interface, ModelConfig
+from heed.registry import body_class
+from heed.tasks.base.settling import NoHead, from_data, model_and_head, with_model
+from heed.tasks.base.transfer import Transfers
+
+C = TypeVar("C", bound=RunConfig)
+E = TypeVar("E")
+"""An example."""
+
+
+class PreparedTask(Transfers, Generic[C, E]):
+    """A task with splits and a model of a body and a head; see `heed.tasks.base.task.Task` for what it promises.
+
+    Attributes:
+        config: The configuration.
+        interfaces: Of the bodies it can use, the preferred one first.
+        head_class: Fields of the head, which stand in the `model` section beside the body's.
+    """
+
+    interfaces: ClassVar[tuple[Interface, ...]]
+    head_class: ClassVar[type[BaseModel]] = NoHead
+    config: C
+
+    def __init__(self, config: C, splits: Splits[E] | None) -> None:
+        self.config = config
+        self._splits = splits
+
+    @classmethod
+    @abstractmethod
+    def open_splits(cls, config: C) -> Splits[E]:
+        """Read the data.
+
+        Raises:
+            DataError: It cannot be read.
+        """
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, config: C, folder: Path) -> Self:
+        """The task of a run folder; its data is opened only when asked for."""
+
+    @classmethod
+    def resume(cls, config: C, folder: Path) -> Self:
+        """The task of a run that goes on, with what it learned from the data when it began."""
+        return cls.restore(config, folder)
+
+    @property
+    @abstractmethod
+    def selected_by(self) -> str:
+        """The validation score that "auto" means."""
+
+    @property
+    def splits(self) -> Splits[E]:
+        """The examples; read on first use."""
+        if self._splits is None:
+            self._splits = self.open_splits(self.config)
+        return self._splits
+
+    @property
+    def split_names(self) -> list[str]:
+        """The sets that the data has."""
+        return list(self.splits.examples)
+
+    @property
+    def notes(self) -> str:
+        """What was read, kept and left out."""
+        return self.splits.notes
+
+    @property
+    def finishing_work(self) -> float:
+        """Evaluating every test set, in validations."""
+        examples = self.splits.examples
+        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, len(examples["valid"]))
+
+    # The model ------------------------------------------------------------------------------------------------
+
+    @property
+    def body_class(self) -> type[Body]:
+        """The class of the model's body."""
+        return body_class(self.config.model.name, self.interfaces)
+
+    def model_and_head(self) -> tuple[ModelConfig, Any]:
+        """The fields of the body and of the head, typed."""
+        section = self.config.model
+        return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
+
+    @property
+    def auto_size(self) -> str:
+        """The named size that "auto" means."""
+        return "small"
+
+    def count_of(self, kind: str) -> int:
+        """How many rows of a kind of `size_fields` the data has, before the model section is settled."""
+        return len(self.axes()[kind])
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Fields of the body that follow from the data or from the head's fields, beside the sizes of `axes`."""
+        return {}
+
+    def head_fields(self, head: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """The head's fields as they are written into the configuration."""
+        return dict(head.model_dump())
+
+    def settled(self) -> C:
+        """The configuration with every field of the model, and the score to select by, written out.
+
+        Raises:
+            ConfigError: A field contradicts the data, or is unknown.
+        """
+        config = self.config
+        size = self.auto_size if config.model.size == "auto" else config.model.size
+        fields = {**(config.model.model_extra or {})}
+        for kind, name in self.size_fields.items():
+            from_data(fields, name, self.count_of(kind), kind)
+        fields |= self.fields_from_data(fields)
+        model, head = model_and_head(self.body_class, self.head_class, size, fields)
+        return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)

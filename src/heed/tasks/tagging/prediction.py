@@ -1,0 +1,92 @@
+"""The tags of one text as a person reads them: entities with their probabilities, or tags word by word."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from heed.data.read.tags import entities
+
+
+@dataclass(frozen=True)
+class EntityPrediction:
+    """One entity that a model found.
+
+    Attributes:
+        label: Its type.
+        text: Its characters.
+        start: Place of its first character in the text.
+        end: Place after its last.
+        probability: Product of the probabilities of its words' tags.
+    """
+
+    label: str
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class TagPrediction:
+    """What a model says of one text.
+
+    Attributes:
+        text: The text; of words that were given as words, with blanks between them.
+        words: Its words.
+        spans: The characters `(start, end)` of each.
+        tags: The tag of each.
+        probabilities: Of each tag.
+        others: The next best tags of each word with their probabilities, best first.
+        plain: Whether tags mark no entities.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    others: tuple[tuple[tuple[str, float], ...], ...]
+    plain: bool
+
+    @property
+    def entities(self) -> tuple[EntityPrediction, ...]:
+        """The entities, in order."""
+        if self.plain:
+            return ()
+        found = []
+        for label, first, stop in entities(self.tags):
+            start, end = self.spans[first][0], self.spans[stop - 1][1]
+            probability = math.prod(self.probabilities[first:stop])
+            found.append(EntityPrediction(label, self.text[start:end], start, end, probability))
+        return tuple(found)
+
+    @property
+    def uncertainty(self) -> float:
+        """1 - the geometric mean of the tags' probabilities; 1 for a blank text.
+
+        Source: Shen et al. 2018 (arXiv:1707.05928), section 4, "maximum normalized log-probability".
+        """
+        if not self.words:
+            return 1.0
+        return 1.0 - math.exp(sum(math.log(max(p, 1e-30)) for p in self.probabilities) / len(self.words))
+
+    def summary(self) -> str:
+        """Entities as `start-end label probability text`, tabs between them; plain tags as `word/tag`."""
+        if self.plain:
+            return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+        return "\t".join(
+            f"{e.start}-{e.end} {e.label} {e.probability:.3f} {' '.join(e.text.split())}" for e in self.entities
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """Words, tags and entities as plain values."""
+        columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
+        return {
+            "words": [
+                {"text": word, "start": span[0], "end": span[1], "tag": tag, "probability": round(p, 6)}
+                for word, span, tag, p in columns
+            ],
+            "entities": [{**vars(e), "probability": round(e.probability, 6)} for e in self.entities],
+        }

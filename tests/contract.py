@@ -1,0 +1,42 @@
+"""Small tasks from plain settings, and the calls that tests of every task make: one place to follow their contract."""
+
+import inspect
+
+import torch
+
+from heed.tasks import check_config, task_class
+
+TRAINING = {"steps": 1, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}
+
+
+def config_of(task, data, **sections):
+    """The configuration of a tiny run of one update; given training fields override these."""
+    training = {**TRAINING, **sections.pop("training", {})}
+    values = {"task": task, "data": data, "training": training, "evaluation": {"bootstrap": 10}, **sections}
+    return check_config(values, "the test")
+
+
+def task_and_model(config, seed=0):
+    """A task with its data prepared, and its model with first weights, in evaluation mode."""
+    task = task_class(config.task).prepare(config)
+    torch.manual_seed(seed)
+    return task, task.build_model().eval()
+
+
+def batch_of(task, indices):
+    """Training examples as one batch of the first pass."""
+    takes_epoch = "epoch" in inspect.signature(task.collate).parameters
+    return task.collate(indices, 0) if takes_epoch else task.collate(indices)
+
+
+def loss_of(task, model, batch, label_smoothing=0.0):
+    """The summed loss of a batch as a number."""
+    with torch.no_grad():
+        loss = task.loss(model, batch, label_smoothing)
+    return float(loss if isinstance(loss, torch.Tensor) else loss.sum)
+
+
+def write_lines(path, *lines):
+    """A text file; its path as a string."""
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)

@@ -1,0 +1,205 @@
+"""Data of one text or of three is read, held out, stored, streamed, measured and planned as pairs are."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from heed.config import FilesData, TokenizerConfig
+from heed.config.data import CorpusData
+from heed.data.batch.plan import plan_pass
+from heed.data.batch.rows import pad_nested, pad_rows, pad_shifted
+from heed.data.examples import Example, Pair, Sentence, Text
+from heed.data.read.numbers import Row
+from heed.data.read.reader import Reader
+from heed.data.sequences import select
+from heed.data.store.lengths import lengths_of
+from heed.data.store.pairs import open_pairs
+from heed.data.store.splits import Splits, open_splits
+from heed.data.store.store import StoredExamples, hashes_in, keep_examples
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.errors import DataError
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
+from heed.tasks.classification.config import TextsData
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+
+
+@dataclass(frozen=True, slots=True)
+class Triple(Example):
+    """A question, a passage and an answer."""
+
+    unit = "question"
+    sides = ("question", "passage", "answer")
+    three: tuple[str, str, str]
+    origin: str = field(default="", compare=False)
+
+    @property
+    def fields(self):
+        return self.three
+
+    @classmethod
+    def of(cls, fields, origin):
+        return cls(fields, origin)
+
+
+def read_triples(files, findings):
+    for file in files:
+        with open(file, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                yield Triple(tuple(line.rstrip("\n").split("\t")), f"{file}:{number}")
+
+
+def read_lines(files, findings):
+    for file in files:
+        with open(file, encoding="utf-8") as lines:
+            yield from (Text(line.rstrip("\n"), origin=f"{file}:{n}") for n, line in enumerate(lines, start=1))
+
+
+def texts(count):
+    return [Text(f"the text {i % 40} of {'many ' * (i % 5)}words", origin=f"a.txt:{i}") for i in range(count)]
+
+
+def triples(count):
+    return [
+        Triple((f"who {i % 40}", "so " * (1 + i % 4) + "it is", f"me {i}"), origin=f"a.tsv:{i}") for i in range(count)
+    ]
+
+
+KINDS = [(texts, Reader(Text, read_lines)), (triples, Reader(Triple, read_triples))]
+EXAMPLES = [
+    Pair("a", "b\u0939", origin="x:1"),
+    Text("one text", ("one", "another label"), origin="x:1"),
+    Text("no label", origin="x:1"),
+    Sentence(("10 000", "words", ""), ("O", "B-a b", "O"), origin="x:1"),
+    Triple(("a", "", "c"), origin="x:1"),
+    Row((1.5, -2e-9), "label", origin="x:1"),
+]
+
+
+def written(tmp_path, examples):
+    path = tmp_path / "a.txt"
+    path.write_text("".join("\t".join(e.texts) + "\n" for e in examples), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
+def test_an_example_is_its_fields_and_its_origin(example):
+    (stored,) = keep_examples(lambda: iter([example]), type(example), 0)[0]
+    assert stored == example and stored.origin == example.origin and type(stored) is type(example)
+
+
+@pytest.mark.parametrize(("make", "reader"), KINDS)
+def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
+    examples = make(300)
+    path = written(tmp_path, examples)
+    data = CorpusData(train=[path], in_memory=10, valid=30, duplicates="drop")
+    first, second = open_splits(data, reader), open_splits(data, reader)
+    held = open_splits(data.model_copy(update={"in_memory": 1_000}), reader)
+    assert isinstance(first.examples["train"], StoredExamples) and isinstance(held.examples["train"], list)
+    for splits in (second, held):
+        for split in ("train", "valid"):
+            assert list(splits.examples[split]) == list(first.examples[split])
+        assert splits.counts == first.counts
+    assert f"{reader.kind.unit}s kept in" in first.notes
+    train, valid = ({example.texts[0] for example in first.examples[split]} for split in ("train", "valid"))
+    assert len(first.examples["valid"]) >= 30 and not train & valid
+    part = select(first.examples["train"], [5, 2])
+    assert list(part) == [held.examples["train"][5], held.examples["train"][2]]
+    assert np.array_equal(hashes_in(part), hashes_in(list(part)))
+
+
+def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
+    rows = [*triples(20), triples(20)[3], Triple(("", " ", "")), Triple(("a", "", "c"))]
+    splits = open_splits(CorpusData(train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
+    assert splits.counts["train"].filtered == {"all sides blank": 1, "passage blank": 1, "held out for validation": 2}
+    assert "the same question again, kept: 1 question" in splits.notes
+    with pytest.raises(DataError, match=r"no training question is left of .*: 0 of 1 questions kept"):
+        open_splits(CorpusData(train=[written(tmp_path, rows[-1:])]), Reader(Triple, read_triples))
+
+
+def coding_of(tokenizers):
+    def encode(examples, tag):
+        sides = zip(*(example.texts for example in examples), strict=True)
+        rows = (tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, sides, strict=True))
+        return list(zip(*rows, strict=True))
+
+    return Coding(encode, lambda examples, tag: lengths_of(examples, tokenizers, 100), lambda lengths: lengths, None)
+
+
+@pytest.mark.parametrize(("make", "reader"), KINDS)
+def test_lengths_by_words_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
+    examples = make(200)
+    sides = zip(*(example.texts for example in examples), strict=True)
+    tokenizers = [TextTokenizer.train(side, TokenizerConfig(kind="bpe", vocab_size=60)) for side in sides]
+    stored = keep_examples(lambda: iter(examples), reader.kind, 0, [written(tmp_path, examples)])[0]
+    wanted = [[len(ids) for ids in tokens] for tokens in coding_of(tokenizers).encode(examples, None)]
+    for given in (examples, stored, stored):
+        assert lengths_of(given, tokenizers, 100).tolist() == wanted
+    coding = coding_of(tokenizers)
+    lengths = coding.lengths(examples, None)
+    tokens = Encoding(stored, lambda some: coding.encode(some, None))
+    held = TrainingSet([Corpus(examples, coding.encode(examples, None), lengths)], coding)
+    unheld = TrainingSet([Corpus(stored, tokens, lengths)], coding)
+    plan = held.batches(90, 1, 2)
+    assert plan == list(unheld.batches(90, 1, 2)) and sorted(i for b in plan for i in b) == list(range(200))
+    assert all(len(b) == 1 or held.work(b) <= 90 for b in plan)
+    assert held.tokens_at(plan[3]) == unheld.tokens_at(plan[3])
+    assert held.examples_at(plan[3]) == unheld.examples_at(plan[3])
+
+
+@pytest.mark.parametrize(("make", "reader"), KINDS)
+def test_a_stream_of_any_kind_gives_each_window_once(tmp_path, make, reader):
+    examples = make(100)
+    data = CorpusData(train=[written(tmp_path, examples)], stream=True, window=25, valid=10)
+    splits = open_splits(data, reader)
+    first = {example.texts[0] for example in splits.examples["valid"]}
+    rest = [example for example in examples[10:] if example.texts[0] not in first]
+    assert splits.examples["valid"] == examples[:10] and splits.stream.window(1) == rest[25:50]
+    assert f"windows of 25 {reader.kind.unit}s" in splits.notes
+    sides = zip(*(example.texts for example in examples), strict=True)
+    windows = StreamSet(splits.stream, coding_of([TextTokenizer.train_characters(side) for side in sides]), 1_000)
+    plan = windows.batches(300, 1, 2)
+    assert sorted(i for batch in plan for i in batch) == list(range(50, 75))
+    assert windows.examples_at([52, 50]) == [rest[52], rest[50]]
+    assert windows.tokens_at([50])[0] == windows.coding.encode([splits.stream.window(2)[0]], None)[0]
+
+
+def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():
+    given = {"train": [*texts(50), Text(""), texts(50)[7]], "test": [Text("new"), texts(1)[0]]}
+    data = TextsData(train=["memory"], valid=5, overlap="drop", duplicates="drop")
+    splits = open_splits(data, Reader(Text, read_lines), given)
+    assert {split: len(examples) for split, examples in splits.examples.items()}["test"] == 2
+    assert splits.counts["train"].filtered["blank"] == 1 and len(splits.examples["valid"]) >= 5
+    assert texts(1)[0].text not in {text.text for text in splits.examples["train"]}
+    pairs = [Pair(f"s {i}", f"t {i}") for i in range(30)]
+    splits = open_pairs(FilesData(train=["memory"], in_memory=3), {"train": pairs[:20], "valid": pairs[20:]})
+    assert splits.examples == {"train": pairs[:20], "valid": pairs[20:]}
+
+
+def test_splits_hold_anything():
+    assert Splits({"train": [np.zeros(3)]}).notes == ""
+
+
+# --- batches
+
+
+def test_a_plan_of_one_side_is_that_of_two_whose_other_is_empty():
+    lengths = np.random.default_rng(0).integers(1, 30, 500)
+    one, two = plan_pass(lengths, 100, 1, 3), plan_pass([(n, 0) for n in lengths], 100, 1, 3)
+    assert repr(one) == repr(two) and one[:] == two[:]
+    assert list(plan_pass([], 100, 1, 3)) == []
+
+
+def test_rows_are_padded_side_by_side_sentence_by_sentence_and_shifted():
+    tokens, mask = pad_rows([[5, 6], [], [7]])
+    assert tokens.tolist() == [[5, 6], [0, 0], [7, 0]] and mask.tolist() == [[True, True], [False] * 2, [True, False]]
+    nested, mask = pad_nested([[[5], [6, 7]], [[8]]])
+    assert nested.tolist() == [[[5, 0], [6, 7]], [[8, 0], [0, 0]]]
+    assert mask.tolist() == [[[True, False], [True, True]], [[True, False], [False, False]]]
+    read, labels, mask = pad_shifted([[5, 6], []])
+    assert read.tolist() == [[START, 5, 6], [START, 0, 0]] and labels.tolist() == [[5, 6, END], [END, 0, 0]]
+    assert mask.sum(1).tolist() == [3, 1]
