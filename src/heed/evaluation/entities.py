@@ -59,7 +59,7 @@ def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: boo
         `tag_measures`; in the details words, and for entities precision, recall, macro_f1 and per_type, for plain tags
         per_tag. What cannot be divided (a type that nobody predicts) is 0.
     """
-    details: dict[str, Any] = {"task": "tagging", "words": sum(map(len, true))}
+    details: dict[str, Any] = {"words": sum(map(len, true))}
     measures = tag_measures(true, predicted, plain)
     if plain:
         details["per_tag"] = _plain_report(true, predicted)

@@ -70,7 +70,6 @@ def label_outcomes(
     measures = (micro, macro, accuracy, calibration) if several else (accuracy, macro, calibration)
     of_labels = precision_recall_fscore_support(true.astype(int), predicted.astype(int), average=None, zero_division=0)
     details: dict[str, Any] = {
-        "task": "classification",
         **values_of([calibration]),
         "per_label": {
             label: {"precision": float(p), "recall": float(r), "f1": float(f1), "support": int(support)}

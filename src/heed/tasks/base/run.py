@@ -11,8 +11,9 @@ from torch import nn
 
 from heed.config import RunConfig
 from heed.errors import ConfigError, suggest
-from heed.evaluation.measures import Outcomes
+from heed.evaluation.measures import Outcomes, values_of
 from heed.evaluation.report import summarise
+from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task)
@@ -78,7 +79,13 @@ class Run(ABC, Generic[T, M]):
         Returns:
             The report, as plain values.
         """
-        return summarise(self.outcomes(examples), self.config.evaluation.bootstrap, self.by_length)
+        outcomes = self.outcomes(examples)
+        found = summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)
+        report = {"task": self.config.task, **found}
+        if isinstance(self, Baselines):
+            plain = self.baselines(examples)
+            report["baselines"] = {name: values_of(made.measures) for name, made in plain.items()}
+        return report
 
     @staticmethod
     @abstractmethod
@@ -108,8 +115,6 @@ class Run(ABC, Generic[T, M]):
 
         def __getattr__(self, name: str) -> Any:
             """Called where an attribute is missing: for a capability the error names the tasks that have it."""
-            from heed.tasks.base.capabilities import CAPABILITIES, missing
-
             for kind in CAPABILITIES:
                 if name in vars(kind) and not name.startswith("_"):
                     raise MissingCapabilityError(missing(self, kind))

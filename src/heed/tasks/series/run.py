@@ -71,14 +71,14 @@ class SeriesRun(Run[Series, Forecaster]):
         made, errors = self._forecasts(examples, outputs)
         texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in made]
         measures = [one for by in errors.values() for one in by["model"].values()]
-        return Outcomes(tuple(texts), tuple(measures), details={"task": "series", "horizon": data.horizon})
+        return Outcomes(tuple(texts), tuple(measures), details={"horizon": data.horizon})
 
     def score(self, examples: Sequence[Part]) -> dict[str, Any]:
         """The report: by column the errors of the model's forecasts beside those of naive ones."""
         made, errors = self._forecasts(examples)
         columns = error_report(errors, self.config.evaluation.bootstrap)
         horizon = self.task.config.data.horizon
-        return {"task": "series", "examples": len(made), "columns": columns, "horizon": horizon}
+        return {"task": self.config.task, "examples": len(made), "columns": columns, "horizon": horizon}
 
     def _forecasts(
         self, examples: Sequence[Part], made: Sequence[Values] | None = None

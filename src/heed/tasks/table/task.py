@@ -49,7 +49,7 @@ class Table(NumericTask[TableConfig, Row]):
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
         cls.refuse(config)
-        config, parent, _ = with_parents(config, cls.interfaces)
+        config, parent, _ = with_parents(config, cls)
         splits = cls.open_splits(config)
         train = cast(Numbers, splits.examples["train"])
         labels = label_order(train.labels)

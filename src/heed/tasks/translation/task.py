@@ -59,7 +59,7 @@ class Translation(TranslationData, Transfers):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config, cls.interfaces)
+        config, parent, spoken = with_parents(config, cls)
         splits = open_pairs(config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
