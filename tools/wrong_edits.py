@@ -41,20 +41,21 @@ EDITS = [
     ),
     Edit(
         "translation: token accuracy is of sentences",
-        "sum(correct) / sum(tokens)",
-        "sum(map(bool, correct)) / len(tokens)",
+        'token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)',
+        'token_accuracy = share("token_accuracy", "token accuracy", [min(c, 1) for c in correct])',
         VALIDATION,
     ),
     Edit(
         "translation: exact match without normalisation",
-        "return text == self.target_tokenizer.normalize(pair.target)",
-        "return text == pair.target",
+        "*of_texts, exact = output_measures(texts, references, names)",
+        "*of_texts, _ = output_measures(texts, references, names)\n"
+        "        exact = output_measures(texts, [pair.target for pair in pairs], ())[0]",
         VALIDATION,
     ),
     Edit(
         "translation: BLEU and chrF exchanged",
-        'scores |= {name: text[name]["value"] for name in ("bleu", "chrf")}',
-        'scores |= {name: text[other]["value"] for name, other in (("bleu", "chrf"), ("chrf", "bleu"))}',
+        'metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()',
+        'metric = {"bleu": CHRF, "chrf": BLEU, "ter": TER}[name]()',
         VALIDATION,
     ),
     Edit(
@@ -65,8 +66,8 @@ EDITS = [
     ),
     Edit(
         "translation: the references of BLEU are not normalised",
-        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n            text = ",
-        "references = [pair.target for pair in pairs]\n            text = ",
+        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]",
+        "references = [pair.target for pair in pairs]",
         VALIDATION,
     ),
     Edit(
@@ -77,20 +78,22 @@ EDITS = [
     ),
     Edit(
         "classification: any label right counts as all right",
-        '"accuracy": float((true == predicted).all(1).mean()),',
-        '"accuracy": float((true == predicted).any(1).mean()),',
+        'share("accuracy", "accuracy", (true == predicted).all(1)',
+        'share("accuracy", "accuracy", (true == predicted).any(1)',
         VALIDATION,
     ),
     Edit(
         "classification: the loss is a sum",
-        '"loss": float(self._loss(logits, labels, 0.0, None)) / len(encoded),',
-        '"loss": float(self._loss(logits, labels, 0.0, None)),',
+        "loss = float(self._loss(logits, labels, 0.0, None)) / len(encoded)",
+        "loss = float(self._loss(logits, labels, 0.0, None))",
         VALIDATION,
     ),
     Edit(
         "classification: macro and micro F1 exchanged",
-        '            "macro_f1": macro,\n            "micro_f1": micro,\n',
-        '            "macro_f1": micro,\n            "micro_f1": macro,\n',
+        'Measure("macro_f1", "macro F1", np.concatenate([hits, both], axis=1), _macro, is_share=True),\n'
+        '        share("micro_f1", "micro F1"',
+        'Measure("micro_f1", "macro F1", np.concatenate([hits, both], axis=1), _macro, is_share=True),\n'
+        '        share("macro_f1", "micro F1"',
         VALIDATION,
     ),
     Edit(
@@ -101,28 +104,35 @@ EDITS = [
     ),
     Edit(
         "tagging: loss per sentence, not per word",
-        'scores = {"loss": loss / words,',
-        'scores = {"loss": loss / len(true),',
+        '"loss": loss / sum(map(len, true))',
+        '"loss": loss / len(true)',
         VALIDATION,
     ),
     Edit(
         "tagging: accuracy per sentence, not per word",
-        '"accuracy": right / words}',
-        '"accuracy": right / len(true)}',
+        '"accuracy of tags", right, [len(tags) for tags in true])',
+        '"accuracy of tags", right)',
         VALIDATION,
     ),
     Edit(
         "tagging: entities count where the type alone is right",
-        "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]\n    return 2",
-        "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n"
-        "    return 2",
+        "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]",
+        "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]",
         VALIDATION,
     ),
     Edit(
-        "table: any label right counts as all right",
-        "accuracy = float((true == predicted).all(1).mean())",
-        "accuracy = float((true == predicted).any(1).mean())",
+        "table: the label of the smallest probability is chosen",
+        "eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]\n        return chosen\n\n"
+        "    def indicators(self, rows",
+        "eye(len(self.labels), dtype=bool)[probabilities.argmin(-1).numpy()]\n        return chosen\n\n"
+        "    def indicators(self, rows",
         VALIDATION,
+    ),
+    Edit(
+        "evaluate draws its intervals with another seed than compare",
+        "def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = SEED)",
+        "def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = 2)",
+        ("tests/test_one_score.py",),
     ),
     Edit(
         "series: rows that are only read are scored too",
