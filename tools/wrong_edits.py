@@ -41,25 +41,14 @@ EDITS = [
     ),
     Edit(
         "translation: token accuracy is of sentences",
-<<<<<<< HEAD
         'share("token_accuracy", "token accuracy", correct, tokens)\n        return',
         'share("token_accuracy", "token accuracy", correct)\n        return',
-=======
-        'token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)',
-        'token_accuracy = share("token_accuracy", "token accuracy", [min(c, 1) for c in correct])',
->>>>>>> scoring
         VALIDATION,
     ),
     Edit(
         "translation: exact match without normalisation",
-<<<<<<< HEAD
         "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        names",
         "references = [pair.target for pair in pairs]\n        names",
-=======
-        "*of_texts, exact = output_measures(texts, references, names)",
-        "*of_texts, _ = output_measures(texts, references, names)\n"
-        "        exact = output_measures(texts, [pair.target for pair in pairs], ())[0]",
->>>>>>> scoring
         VALIDATION,
     ),
     Edit(
@@ -75,15 +64,9 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-<<<<<<< HEAD
         "translation: outputs and references exchanged",
         "*of_texts, exact = output_measures(texts, references, names)",
         "*of_texts, exact = output_measures(references, texts, names)",
-=======
-        "translation: the references of BLEU are not normalised",
-        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]",
-        "references = [pair.target for pair in pairs]",
->>>>>>> scoring
         VALIDATION,
     ),
     Edit(
@@ -93,11 +76,7 @@ EDITS = [
         ("tests/test_validation.py", "tests/test_training.py"),
     ),
     Edit(
-<<<<<<< HEAD
         "any label right counts as all right",
-=======
-        "classification: any label right counts as all right",
->>>>>>> scoring
         'share("accuracy", "accuracy", (true == predicted).all(1)',
         'share("accuracy", "accuracy", (true == predicted).any(1)',
         VALIDATION,
@@ -109,17 +88,9 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-<<<<<<< HEAD
         "micro F1 without the factor of 2",
         'share("micro_f1", "micro F1", (2 * hits.sum(1)).tolist(), both.sum(1).tolist())',
         'share("micro_f1", "micro F1", hits.sum(1).tolist(), both.sum(1).tolist())',
-=======
-        "classification: macro and micro F1 exchanged",
-        'Measure("macro_f1", "macro F1", np.concatenate([hits, both], axis=1), _macro, is_share=True),\n'
-        '        share("micro_f1", "micro F1"',
-        'Measure("micro_f1", "macro F1", np.concatenate([hits, both], axis=1), _macro, is_share=True),\n'
-        '        share("macro_f1", "micro F1"',
->>>>>>> scoring
         VALIDATION,
     ),
     Edit(
@@ -130,29 +101,18 @@ EDITS = [
     ),
     Edit(
         "tagging: loss per sentence, not per word",
-<<<<<<< HEAD
         'return {"loss": loss / sum(map(len, true)),',
         'return {"loss": loss / len(true),',
-=======
-        '"loss": loss / sum(map(len, true))',
-        '"loss": loss / len(true)',
->>>>>>> scoring
         VALIDATION,
     ),
     Edit(
         "tagging: accuracy per sentence, not per word",
-<<<<<<< HEAD
         'share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])',
         'share("accuracy", "accuracy of tags", right)',
-=======
-        '"accuracy of tags", right, [len(tags) for tags in true])',
-        '"accuracy of tags", right)',
->>>>>>> scoring
         VALIDATION,
     ),
     Edit(
         "tagging: entities count where the type alone is right",
-<<<<<<< HEAD
         "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]\n    hits, said",
         "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n"
         "    hits, said",
@@ -162,25 +122,7 @@ EDITS = [
         "table: the loss is over all labels",
         "loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()",
         "loss = -probabilities.clamp_min(1e-30).log().mean()",
-=======
-        "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]",
-        "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]",
         VALIDATION,
-    ),
-    Edit(
-        "table: the label of the smallest probability is chosen",
-        "eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]\n        return chosen\n\n"
-        "    def indicators(self, rows",
-        "eye(len(self.labels), dtype=bool)[probabilities.argmin(-1).numpy()]\n        return chosen\n\n"
-        "    def indicators(self, rows",
->>>>>>> scoring
-        VALIDATION,
-    ),
-    Edit(
-        "evaluate draws its intervals with another seed than compare",
-        "def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = SEED)",
-        "def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = 2)",
-        ("tests/test_one_score.py",),
     ),
     Edit(
         "series: rows that are only read are scored too",
@@ -416,8 +358,8 @@ EDITS = [
     ),
     Edit(
         "encoder blocks without dropout",
-        "                dropout=c.dropout,\n                attention_dropout=attention_dropout,",
-        "                dropout=0.0,\n                attention_dropout=attention_dropout,",
+        "block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff, dropout=c.dropout, norm=c.norm)",
+        "block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff, dropout=0.0, norm=c.norm)",
         (BLOCKS,),
     ),
     Edit(
@@ -446,8 +388,8 @@ EDITS = [
     ),
     Edit(
         "the notes' update gate weighs the old state",
-        "    n = torch.tanh(x_n + linear(r * h, u_n, b_n))\n    return ((1 - z) * h + z * n,)",
-        "    n = torch.tanh(x_n + linear(r * h, u_n, b_n))\n    return (z * h + (1 - z) * n,)",
+        'if cell == "gru" else (1 - z) * h + z * n,)',
+        'if cell == "gru" else z * h + (1 - z) * n,)',
         ("tests/test_recurrent.py",),
     ),
     Edit(
