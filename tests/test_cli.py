@@ -414,7 +414,7 @@ def test_predict_refuses_in_one_line(call, run, tmp_path):
 def test_look_and_evaluate_refuse_in_one_line(call, run):
     assert_one_line(call("look", run.folder, "  "), "the text is blank")
     assert_one_line(
-        call("look", run.folder, "1", "--out", "a.gif"), r"'a.gif' does not say how to draw; end it in \.html"
+        call("look", run.folder, "1", "--out", "a.gif"), r"'a.gif' does not say how to write; end it in \.html"
     )
     assert_one_line(call("look", run.folder, "1", "--as", "svg", "--open"), "--open shows a page")
     assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")

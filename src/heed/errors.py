@@ -9,8 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ConfigError", "DataError", "DiskError", "HeedError", "RunError", "ShapeError", "TrainingError", "suggest"]
-
 
 class HeedError(ValueError):
     """Base of every error that is about the user's input; commands print it and exit with `exit_code`."""
@@ -47,15 +45,7 @@ class DiskError(HeedError):
 
 
 def suggest(wrong: str, valid: Iterable[str]) -> str:
-    """Name the valid word nearest to a wrong one.
-
-    Args:
-        wrong: What the user wrote.
-        valid: The words that would be right.
-
-    Returns:
-        `"; did you mean 'd_model'?"`, or the list of valid words where none is near.
-    """
+    """The nearest valid word, as `"; did you mean 'd_model'?"`; the list of valid words if none is near."""
     words = sorted(set(valid))
     near = difflib.get_close_matches(wrong, words, n=1, cutoff=0.6)
     if near:

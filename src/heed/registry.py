@@ -16,8 +16,6 @@ import heed.models
 from heed.errors import ConfigError, suggest
 from heed.models.base import Body, ModelConfig
 
-__all__ = ["body_class", "list_models", "model_config"]
-
 
 def list_models() -> list[tuple[str, type[Body]]]:
     """Every body with the name of its file; a file with several interfaces occurs once for each."""
@@ -26,11 +24,7 @@ def list_models() -> list[tuple[str, type[Body]]]:
 
 
 def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
-    """Find a model that a task can use.
-
-    Args:
-        name: File in `heed/models`; never a path or a dotted name.
-        interfaces: The interfaces the task can work with, the one it would rather have first.
+    """Find the model in file `name` for a task that can work with these interfaces, the preferred one first.
 
     Raises:
         ConfigError: There is no such model, or it has other interfaces only; the message lists those that fit.

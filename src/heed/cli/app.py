@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,36 +29,6 @@ WithOption = Annotated[
         "--with", metavar="RUN", help="A further run, whose probabilities are averaged in; may be given several times."
     ),
 ]
-
-
-class Form(StrEnum):
-    """How a look is written."""
-
-    text = "text"
-    html = "html"
-    svg = "svg"
-    json = "json"
-
-
-class LessonForm(StrEnum):
-    """How a lesson is written."""
-
-    text = "text"
-    html = "html"
-    json = "json"
-
-
-class Target(StrEnum):
-    """What a run is written for."""
-
-    ctranslate2 = "ctranslate2"
-
-
-class Quantization(StrEnum):
-    """How exported matrices are stored."""
-
-    float32 = "float32"
-    int8 = "int8"
 
 
 def _version(wanted: bool) -> None:
@@ -139,24 +108,23 @@ def train(
         "data.valid": _split_files(valid),
         "data.test": _split_files(test),
     }
-    fields = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    run_train(words, fields, out, resume, dry_run)
+    run_train(words, _fields(given), out, resume, dry_run)
 
 
 @app.command()
-def check(
-    words: WordsArgument,
-    valid: ValidOption = None,
-    test: FilesOption = None,
-) -> None:
+def check(words: WordsArgument, valid: ValidOption = None, test: FilesOption = None) -> None:
     """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing.
 
     Of a run folder (or last): whether every file is there as it was written.
     """
     from heed.cli.check import run_check
 
-    given = {"data.valid": _split_files(valid), "data.test": _split_files(test)}
-    run_check(words, [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None])
+    run_check(words, _fields({"data.valid": _split_files(valid), "data.test": _split_files(test)}))
+
+
+def _fields(given: dict[str, Any]) -> list[str]:
+    """Options as `section.key=value` words."""
+    return [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
 
 
 def _split_files(files: list[str] | None) -> list[str] | None:
@@ -188,15 +156,15 @@ def predict(
 @app.command()
 def export(
     run: RunArgument,
-    to: Annotated[Target, typer.Option(help="The program that shall run the model.")],
+    to: Annotated[Literal["ctranslate2"], typer.Option(help="The program that shall run the model.")],
     quantization: Annotated[
-        Quantization, typer.Option(help="float32: the same outputs; int8: a quarter of the size, faster.")
-    ] = Quantization.float32,
+        Literal["float32", "int8"], typer.Option(help="float32: the same outputs; int8: a quarter of the size, faster.")
+    ] = "float32",
 ) -> None:
     """Write a run for another program, into RUN/export, and compare what both write."""
     import heed
 
-    print(heed.export(run, to.value, quantization.value))
+    print(heed.export(run, to, quantization))
 
 
 @app.command()
@@ -248,7 +216,12 @@ def compare(
         int | None, typer.Option(help="Threads to decode with; the most that a run was trained with.", min=1)
     ] = None,
     device: Annotated[str, typer.Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
-    resamples: Annotated[int, typer.Option(help="Resamples of intervals, trials of the tests.", min=1)] = 10_000,
+    resamples: Annotated[
+        int | None,
+        typer.Option(
+            help="Resamples of intervals (the runs' evaluation.bootstrap), trials of the tests (10,000).", min=1
+        ),
+    ] = None,
     sentences: Annotated[int, typer.Option(help="Sentences on the page.", min=0)] = 15,
     open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
@@ -265,8 +238,7 @@ def compare(
     options = CompareOptions(
         models, seeds, out, split, baseline, beam, threads, device, resamples, sentences, open_it, as_json
     )
-    fields = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    run_compare(words, fields, options)
+    run_compare(words, _fields(given), options)
 
 
 @app.command()
@@ -275,7 +247,7 @@ def look(
     run: RunArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
     steps: Annotated[bool, typer.Option("--steps", help="One frame per token read and per token written.")] = False,
-    form: Annotated[Form, typer.Option("--as", help="How to write it.")] = Form.text,
+    form: Annotated[Literal["text", "html", "svg", "json"], typer.Option("--as", help="How to write it.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
     mechanism: Annotated[
@@ -289,7 +261,7 @@ def look(
     """See where a model looked while it wrote."""
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, text, flags, Drawing(steps, form.value, out, open_it, mechanism, layer, head))
+    run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
 
 
 @app.command()
@@ -299,13 +271,13 @@ def lesson(
     ] = None,
     row: Annotated[str | None, typer.Option(help="Token, or its number from 0, whose row is worked out alone.")] = None,
     stage: Annotated[list[str] | None, typer.Option(help="Only this stage; may be given several times.")] = None,
-    form: Annotated[LessonForm, typer.Option("--as", help="How to write it.")] = LessonForm.text,
+    form: Annotated[Literal["text", "html", "json"], typer.Option("--as", help="How to write it.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
 ) -> None:
     """Work attention out by hand, every number shown."""
     from heed.cli.lesson import run_lesson_command
 
-    run_lesson_command(name, row, stage or [], form.value, out)
+    run_lesson_command(name, row, stage or [], form, out)
 
 
 @app.command()

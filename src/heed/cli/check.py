@@ -7,12 +7,10 @@ from pathlib import Path
 
 from heed import folder
 from heed.cli.settings import settings_from
-from heed.config import OwnData, RunConfig
+from heed.config import OwnData
 from heed.errors import DataError, HeedError
 from heed.runs.check import check_run
 from heed.tasks import task_class
-
-__all__ = ["run_check"]
 
 
 def run_check(words: list[str], fields: list[str]) -> None:
@@ -20,7 +18,8 @@ def run_check(words: list[str], fields: list[str]) -> None:
 
     Raises:
         SystemExit: With 2, a file of the run folder is missing or altered.
-        DataError: The data cannot be trained on.
+        DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
+            without them, so that one sees them all and not the first alone.
     """
     if words[0] == "last" or Path(words[0]).is_dir():
         state = check_run(folder.find(words[0]))
@@ -28,16 +27,7 @@ def run_check(words: list[str], fields: list[str]) -> None:
         if not state.whole:
             raise SystemExit(2)
         return
-    _check_data(settings_from(words, fields))
-
-
-def _check_data(settings: RunConfig) -> None:
-    """Print counts, what is wrong in the files, lengths, coverage and samples as the model will see them.
-
-    Raises:
-        DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
-            without them, so that one sees them all and not the first alone.
-    """
+    settings = settings_from(words, fields)
     kind, data = task_class(settings.task), settings.data
     try:
         print(kind.prepare(settings).overview())

@@ -14,17 +14,14 @@ from heed.cli.terminal import use_color, width
 from heed.comparison.choices import plan_runs, split_models
 from heed.comparison.comparison import compare_entries
 from heed.comparison.entries import Entry, group_by_seed, open_runs
-from heed.comparison.results import Resampling
 from heed.comparison.training import finished_entries, is_comparison, train_missing
 from heed.errors import ConfigError
 from heed.tasks import task_names
 from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
 
-__all__ = ["CompareOptions", "run_compare"]
-
 _PIPE_WIDTH = 10_000
-"""A pipe has no width: every row of a table stays on its line."""
+"""Table rows are not wrapped when output is piped."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class CompareOptions:
     beam: int | None
     threads: int | None
     device: str
-    resamples: int
+    resamples: int | None
     sentences: int
     open_it: bool
     as_json: bool
@@ -70,7 +67,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         beam_size=options.beam,
         threads=options.threads,
         device=options.device,
-        resampling=Resampling(options.resamples),
+        resamples=options.resamples,
         say=reporter.say,
     )
     if options.as_json:
@@ -99,8 +96,6 @@ def _opened(words: list[str]) -> list[Entry]:
         return finished_entries(Path(words[0]))
     runs: list[Run[Any, Any] | str] = []
     for word in words:
-        if is_comparison(Path(word)):
-            runs += [run for entry in finished_entries(Path(word)) for run in entry.runs]
-        else:
-            runs.append(word)
+        compared = finished_entries(Path(word)) if is_comparison(Path(word)) else []
+        runs += [run for entry in compared for run in entry.runs] or [word]
     return group_by_seed(open_runs(runs))

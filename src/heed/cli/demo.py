@@ -9,8 +9,8 @@ from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, use_color, width
 from heed.config import DatesData
 from heed.data.embedded.dates import LANGUAGES
-from heed.data.examples import Pair
-from heed.evaluation.metrics import Interval, bootstrap
+from heed.evaluation.measures import share
+from heed.evaluation.significance import Interval, intervals
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.runs.train import train_config
@@ -20,8 +20,6 @@ from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
 
-__all__ = ["run_demo"]
-
 _EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
 
 
@@ -29,7 +27,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     """Train, show a map within seconds, and tell what came of it."""
     print(
         f"heed learns to read dates as people write them in {len(LANGUAGES)} languages and to write them as "
-        f"YYYY-MM-DD.\nNothing tells it which part of the text is the year, the month or the day. "
+        f"YYYY-MM-DD.\nIt is never told which characters are the year, the month or the day. "
         f"This takes about {minutes:g} minutes.\n",
         flush=True,
     )
@@ -91,19 +89,15 @@ def _tell(run: TranslationRun) -> None:
     with edit(run.model, Uniform("cross")):
         uniform = run.predict([pair.source for pair in pairs])
     kept = [float(pair.target == out.text) for pair, out in zip(pairs, uniform, strict=True)]
-    share = bootstrap(kept, [1.0] * len(kept))
-    print(f"\nForced to look everywhere alike (uniform attention), it gets {share} right.")
+    (right_share,) = intervals([share("exact_match", "exact match", kept)])
+    print(f"\nWith uniform attention it gets {right_share} right.")
     misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
     if misses:
         worst, out = max(misses, key=lambda miss: miss[1].log_prob)
         print(f"\nIts worst miss, the wrong answer it is surest of ({len(misses)} wrong in all):")
-        print(_miss(worst, out.text))
+        print(f"  {worst.source}  ({worst.origin})\n  is {worst.target}, it wrote {out.text}")
     else:
         print("\nIt missed none of the held-out dates.")
-
-
-def _miss(pair: Pair, written: str) -> str:
-    return f"  {pair.source}  ({pair.origin})\n  is {pair.target}, it wrote {written}"
 
 
 def _interval(values: dict[str, float]) -> Interval:

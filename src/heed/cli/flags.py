@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from enum import Enum
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -29,7 +28,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
         for key, (flag, _) in owners.items():
             value = values.pop(key)
             if value is not None and value is not False:
-                flags[flag.name] = value.value if isinstance(value, Enum) else value
+                flags[flag.name] = value
         function(**values, flags=flags)
 
     hints = get_type_hints(function, include_extras=True)
@@ -45,9 +44,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
-    kind: Any = flag.type
-    if isinstance(kind, tuple):
-        kind = _choice(flag.key, {word.replace("-", "_"): word for word in kind})
+    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     option = typer.Option(f"--{flag.name}", help=f"{flag.help} [{', '.join(tasks)}]", min=flag.least)
     switch = kind is bool
     return inspect.Parameter(
@@ -56,10 +53,6 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
         default=False if switch else None,
         annotation=Annotated[kind if switch else kind | None, option],
     )
-
-
-def _choice(name: str, words: dict[str, str]) -> Any:
-    return Enum(name, words, type=str)
 
 
 def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import webbrowser
 from dataclasses import dataclass
@@ -11,11 +10,9 @@ from typing import Any
 
 import heed
 from heed.cli.flags import options_of
-from heed.cli.terminal import use_color, width
+from heed.cli.terminal import form_of, use_color, width, write_output
 from heed.errors import ConfigError
 from heed.tasks.base.capabilities import Looks, capability
-
-_ENDINGS = {".html": "html", ".svg": "svg", ".json": "json", ".txt": "text"}
 
 
 @dataclass(frozen=True)
@@ -33,19 +30,14 @@ class Drawing:
 
 def run_look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look in the terminal, or write it to a file or stdout."""
-    out, form = drawing.out, drawing.form
-    if out is not None and form == "text":
-        if out.suffix not in _ENDINGS:
-            raise ConfigError(f"'{out}' does not say how to draw; end it in {', '.join(_ENDINGS)}, or give --as")
-        form = _ENDINGS[out.suffix]
+    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "json", "text"))
     if drawing.open_it:
         if form not in ("text", "html"):
             raise ConfigError(f"--open shows a page, and --as {form} is none")
         form = "html"
     run = heed.load(name)
-    looking = capability(run, Looks)
     layer, head = drawing.layer, drawing.head
-    shown = looking.look(
+    shown = capability(run, Looks).look(
         text,
         steps=drawing.steps,
         mechanism=drawing.mechanism,
@@ -59,12 +51,8 @@ def run_look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> N
     drawn = {"html": shown.html, "svg": shown.svg, "json": shown.json, "text": shown.text}[form]()
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
-    if out is None:
-        sys.stdout.write(drawn)
-        return
-    out.write_text(drawn, encoding="utf-8")
-    print(f"wrote {out}", file=sys.stderr)
-    if drawing.open_it:
+    write_output(drawn, out)
+    if drawing.open_it and out is not None:
         webbrowser.open(out.absolute().as_uri())
 
 

@@ -7,8 +7,6 @@ import inspect
 from heed.attention import scores
 from heed.registry import list_models
 
-__all__ = ["list_models_text", "list_scores_text"]
-
 
 def list_models_text() -> str:
     """Every model with its fields, defaults and sizes."""

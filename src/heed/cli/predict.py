@@ -10,8 +10,7 @@ from typing import Any, TextIO
 
 import heed
 from heed.cli.flags import options_of
-from heed.cli.lines import read_lines
-from heed.cli.terminal import interactive
+from heed.cli.terminal import interactive, read_lines
 from heed.errors import ConfigError
 from heed.tasks.base.capabilities import Writes, capability
 from heed.tasks.base.outputs import FileOutputs, Outputs, TextOutputs

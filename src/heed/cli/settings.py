@@ -16,10 +16,6 @@ from heed.tasks import DEFAULT, check_config, spec_of, task_names, with_paths
 def settings_from(words: list[str], fields: list[str]) -> RunConfig:
     """Build the configuration meant by `CONFIG [k=v]...` or `TASK FILE... [k=v]...`.
 
-    Args:
-        words: What stands on the command line.
-        fields: Further `section.key=value` words, from options.
-
     Raises:
         ConfigError: The first word is neither a configuration nor a task, or a field is wrong.
     """

@@ -1,12 +1,15 @@
-"""What the commands share about terminals."""
+"""Terminals, and the files that commands read and write."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from pathlib import Path
 
-__all__ = ["interactive", "use_color", "width"]
+from heed.errors import ConfigError
+
+_ENDINGS = {".html": "html", ".svg": "svg", ".json": "json", ".txt": "text"}
 
 
 def use_color() -> bool:
@@ -22,3 +25,53 @@ def interactive() -> bool:
 def width() -> int:
     """Columns of the terminal; 100 in a pipe."""
     return shutil.get_terminal_size((100, 24)).columns
+
+
+def read_lines(path: Path | None) -> list[str]:
+    """Lines of a file or of stdin, without their line ends; nothing else is stripped.
+
+    Raises:
+        ConfigError: The file is missing or is not UTF-8; the message names file, line and byte.
+    """
+    try:
+        data = sys.stdin.buffer.read() if path is None else path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
+    if not data:
+        return []
+    lines = []
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), start=1):
+        line = raw.removesuffix(b"\r")
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            where = "stdin" if path is None else f"'{path}'"
+            raise ConfigError(f"{where} line {number}: byte 0x{byte:02x} at {error.start + 1} is not UTF-8") from None
+    return lines
+
+
+def form_of(form: str, out: Path | None, forms: tuple[str, ...]) -> str:
+    """The form that was asked for by --as, else the one that the ending of the file names.
+
+    Raises:
+        ConfigError: The ending names none of the forms.
+    """
+    if out is None or form != "text":
+        return form
+    endings = {ending: name for ending, name in _ENDINGS.items() if name in forms}
+    if out.suffix not in endings:
+        raise ConfigError(f"'{out}' does not say how to write; end it in {', '.join(endings)}, or give --as")
+    return endings[out.suffix]
+
+
+def write_output(text: str, out: Path | None) -> None:
+    """Write to a file, or to stdout."""
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write '{out}': {error.strerror}") from None
+    print(f"wrote {out}", file=sys.stderr)

@@ -15,13 +15,8 @@ S = TypeVar("S", bound=BaseModel)
 def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
     """Build a section, with errors that name the field, the value and what would be right.
 
-    Args:
-        kind: The section's class.
-        values: What the user wrote.
-        where: What messages call the place: a file, "the command line", "model".
-
     Raises:
-        ConfigError: All problems, one line each.
+        ConfigError: All problems, one line each, after `where` (a file, "command line", "model").
     """
     try:
         return kind.model_validate(values)

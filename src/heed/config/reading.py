@@ -37,12 +37,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
-    """Values whose paths are relative to a folder, with absolute paths: a run must find its data from anywhere.
+    """Values with paths relative to a folder made absolute: a run must find its data from anywhere.
 
-    Args:
-        values: What the user wrote for a section or a field; what does not fit stays as it is.
-        folder: Where it was written.
-        annotation: The section's class, or the type of the field.
+    `annotation` is the section's class, or the type of the field; values that do not fit it stay as they are.
     """
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)

@@ -10,11 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 @dataclass(frozen=True)
 class IsPath:
-    """Marks a field that names a file or folder, relative to where it was written.
-
-    Attributes:
-        if_folder: Whether it is a path only where there is such a folder, and a name elsewhere.
-    """
+    """Marks a field as a path relative to where it was written; with `if_folder` only if there is such a folder."""
 
     if_folder: bool = False
 

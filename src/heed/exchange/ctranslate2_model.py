@@ -21,8 +21,6 @@ from heed.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Res
 from heed.models.base import PairDecoder
 from heed.models.transformer import Transformer, TransformerConfig
 
-__all__ = ["QUANTIZATIONS", "expressible", "need_ctranslate2", "vocabulary", "write_model"]
-
 QUANTIZATIONS = ("float32", "int8")
 """How the matrices are stored: as they are, or in 8 bits with one scale a row."""
 _EPSILON = 1e-5
@@ -30,11 +28,7 @@ _EPSILON = 1e-5
 
 
 def need_ctranslate2() -> Any:
-    """The library.
-
-    Raises:
-        ConfigError: It is not installed; the message has the command.
-    """
+    """The library, or a ConfigError with the command that installs it."""
     try:
         import ctranslate2
     except ImportError:
@@ -45,11 +39,7 @@ def need_ctranslate2() -> Any:
 
 
 def expressible(model: PairDecoder, name: str) -> Transformer:
-    """The model as one that CTranslate2 can express.
-
-    Raises:
-        ConfigError: It cannot; the message names the model.
-    """
+    """The model as one that CTranslate2 can express, or a ConfigError that names the model."""
     if not isinstance(model, Transformer):
         raise ConfigError(
             f"model '{name}' cannot be exported: of the models that translate CTranslate2 expresses 'transformer' only"
@@ -70,15 +60,9 @@ def write_model(
     quantization: str,
     num_positions: int,
 ) -> int:
-    """Write a model in CTranslate2's format.
+    """Write a model in CTranslate2's format into an existing folder.
 
-    Args:
-        model: Its weights.
-        source: Tokenizer of what it reads.
-        target: Tokenizer of what it writes.
-        folder: An existing folder to write into.
-        quantization: How matrices are stored.
-        num_positions: Positions to write of sinusoids, which have no end; of a learned table all are.
+    Of sinusoidal positions, which have no end, `num_positions` are written; of a learned table all are.
 
     Returns:
         The number of positions written.

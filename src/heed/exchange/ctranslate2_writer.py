@@ -18,20 +18,14 @@ from heed.errors import ConfigError
 from heed.exchange.ctranslate2_model import need_ctranslate2, vocabulary
 from heed.generation import Hypothesis, SearchOptions
 
-__all__ = ["CTranslate2Writer"]
-
 _TOGETHER = 8_000
 """Source tokens decoded together, times the width of the beam."""
 
 
 class CTranslate2Writer:
-    """A `heed.generation.Writer` that reads an exported folder.
+    """A `heed.generation.Writer` that reads a folder written by `write_model`.
 
-    Args:
-        folder: What `write_model` wrote.
-        source: Tokenizer of what it reads.
-        target: Tokenizer of what it writes.
-        num_positions: The largest number of tokens of a source, or of an output and its start token.
+    `num_positions` is the largest number of tokens of a source, or of an output and its start token.
     """
 
     name = "ctranslate2"
@@ -51,12 +45,7 @@ class CTranslate2Writer:
     def write(
         self, sources: Sequence[list[int]], options: SearchOptions, patience: float = 1.0
     ) -> list[list[Hypothesis]]:
-        """Search for the best outputs.
-
-        Args:
-            sources: Tokens of each.
-            options: How to write; one largest length for all.
-            patience: A beam search ends after `patience * beam_size` outputs of a source.
+        """Search for the best outputs; a beam search ends after `patience * beam_size` outputs of a source.
 
         Returns:
             `num_best` hypotheses per source, best first, with the log-probabilities of the model.
@@ -96,12 +85,7 @@ class CTranslate2Writer:
         return self._scored(sources, written, options.length_penalty)
 
     def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
-        """Natural log-probability of each token of given outputs, and of an end token after them.
-
-        Args:
-            sources: Tokens of each.
-            targets: An output of each, without the end token.
-        """
+        """Natural log-probability of each token of given outputs, and of an end token after them."""
         results = self._translator.score_batch(
             [[self._source[i] for i in source] for source in sources],
             [[self._target[i] for i in target] for target in targets],

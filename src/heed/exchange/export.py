@@ -17,13 +17,10 @@ from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.ctranslate2_model import QUANTIZATIONS, expressible, need_ctranslate2, write_model
 from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.exchange.exportable import Exportable
 from heed.exchange.selfcheck import SelfCheck, self_check
 from heed.models.base import PairDecoder
 from heed.storage.disk import checksum, describe_damage, write_folder
-from heed.tasks.translation.task import Translation
-from heed.tasks.translation.tokenizers import save_tokenizers
-
-__all__ = ["ENGINES", "Exported", "export_translation", "open_engine"]
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
@@ -34,14 +31,7 @@ _POSITIONS = 4_096
 
 @dataclass(frozen=True)
 class Exported:
-    """A run as written for another program.
-
-    Attributes:
-        folder: Where it is.
-        engine: What `heed predict --engine` calls it.
-        size: Bytes of the model's file.
-        check: How its outputs compare with the run's.
-    """
+    """A run written for another program: its engine's name, bytes of the model's file, result of the self-check."""
 
     folder: Path
     engine: str
@@ -53,16 +43,9 @@ class Exported:
 
 
 def export_translation(
-    folder: Path, task: Translation, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
+    folder: Path, task: Exportable, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
 ) -> Exported:
     """Write a run of translation for another program, and see that it writes the same.
-
-    Args:
-        folder: The run folder.
-        task: Tokenizers, settings and sentences to check with.
-        model: The run's model.
-        to: "ctranslate2", all there is.
-        quantization: "float32", whose outputs must be the run's own, or "int8".
 
     Raises:
         ConfigError: The library is missing, the model cannot be expressed, or there is no such quantization.
@@ -81,7 +64,7 @@ def export_translation(
     with write_folder(final, needed) as part:
         limit = max(_POSITIONS, task.config.generation.max_length or 0)
         positions = write_model(transformer, *tokenizers, part, quantization, limit)
-        save_tokenizers(part, tokenizers)
+        task.save(part)
         writer = CTranslate2Writer(part, *tokenizers, positions)
         check = self_check(task, transformer, writer, exact=quantization == "float32")
         description = {
@@ -99,13 +82,8 @@ def export_translation(
     return Exported(final, name, size, check)
 
 
-def open_engine(folder: Path, task: Translation, engine: str) -> CTranslate2Writer:
+def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Writer:
     """What was exported of a run, ready to write.
-
-    Args:
-        folder: The run folder.
-        task: The run's tokenizers.
-        engine: One of `ENGINES`.
 
     Raises:
         ConfigError: There is no such engine, or its library is missing.

@@ -13,11 +13,9 @@ from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
 from heed.errors import HeedError, RunError
 from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.exchange.exportable import Exportable
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
 from heed.models.transformer import Transformer
-from heed.tasks.translation.task import Translation
-
-__all__ = ["SelfCheck", "self_check"]
 
 _SENTENCES = 16
 _BEAM = 5
@@ -27,14 +25,9 @@ _CLOSE = 1e-3
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """What became of some sentences.
+    """How many outputs of some sentences differ, greedily and with a beam of 5.
 
-    Attributes:
-        sentences: How many.
-        taken_from: What they are.
-        greedy: Greedy outputs that differ.
-        beam: Outputs of a beam of 5 that differ, as `heed predict` searches.
-        log_prob: Largest difference of the log-probability of one token of the run's greedy outputs, in nats.
+    `log_prob` is the largest difference of the log-probability of one token of the run's greedy outputs, in nats.
     """
 
     sentences: int
@@ -58,17 +51,13 @@ def _differ(count: int) -> str:
     return f"{count or 'no'} output{'s differ' if count != 1 else ' differs'}"
 
 
-def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
-    """Write some sentences with both, greedily and with a beam, and compare.
+def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
+    """Decode validation sentences (else random tokens) with both, greedily and with a beam, and compare.
 
-    Args:
-        task: Has the sentences: of the validation set, or else of random tokens.
-        model: What was exported.
-        writer: Opened on what was written.
-        exact: Whether outputs must be the same. A token as probable as another may stand for it.
+    With `exact` outputs must be the same, except that two tokens may be equally probable.
 
     Raises:
-        RunError: They are not; the message shows a sentence and what was written for it.
+        RunError: They are not; the message shows a sentence and both outputs.
     """
     taken_from, sources = _sources(task, writer.num_positions)
     model.eval()
@@ -93,7 +82,7 @@ def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer,
     return SelfCheck(len(sources), taken_from, _differences(ours, theirs), beam_differs, log_prob)
 
 
-def _sources(task: Translation, longest: int) -> tuple[str, list[list[int]]]:
+def _sources(task: Exportable, longest: int) -> tuple[str, list[list[int]]]:
     try:
         pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
@@ -135,17 +124,9 @@ def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sourc
 
 
 def _greedy_must_agree(
-    task: Translation,
-    model: Transformer,
-    sources: list[list[int]],
-    ours: list[Hypothesis],
-    theirs: list[Hypothesis],
+    task: Exportable, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
-    """Outputs are the same up to where two tokens are equally probable.
-
-    Raises:
-        RunError: Two are not.
-    """
+    """Raise a RunError unless outputs are the same up to where two tokens are equally probable."""
     for source, own, other in zip(sources, ours, theirs, strict=True):
         a, b = _ids(own), _ids(other)
         if a != b:
@@ -156,20 +137,17 @@ def _greedy_must_agree(
 
 
 def _beam_must_agree(
-    task: Translation,
+    task: Exportable,
     model: Transformer,
     sources: list[list[int]],
     ours: list[list[Hypothesis]],
     theirs: list[Hypothesis],
     options: SearchOptions,
 ) -> None:
-    """Each output of theirs is among the run's best, or the model scores it no lower than the run's own.
+    """Raise a RunError unless each output of theirs is among the run's best, or scores no lower than the run's own.
 
     CTranslate2 keeps fewer of the hypotheses that end, so its best may be the run's second. Rounding at the edge of a
     beam may change one search in many.
-
-    Raises:
-        RunError: More are not.
     """
 
     def agrees(source: list[int], own: list[Hypothesis], other: Hypothesis) -> bool:
@@ -184,7 +162,7 @@ def _beam_must_agree(
         raise _disagree(task, f"with beam {_BEAM}", *others[0])
 
 
-def _disagree(task: Translation, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
+def _disagree(task: Exportable, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
     decode = task.target_tokenizer.decode
     return RunError(
         f"the exported model writes something else {how} for {task.source_tokenizer.decode(source)!r}: "

@@ -11,19 +11,12 @@ from torch import Tensor
 from heed.attention import Dot, ScaledDot, Score, attend, causal_mask
 from heed.lessons.schema import LessonFile
 
-__all__ = ["Inputs", "Numbers", "compute", "divisor", "inputs", "score_for"]
-
 
 @dataclass(frozen=True)
 class Inputs:
-    """What attention is computed from, as tensors in float64.
+    """Inputs of attention in float64: x `(rows, d_model)`, query and key `(rows, d)`, value `(rows, d_value)`.
 
-    Attributes:
-        x: `(rows, d_model)`.
-        query: `(rows, d)`.
-        key: `(rows, d)`.
-        value: `(rows, d_value)`.
-        mask: `(rows, rows)`, True = may attend, or None.
+    `mask` is `(rows, rows)`, True = may attend, or None.
     """
 
     x: Tensor
@@ -44,7 +37,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Every intermediate result of one attention.
+    """Every intermediate result of one attention; `mask` is `(query, key)`, True = may attend, or None.
 
     Attributes:
         query: `(query, d)`.
@@ -54,7 +47,6 @@ class Numbers:
         scaled: Scores divided by the scale, `(query, key)`.
         weights: Their softmax, `(query, key)`.
         context: `(query, d_value)`.
-        mask: `(query, key)`, True = may attend, or None.
     """
 
     query: Tensor
@@ -109,15 +101,7 @@ def inputs(file: LessonFile) -> Inputs:
 
 
 def compute(given: Inputs, score: Score) -> Numbers:
-    """Attention with every intermediate result kept.
-
-    Args:
-        given: Queries, keys, values and mask.
-        score: How query and key are compared; a product with a scale.
-
-    Returns:
-        Scores before and after the scale by the score itself, weights and context by `attend`.
-    """
+    """Attention with every intermediate result: scores by `score` before and after its scale, the rest by `attend`."""
     query, key, value = given.query, given.key, given.value
     context, weights = attend(query, key, value, given.mask, score)
     scores = Dot().scores(query, key)

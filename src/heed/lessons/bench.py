@@ -10,24 +10,19 @@ from heed.lessons.arithmetic import Inputs, Numbers, compute, divisor, inputs, s
 from heed.lessons.places import find
 from heed.lessons.schema import LessonFile
 
-__all__ = ["Bench", "make_bench"]
-
 _RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What is known before the first stage.
+    """The basis of all stages: the file, and attention over all rows with and without its weights.
 
     Attributes:
-        where: What messages call the file.
-        file: Its fields.
+        where: Name of the file in messages.
         tokens: One per row.
         given: The rows, projected.
-        score: How query and key are compared.
-        learned: Attention over all rows.
-        unlearned: The same with q = k = v = x and no scale.
-        rule: What scores are divided by: "sqrt(d_k)"; empty for nothing.
+        unlearned: Attention with q = k = v = x and no scale.
+        rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
         chosen: The row that single rows are shown for.
         asked: Whether the reader chose it.
     """
@@ -60,12 +55,7 @@ class Bench:
 
 
 def make_bench(file: LessonFile, where: str, row: int | str | None) -> Bench:
-    """Compute attention over all rows.
-
-    Args:
-        file: The fields of a lesson.
-        where: What messages call it.
-        row: The row that single rows are shown for; by default the first that has something to weigh.
+    """Compute attention over all rows; by default single rows are shown for the first that has something to weigh.
 
     Raises:
         ConfigError: There is no such row, or the numbers overflow.

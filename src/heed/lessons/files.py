@@ -14,8 +14,6 @@ from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
 from heed.lessons.teddy import TITLE, teddy_stages
 
-__all__ = ["TRAINED", "list_lessons", "read_lesson"]
-
 _LISTS: dict[str, type[Section]] = {
     "steps": Step,
     "other_scales": OtherScales,
@@ -35,13 +33,10 @@ def list_lessons() -> dict[str, str]:
 
 
 def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
-    """Read a lesson by name, or from a file.
-
-    Args:
-        source: A name from `list_lessons`, or the path of a YAML file.
+    """Read a lesson by name, or from a YAML file.
 
     Returns:
-        What messages call the lesson, and its fields, with one row of `input` per token.
+        The lesson's name in messages, and its fields, with one row of `input` per token.
 
     Raises:
         ConfigError: No such lesson or file, an unknown field, or matrices that do not fit together; the message names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,8 @@ from heed.lessons.parts import Check, Moment, Stage
 from heed.lessons.show_html import lesson_to_html
 from heed.lessons.show_text import lesson_to_text
 from heed.lessons.stages import build_stages
-from heed.observe.to_json import numbers
-
-__all__ = ["Lesson", "run_lesson"]
+from heed.observe.shown import framed, save_as
+from heed.observe.to_json import plain
 
 FORMAT = "heed-lesson-1"
 _SOURCE = "An example of the lecture notes; the networks are trained now, and every number is theirs."
@@ -24,15 +22,7 @@ _SOURCE = "An example of the lecture notes; the networks are trained now, and ev
 
 @dataclass(frozen=True, repr=False)
 class Lesson:
-    """What `run_lesson` returns.
-
-    Attributes:
-        name: The lesson's name, or its file.
-        title: The sentence.
-        source: Where it comes from.
-        tokens: One per row.
-        stages: The stages, in order; `lesson["all-rows"]["weights"]` is a tensor.
-    """
+    """The result of `run_lesson`: stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
 
     name: str
     title: str
@@ -90,16 +80,8 @@ class Lesson:
         return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write .html, .json or .txt, as the file name says.
-
-        Raises:
-            ConfigError: Another ending.
-        """
-        kinds = {".html": self.html, ".json": self.json, ".txt": lambda: self.text() + "\n"}
-        ending = Path(path).suffix
-        if ending not in kinds:
-            raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
-        Path(path).write_text(kinds[ending](), encoding="utf-8")
+        """Write .html, .json or .txt, as the file name says; another ending is a ConfigError."""
+        save_as(path, {".html": self.html, ".json": self.json, ".txt": lambda: self.text() + "\n"})
 
     def __repr__(self) -> str:
         return f"Lesson({self.name!r}, {len(self.tokens)} tokens, {len(self.stages)} stages)"
@@ -108,9 +90,7 @@ class Lesson:
         return self.text()
 
     def _repr_html_(self) -> str:
-        # An iframe keeps the page's style apart from the notebook's.
-        page = html.escape(self.html(), quote=True)
-        return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0" title="heed lesson"></iframe>'
+        return framed(self.html(), "heed lesson")
 
 
 def _stage(stage: Stage) -> dict[str, object]:
@@ -119,35 +99,24 @@ def _stage(stage: Stage) -> dict[str, object]:
         "title": stage.title,
         "prose": list(stage.prose),
         "equation": stage.equation,
-        "numbers": {name: numbers(tensor) for name, tensor in stage.numbers.items()},
-        "moments": [{"kind": m.kind, "rows": list(m.rows), "text": m.text} for m in stage.moments],
+        "numbers": plain(stage.numbers),
+        "moments": plain(stage.moments),
         "lines": list(stage.lines),
-        "checks": [
-            {
-                "name": check.name,
-                "printed": check.printed,
-                "computed": round(check.computed, 6) + 0.0,
-                "difference": round(check.difference, 6),
-                "tolerance": check.tolerance,
-                "equal": check.equal,
-                "tolerated": check.tolerated,
-            }
-            for check in stage.checks
-        ],
+        "checks": [_check(check) for check in stage.checks],
     }
 
 
+def _check(check: Check) -> dict[str, object]:
+    names = ("name", "printed", "computed", "difference", "tolerance", "equal", "tolerated")
+    values = {name: getattr(check, name) for name in names}
+    return values | {name: plain(values[name]) for name in ("computed", "difference")}
+
+
 def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
-    """Work out a lesson.
+    """Work out a lesson that comes with heed, or a YAML file (see `docs/lessons.md`).
 
-    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights.
-
-    Args:
-        source: The name of a lesson that comes with heed, or a YAML file (see `docs/lessons.md`).
-        row: The token, or its number from 0, that the stage of one row shows.
-
-    Returns:
-        Every stage with its numbers, and every stated value compared.
+    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights. `row` is the token, or its number
+    from 0, of the stage of one row.
 
     Raises:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.

@@ -11,20 +11,9 @@ from heed.lessons.arithmetic import Numbers
 from heed.lessons.parts import THREE_DECIMALS, Moment
 from heed.lessons.places import name_of
 
-__all__ = ["find_moments"]
-
 
 def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
-    """Name what the rows of one attention over all tokens show.
-
-    Args:
-        x: The inputs, `(rows, d_model)`.
-        numbers: What was computed from them.
-        tokens: One per row.
-
-    Returns:
-        Moments, each with its rows; rows alike are told once.
-    """
+    """Name what the rows of one attention over all tokens show; rows alike are told once. x is `(rows, d_model)`."""
     rows = [_moment(i, numbers, tokens) for i in range(len(tokens))]
     groups: dict[tuple[str, str], list[int]] = {}
     for i, found in enumerate(rows):

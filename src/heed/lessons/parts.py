@@ -7,21 +7,15 @@ from typing import Literal
 
 from torch import Tensor
 
-__all__ = ["THREE_DECIMALS", "Check", "Moment", "Stage", "Table"]
-
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: two numbers nearer than this are printed alike."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix with names on its rows and columns.
+    """A matrix `(rows, columns)` with labels on its rows and columns.
 
     Attributes:
-        title: What it is: "Q = X W_Q, 11 x 3".
-        rows: One label per row.
-        columns: One label per column.
-        values: `(rows, columns)`.
         heat: Per row, whether its numbers are weights in 0..1, to be coloured.
         mask: `(rows, columns)`, True = may attend, or None.
         notes: A text per row, or none.
@@ -35,16 +29,18 @@ class Table:
     mask: Tensor | None = None
     notes: tuple[str, ...] = ()
 
+    def cell(self, i: int, j: int) -> float | None:
+        """One number, None where masked."""
+        return float(self.values[i, j]) if self.mask is None or bool(self.mask[i, j]) else None
+
+    def has_heat(self, i: int) -> bool:
+        """Whether a row is coloured."""
+        return bool(self.heat) and self.heat[i]
+
 
 @dataclass(frozen=True)
 class Moment:
-    """Something worth stopping at, found in the numbers.
-
-    Attributes:
-        kind: Its name.
-        rows: Numbers of the rows that show it.
-        text: What to see.
-    """
+    """Something worth stopping at: its kind, the numbers of the rows that show it, and a text."""
 
     kind: Literal["zero query", "uniform row", "one-hot row", "tie", "equal rows", "one key", "masked row"]
     rows: tuple[int, ...]
@@ -53,14 +49,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Check:
-    """One value that was stated, and what is computed.
-
-    Attributes:
-        name: Which: "printed query[The][0]".
-        printed: The value stated.
-        computed: The value computed.
-        tolerance: How far off it may be.
-    """
+    """A stated value, named as "printed query[The][0]", the value computed, and how far it may be off."""
 
     name: str
     printed: float
@@ -82,19 +71,38 @@ class Check:
         """Whether the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
 
+    @property
+    def outcome(self) -> str:
+        """The result in a word or two."""
+        return "equal" if self.equal else "within tolerance" if self.tolerated else "DIFFERS"
+
+
+def number(value: float) -> str:
+    """A number as it is written in text and on a page: three decimals, never "-0.000"."""
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
+def verdict(checks: tuple[Check, ...]) -> str:
+    """How many values are equal, tolerated, and different."""
+    equal = sum(check.equal for check in checks)
+    tolerated = sum(check.tolerated for check in checks) - equal
+    parts = [f"{len(checks)} values: {equal} equal to three decimals"]
+    if tolerated:
+        parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
+    if differ := len(checks) - equal - tolerated:
+        parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
+    return ", ".join(parts)
+
 
 @dataclass(frozen=True)
 class Stage:
     """One stage of a lesson.
 
     Attributes:
-        name: What `--stage` calls it.
-        title: Its heading.
+        name: Its name for `--stage`.
         prose: Two lines a reader needs.
-        equation: The formula.
-        numbers: What was computed, by name ("query", "scores", "weights", ...).
-        tables: What is shown of it.
-        moments: What is worth stopping at.
+        numbers: Results by name ("query", "scores", "weights", ...).
+        tables: Those of the results that are shown.
         lines: Lines below the tables.
         checks: Values compared in this stage.
     """

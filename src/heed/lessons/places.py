@@ -6,19 +6,12 @@ from collections.abc import Sequence
 
 from heed.errors import ConfigError, suggest
 
-__all__ = ["count", "find", "name_of"]
-
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
-    """The number of a row or column.
-
-    Args:
-        place: A number from 0, a token, or a number written as text where no token is called so.
-        labels: The tokens, in order.
-        where: What a message calls the place: "lesson.yaml: expected.query".
+    """The number of a row or column, given as a number from 0, a token, or a number written as text.
 
     Raises:
-        ConfigError: No such token or number, or several tokens of that name.
+        ConfigError: No such token or number, or several tokens of that name; `where` is the place in messages.
     """
     if isinstance(place, str) and place not in labels and place.isdecimal():
         place = int(place)

@@ -11,8 +11,6 @@ from heed.lessons.parts import Stage, Table
 from heed.lessons.places import find, name_of
 from heed.lessons.tables import attention_tables, features, vectors
 
-__all__ = ["other_width_stage", "scales_stage"]
-
 
 def scales_stage(bench: Bench) -> Stage:
     """One row under every scale that is written somewhere, and how far the whole matrices lie apart."""

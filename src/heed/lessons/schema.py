@@ -10,8 +10,6 @@ from pydantic_core import PydanticCustomError
 
 from heed.config import Section
 
-__all__ = ["Cells", "LessonFile", "OtherScales", "Place", "Remark", "Step", "Values"]
-
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Matrix = list[list[Number]]
 Place = StrictInt | StrictStr

@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-from functools import cache
 from html import escape
 from importlib.resources import files
 
-from heed.lessons.parts import Check, Stage, Table
-from heed.lessons.summary import number, outcome, verdict
+from heed.lessons.parts import Check, Stage, Table, number, verdict
 from heed.observe import palette
-from heed.observe.draw_html import CONTENT_POLICY, page_style
+from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean, visible
-
-__all__ = ["lesson_to_html"]
 
 
 def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
-    """Draw a lesson as a self-contained page.
-
-    Args:
-        title: The sentence.
-        source: Where it comes from.
-        stages: What to show.
-
-    Returns:
-        The text of the file; equal lessons give equal bytes.
-    """
-    heading = escape(clean(title))
+    """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
     links = "".join(f'<li><a href="#{escape(stage.name)}">{escape(clean(stage.title))}</a></li>' for stage in stages)
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(CONTENT_POLICY)}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{heading}</title>",
-        f"<style>\n{page_style()}\n{_lesson_css()}</style></head>",
-        f'<body class="lesson"><header><h1 dir="auto">{heading}</h1>',
+        f'<header><h1 dir="auto">{escape(clean(title))}</h1>',
         f'<p class="hint" dir="auto">{escape(clean(source))}</p>' if source else "",
         f'<nav aria-label="Stages"><ol>{links}</ol></nav></header><main>',
         *(_stage(stage, i) for i, stage in enumerate(stages, start=1)),
-        "</main></body></html>",
+        "</main>",
     ]
-    return "\n".join(part for part in parts if part) + "\n"
-
-
-@cache
-def _lesson_css() -> str:
-    return files("heed.lessons").joinpath("lesson.css").read_text(encoding="utf-8")
+    css = files("heed.lessons").joinpath("lesson.css").read_text(encoding="utf-8")
+    return page_to_html(title, parts, css=f"\n{css}", kind="lesson")
 
 
 def _stage(stage: Stage, place: int) -> str:
@@ -91,10 +67,9 @@ def _figure(table: Table) -> str:
 
 
 def _cell(table: Table, i: int, j: int) -> str:
-    if table.mask is not None and not bool(table.mask[i, j]):
+    if (value := table.cell(i, j)) is None:
         return '<td class="m" aria-label="masked"></td>'
-    value = float(table.values[i, j])
-    heat = f' class="w{palette.level(value)}"' if table.heat and table.heat[i] else ""
+    heat = f' class="w{palette.level(value)}"' if table.has_heat(i) else ""
     return f"<td{heat}>{number(value)}</td>"
 
 
@@ -113,7 +88,7 @@ def _check_table(checks: list[Check]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(clean(check.name))}</th><td>{number(check.printed)}</td>'
         f"<td>{number(check.computed)}</td><td>{number(check.difference)}</td><td>{check.tolerance:.4g}</td>"
-        f'<td class="{"" if check.tolerated else "bad"}">{outcome(check)}</td></tr>'
+        f'<td class="{"" if check.tolerated else "bad"}">{check.outcome}</td></tr>'
         for check in checks
     )
     return (

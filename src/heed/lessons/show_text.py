@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 
-from heed.lessons.parts import Check, Stage, Table
-from heed.lessons.summary import number, outcome, verdict
-from heed.observe.labels import clean, lines_up, visible
+from heed.lessons.parts import Check, Stage, Table, number, verdict
+from heed.observe.labels import clean, cut, lines_up, visible
 from heed.observe.palette import paint
-
-__all__ = ["lesson_to_text"]
 
 _MASKED = "/"
 _LABEL = 20
@@ -23,18 +20,7 @@ _GAP = 1
 
 
 def lesson_to_text(title: str, source: str, stages: tuple[Stage, ...], *, width: int = 100, color: bool = False) -> str:
-    """Write a lesson with characters.
-
-    Args:
-        title: The sentence.
-        source: Where it comes from.
-        stages: What to show.
-        width: Columns of the terminal.
-        color: Whether to colour weights (24-bit ANSI).
-
-    Returns:
-        Lines without a final newline.
-    """
+    """Write a lesson with characters, weights in 24-bit ANSI colours if wanted."""
     lines = [clean(title), *(textwrap.wrap(clean(source), width) if source else [])]
     for i, stage in enumerate(stages, start=1):
         lines += ["", *_stage(stage, i, len(stages), width, color)]
@@ -87,7 +73,8 @@ def _columns(line: str) -> int:
 
 def _table(table: Table, width: int, color: bool) -> list[str]:
     """A table whose columns are cut where that is enough, and laid under one another where it is not."""
-    cells = [[_number(table, i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
+    values = [[table.cell(i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
+    cells = [[_MASKED if value is None else number(value) for value in row] for row in values]
     numbers = max(len(cell) for row in cells for cell in row)
     columns, column_key = _labels(table.columns, "column")
     rows, row_key = _labels(table.rows, "row")
@@ -99,27 +86,20 @@ def _table(table: Table, width: int, color: bool) -> list[str]:
     lines = [clean(table.title), *column_key, *(line for line in row_key if line not in column_key)]
     for start in range(0, len(columns), per_block):
         part = range(start, min(start + per_block, len(columns)))
-        heads = "".join(f"{_cut(columns[j], cell_width):>{cell_width + _GAP}}" for j in part)
+        heads = "".join(f"{cut(columns[j], cell_width):>{cell_width + _GAP}}" for j in part)
         lines.append(f"  {'':{label_width}}{heads}")
         for i, label in enumerate(rows):
-            row = "".join(_cell(table, i, j, cells[i][j].rjust(cell_width + _GAP), color) for j in part)
+            heat = color and table.has_heat(i)
+            row = "".join(_painted(cells[i][j].rjust(cell_width + _GAP), values[i][j], heat) for j in part)
             note = clean(table.notes[i]) if table.notes and part.stop == len(columns) else ""
             room = width - 4 - label_width - (cell_width + _GAP) * len(part)
-            tail = f"  {_cut(note, room)}" if note and room > _NARROW else ""
-            lines.append(f"  {_cut(label, label_width):>{label_width}}{row}{tail}")
+            tail = f"  {cut(note, room)}" if note and room > _NARROW else ""
+            lines.append(f"  {cut(label, label_width):>{label_width}}{row}{tail}")
     return lines
 
 
-def _number(table: Table, i: int, j: int) -> str:
-    masked = table.mask is not None and not bool(table.mask[i, j])
-    return _MASKED if masked else number(float(table.values[i, j]))
-
-
-def _cell(table: Table, i: int, j: int, text: str, color: bool) -> str:
-    masked = table.mask is not None and not bool(table.mask[i, j])
-    if not color or masked or not (table.heat and table.heat[i]):
-        return text
-    return paint(text, float(table.values[i, j]))
+def _painted(text: str, value: float | None, heat: bool) -> str:
+    return paint(text, value) if heat and value is not None else text
 
 
 def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
@@ -128,10 +108,6 @@ def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
         return [visible(label) for label in labels], []
     key = [f"  {i} = {visible(label)}" for i, label in enumerate(labels)]
     return [str(i) for i in range(len(labels))], [f"  {what}s are numbered:", *key]
-
-
-def _cut(label: str, length: int) -> str:
-    return label if len(label) <= length else label[: length - 1] + "…"
 
 
 def _checks(checks: tuple[Check, ...], width: int) -> list[str]:
@@ -146,7 +122,7 @@ def _checks(checks: tuple[Check, ...], width: int) -> list[str]:
     lines.append(f"  {'':{gap}} {'stated':>8} {'computed':>9} {'off by':>7} {'allowed':>7}")
     for check in differing:
         figures = f"{number(check.printed):>8} {number(check.computed):>9} {number(check.difference):>7}"
-        said = f"{figures} {f'{check.tolerance:.2g}':>7}  {outcome(check)}"
+        said = f"{figures} {f'{check.tolerance:.2g}':>7}  {check.outcome}"
         name = clean(check.name)
         lines += [f"  {name:{gap}} {said}"] if beside else [f"  {name}", f"  {'':{gap}} {said}"]
     return lines

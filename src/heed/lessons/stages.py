@@ -17,24 +17,14 @@ from heed.lessons.schema import LessonFile
 from heed.lessons.tables import attention_tables, features, one_row_tables, vectors
 from heed.lessons.verdicts import verdict_stages
 
-__all__ = ["build_stages"]
-
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> tuple[Stage, ...]:
-    """Compute every stage of a lesson.
-
-    Args:
-        file: The fields of the lesson.
-        where: What messages call it.
-        row: The token that the stage of one row shows; by default the first that has something to weigh.
-
-    Returns:
-        The stages, each with a name of its own.
+    """Every stage of a lesson, each with a name of its own.
 
     Raises:
-        ConfigError: A token or a cell that there is not.
+        ConfigError: The file names a token or a cell that does not exist.
     """
     bench = make_bench(file, where, row)
     stages = (

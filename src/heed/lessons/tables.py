@@ -8,8 +8,6 @@ from torch import Tensor
 from heed.lessons.arithmetic import Numbers
 from heed.lessons.parts import Table
 
-__all__ = ["attention_tables", "features", "one_row_tables", "vectors"]
-
 
 def features(width: int, roles: list[str] | None = None) -> tuple[str, ...]:
     """Names of the numbers of a vector: their roles, or their places from 0."""
@@ -27,14 +25,9 @@ def vectors(
 def attention_tables(
     numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: tuple[str, str, str]
 ) -> tuple[Table, ...]:
-    """Scores, scaled scores, weights and context.
+    """Scores, scaled scores, weights and context of queries (rows) and keys (columns).
 
-    Args:
-        numbers: What was computed.
-        queries: One token per row.
-        keys: One token per column.
-        scale: What the scores are divided by, as text; empty for nothing.
-        symbols: What queries, keys and values are called: `("Q", "K", "V")`.
+    `scale` is the divisor of the scores as text, empty for none; `symbols` name queries, keys and values.
     """
     q, k, v = symbols
     rows, columns = len(queries), len(keys)

@@ -17,8 +17,6 @@ from torch import Tensor
 from heed.lessons.parts import Stage, Table
 from heed.runs.train import train
 
-__all__ = ["TITLE", "teddy_stages"]
-
 TITLE = "He said Teddy bear is soft. He said Teddy Roosevelt was a President."
 _PAIR = ("He said Teddy Roosevelt was a President".split(), "He said Teddy bear is soft".split())
 _STEPS = 150

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from heed.lessons.arithmetic import Numbers
 from heed.lessons.bench import Bench
-from heed.lessons.checks import Computed, check_all, check_remark
-from heed.lessons.parts import Check, Stage
+from heed.lessons.checks import check_all, check_remark, from_printed
+from heed.lessons.parts import Check, Stage, number
 from heed.lessons.places import find, name_of
 from heed.lessons.schema import Remark
-
-__all__ = ["verdict_stages"]
 
 _TITLES = {
     "does_not_compute": (
@@ -30,12 +29,8 @@ def verdict_stages(bench: Bench) -> list[Stage]:
     Raises:
         ConfigError: The file names a token or a cell that there is not.
     """
-    computed = Computed.of(bench.file, bench.given, bench.learned, bench.unlearned, bench.where)
-    stages = [
-        _checks(check_all(bench.file, computed)),
-        _remarks(bench, computed, "does_not_compute", bench.file.does_not_compute),
-        _remarks(bench, computed, "does_not_do_what_it_says", bench.file.does_not_do_what_it_says),
-    ]
+    printed = from_printed(bench)
+    stages = [_checks(check_all(bench, printed)), *(_remarks(bench, printed, field) for field in _TITLES)]
     return [stage for stage in stages if stage is not None]
 
 
@@ -49,25 +44,26 @@ def _checks(checks: tuple[Check, ...]) -> Stage | None:
     return Stage("checks", "Stated values, checked", prose, "|stated - computed| <= tolerance", checks=checks)
 
 
-def _remarks(bench: Bench, computed: Computed, field: str, remarks: list[Remark]) -> Stage | None:
-    """What does not compute, with what the arithmetic gives instead."""
+def _remarks(bench: Bench, printed: Numbers | None, field: str) -> Stage | None:
+    """The remarks of a field, with what the arithmetic gives instead."""
+    remarks: list[Remark] = getattr(bench.file, field)
     if not remarks:
         return None
     lines: list[str] = []
     checks: list[Check] = []
     for i, remark in enumerate(remarks):
         name = f"{field}[{i}]"
-        lines += [f"[{i}] {remark.text}", *(f"   {line}" for line in _remark_lines(remark, computed, name))]
-        checks += check_remark(remark, computed, bench.file, name)
+        lines += [f"[{i}] {remark.text}", *(f"   {line}" for line in _remark_lines(remark, bench, name))]
+        checks += check_remark(remark, bench, printed, name)
     title, first = _TITLES[field]
     prose = (first, "What can be computed again is shown below each of them.")
     return Stage(field.replace("_", "-"), title, prose, "", lines=tuple(lines), checks=tuple(checks))
 
 
-def _remark_lines(remark: Remark, computed: Computed, name: str) -> list[str]:
+def _remark_lines(remark: Remark, bench: Bench, name: str) -> list[str]:
     """Where the rows of a remark really look, and what its printed context really is."""
-    where = f"{computed.where}: {name}"
-    tokens, numbers = computed.tokens, computed.learned
+    where = f"{bench.where}: {name}"
+    tokens, numbers = bench.tokens, bench.learned
     lines = []
     for i in (find(place, tokens, f"{where} rows") for place in remark.rows):
         best = int(numbers.weights[i].argmax())
@@ -78,7 +74,7 @@ def _remark_lines(remark: Remark, computed: Computed, name: str) -> list[str]:
     for place, row in remark.printed.context.items():
         i = find(place, tokens, f"{where} printed.context")
         values = list(row.values())
-        own = computed.unlearned.query[i]  # unlearned, the query is the embedding itself
+        own = bench.unlearned.query[i]  # unlearned, the query is the embedding itself
         if len(values) == len(own) and None not in values:
             printed = torch.tensor(values, dtype=own.dtype)
             times = float(printed @ own / (own @ own))
@@ -91,4 +87,4 @@ def _remark_lines(remark: Remark, computed: Computed, name: str) -> list[str]:
 
 
 def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{round(value, 3) + 0.0:.3f}" for value in values)
+    return ", ".join(map(number, values))

@@ -62,6 +62,8 @@ class BahdanauConfig(TranslatorConfig):
     output layer's work; null for none."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+    attention_dropout: float | None = Field(None, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training; null for that of `dropout`."""
     token_dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which the whole embedding of a source or target token is dropped in training."""
     lexical: bool = False
@@ -72,7 +74,8 @@ class BahdanauConfig(TranslatorConfig):
         tiny=dict(d_embedding=64, d_hidden=128, d_attention=128),
         small=dict(d_embedding=256, d_hidden=256, d_attention=256, d_readout=256, dropout=0.3),
         scarce=dict(
-            d_embedding=128, d_hidden=128, d_attention=128, d_readout=128, dropout=0.3, token_dropout=0.1, lexical=True
+            **dict(d_embedding=128, d_hidden=128, d_attention=128, d_readout=128),
+            **dict(dropout=0.3, attention_dropout=0.0, token_dropout=0.1, lexical=True),
         ),
     )
 
@@ -92,7 +95,8 @@ class Bahdanau(PairDecoder):
         )
         self.d_memory = d_memory = self.encoder.d_output
         score = make_score(c.score, c.d_hidden, d_memory, c.d_attention)
-        self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
+        attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
+        self.attention = Attention(score, dropout=attention_dropout, mechanism="cross")
         self.initial = nn.Linear(c.d_hidden, c.d_hidden, bias=False)
         self.cell = RecurrentCell(c.d_embedding + d_memory, c.d_hidden, c.cell)
         d_seen = c.d_hidden + d_memory

@@ -15,13 +15,7 @@ from heed.observe.maps import Map
 
 @dataclass(frozen=True)
 class View:
-    """A map that is shown, and what this attention brought back.
-
-    Attributes:
-        map: The map, token by token.
-        context: `(query, d_value)`; of several heads one after the other.
-        num_heads: How many heads the attention has.
-    """
+    """A map that is shown, with its contexts `(query, d_value)` (heads one after the other) and the number of heads."""
 
     map: Map
     context: Tensor
@@ -43,13 +37,7 @@ class View:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to show.
-
-    Attributes:
-        mechanism: "cross", "encoder" or "decoder"; None for all.
-        layer: Its number from 0, from the end where negative, or "all".
-        head: Its number from 0, "mean" of all, or "all" one by one.
-    """
+    """Which attention to show: mechanism (None for all), layer (negative from the end) and head."""
 
     mechanism: str | None = None
     layer: int | Literal["all"] = -1
@@ -82,11 +70,9 @@ class Choice:
         layers = sorted(number for other, number in seen if other == name)
         if self.layer == "all":
             return layers
-        return (
-            layers[self.layer :][:1]
-            if self.layer < 0 and -self.layer <= len(layers)
-            else ([self.layer] if self.layer in layers else [])
-        )
+        if -len(layers) <= self.layer < 0:
+            return [layers[self.layer]]
+        return [self.layer] if self.layer in layers else []
 
     def heads(self, num_heads: int) -> list[int | None]:
         """The heads that are shown; None is the mean of all.

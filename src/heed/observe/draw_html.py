@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -13,37 +14,19 @@ from heed.observe.html_map import map_to_html
 from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
 from heed.observe.labels import clean
 
-__all__ = ["CONTENT_POLICY", "look_to_html", "page_script", "page_style"]
-
 # The page may run what is written in it and fetch nothing.
-CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def look_to_html(look: Look, *, steps: bool = False) -> str:
-    """Draw a look as a self-contained page.
-
-    Args:
-        look: What to draw.
-        steps: Whether to add every step of the encoder and the decoder.
-
-    Returns:
-        The text of the file; equal looks give equal bytes.
-    """
-    title = escape(clean(look.title))
+    """Draw a look as a self-contained page; equal looks give equal bytes."""
     notes = "".join(f'<li dir="auto">{escape(clean(note))}</li>' for note in look.notes)
+    texts = zip(look.names, (look.source, look.target), strict=True)
+    rows = [f'<div><dt>{escape(name)}</dt><dd dir="auto">{escape(clean(text))}</dd></div>' for name, text in texts]
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(CONTENT_POLICY)}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}</title>",
-        f"<style>\n{page_style()}</style></head>",
-        f"<body><header><h1>{title}</h1>",
+        f"<header><h1>{escape(clean(look.title))}</h1>",
         '<dl class="texts">',
-        f'<div><dt>{escape(look.names[0])}</dt><dd dir="auto">{escape(clean(look.source))}</dd></div>',
-        f'<div><dt>{escape(look.names[1])}</dt><dd dir="auto">{escape(clean(look.target))}</dd></div>'
-        if look.target
-        else "",
+        *(rows if look.target else rows[:1]),
         "</dl>",
         f'<ul class="notes">{notes}</ul>' if notes else "",
         "</header><main>",
@@ -53,10 +36,29 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         steps_to_html(look) if steps else "",
         '</main><footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
         "Esc lets it go.</footer>",
-        f"<script>\n{page_script()}</script>",
-        "</body></html>",
     ]
-    return "\n".join(part for part in parts if part) + "\n"
+    return page_to_html(look.title, parts, script=True)
+
+
+def page_to_html(title: str, parts: Iterable[str], *, css: str = "", kind: str = "", script: bool = False) -> str:
+    """A page that may run what is written in it and fetch nothing; empty parts are left out.
+
+    `css` follows the style of all pages, `kind` is the class of the body, `script` brings maps and steps to life.
+    """
+    body = "\n".join(part for part in parts if part)
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(_CONTENT_POLICY)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(clean(title))}</title>",
+            f"<style>\n{_page_style()}{css}</style></head>",
+            (f'<body class="{kind}">' if kind else "<body>") + body,
+            *([f"<script>\n{_resource('look.js')}</script>"] if script else []),
+            "</body></html>\n",
+        ]
+    )
 
 
 @cache
@@ -64,13 +66,8 @@ def _resource(name: str) -> str:
     return files("heed.observe").joinpath(name).read_text(encoding="utf-8")
 
 
-def page_script() -> str:
-    """What brings the maps and steps of a page to life."""
-    return _resource("look.js")
-
-
 @cache
-def page_style() -> str:
+def _page_style() -> str:
     """The colours of both schemes, then the style sheet. Paper is always light."""
     dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(palette.DARK)}}}}}"
     levels = "".join(f".w{i}{{background:var(--w{i});color:var(--t{i})}}" for i in range(palette.LEVELS + 1))

@@ -1,17 +1,14 @@
-"""Shaded words in a terminal, on a page, as an image and as values."""
+"""Shaded words in a terminal, on a page and as an image."""
 
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 from heed.observe import palette
-from heed.observe.labels import clean, lines_up, visible
+from heed.observe.draw_svg import svg_image, svg_text
+from heed.observe.labels import clean, lines_up, shaded, visible
 from heed.observe.shading import Shading
 
-__all__ = ["shading_to_html", "shading_to_svg", "shading_to_text", "shading_values"]
-
-_SHADES = ((0.05, " "), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
 _ADVANCE = 8.0  # a generous mean width of a 13 px character, as no font can be measured here
 _LINE, _TAGGED_LINE, _MARGIN, _GAP = 26, 42, 16, 4
 _WIDTH = 760
@@ -36,7 +33,7 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
         return lines
     line, length = "", 0
     for i, label in enumerate(labels):
-        word = palette.paint(label, shading.level(i)) if color else _mark(shading.level(i)) + label
+        word = palette.paint(label, shading.level(i)) if color else shaded(shading.level(i), " ") + label
         size = len(label) + (0 if color else 1)
         if length and length + 1 + size > width:
             lines.append(line)
@@ -44,10 +41,6 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
         line, length = (f"{line} {word}", length + 1 + size) if length else (word, size)
     legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
     return [*lines, line, "", shading.scale + legend]
-
-
-def _mark(level: float) -> str:
-    return next(sign for limit, sign in _SHADES if level < limit)
 
 
 def shading_to_html(shading: Shading) -> str:
@@ -67,7 +60,11 @@ def shading_to_html(shading: Shading) -> str:
 
 def shading_to_svg(shading: Shading) -> str:
     """A self-contained image: the text in lines of fixed width, each word on its ground."""
-    parts: list[str] = []
+    title = clean(shading.title)
+    parts = [
+        svg_text(_MARGIN, _MARGIN + 12, title, "title"),
+        svg_text(_MARGIN, _MARGIN + 30, shading.scale, "small"),
+    ]
     line = _TAGGED_LINE if shading.tags else _LINE
     x, y = float(_MARGIN), _MARGIN + 44.0
     for i, label in enumerate(shading.axis.labels):
@@ -76,40 +73,12 @@ def shading_to_svg(shading: Shading) -> str:
         if x > _MARGIN and x + width > _WIDTH - _MARGIN:
             x, y = float(_MARGIN), y + line
         color = palette.shade(shading.level(i))
-        title = escape(f"{word} {shading.weights[i]:.3f}", quote=False)
+        said = escape(f"{word} {shading.weights[i]:.3f}", quote=False)
         parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="20" rx="3" fill="{color}">'
-            f"<title>{title}</title></rect>"
-            + _text(x + 3, y + 14.5, word, f' fill="{palette.ink(color)}" pointer-events="none"')
-            + (_text(x + 3, y + 33, tag, ' class="small"') if tag else "")
+            f"<title>{said}</title></rect>"
+            + svg_text(x + 3, y + 14.5, word, more=f' fill="{palette.ink(color)}" pointer-events="none"')
+            + (svg_text(x + 3, y + 33, tag, "small") if tag else "")
         )
         x += width + _GAP
-    height = int(y + line + _MARGIN)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-            f'height="{height}" role="img" aria-label="{escape(clean(shading.title))}">',
-            f"<style>{_STYLE}</style>",
-            f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>',
-            _text(_MARGIN, _MARGIN + 12, clean(shading.title), ' class="title"'),
-            _text(_MARGIN, _MARGIN + 30, shading.scale, ' class="small"'),
-            *parts,
-            "</svg>\n",
-        ]
-    )
-
-
-def _text(x: float, y: float, content: str, more: str) -> str:
-    return f'<text x="{x:g}" y="{y:g}"{more} style="unicode-bidi:plaintext">{escape(content)}</text>'
-
-
-def shading_values(shading: Shading) -> dict[str, Any]:
-    """The shading as plain values, six decimals."""
-    values: dict[str, Any] = {
-        "title": shading.title,
-        "axis": {"name": shading.axis.name, "kind": shading.axis.kind, "labels": list(shading.axis.labels)},
-        "weights": [round(weight, 6) for weight in shading.weights],
-    }
-    if shading.tags:
-        values |= {"tags": list(shading.tags), "others": list(shading.others)}
-    return values
+    return svg_image(_WIDTH, int(y + line + _MARGIN), title, _STYLE, [], parts)

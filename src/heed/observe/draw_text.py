@@ -6,19 +6,25 @@ shown as "field -> source span"; so is a map far too wide for the screen.
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from heed.observe import palette
 from heed.observe.draw_shading import shading_to_text
 from heed.observe.frames import Look
-from heed.observe.labels import MASKED, axes_line, clean, joined, lines_up, plural, runs_right_to_left, visible
+from heed.observe.labels import (
+    MASKED,
+    axes_line,
+    clean,
+    cut,
+    joined,
+    lines_up,
+    plural,
+    runs_right_to_left,
+    shaded,
+    visible,
+)
 from heed.observe.maps import Axis, Map
 from heed.observe.spans import Span, best_spans, links
 from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
 
-__all__ = ["look_to_text", "map_to_text"]
-
-_SHADES = ((0.05, "·"), (0.25, "░"), (0.5, "▒"), (0.75, "▓"), (float("inf"), "█"))
 _LABEL = 16
 _TAIL = 20
 _NUMBER = 5
@@ -26,32 +32,13 @@ _BLOCKS = 4
 
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
-    """Draw a map with characters.
-
-    Args:
-        map: What to draw.
-        width: Columns of the terminal.
-        color: Whether to colour cells (24-bit ANSI); without it the text is plain.
-
-    Returns:
-        Lines without a final newline: title, axes, caption, the map, and what its signs mean.
-    """
+    """Draw a map with characters: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
     head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
     return "\n".join(head + _body(map, width, color))
 
 
 def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
-    """Draw a look with characters.
-
-    Args:
-        look: What to draw.
-        steps: Whether to add every step of the encoder and the decoder.
-        width: Columns of the terminal.
-        color: Whether to colour cells (24-bit ANSI); without it the text is plain.
-
-    Returns:
-        Lines without a final newline.
-    """
+    """Draw a look with characters; with `steps` also every step of the encoder and the decoder."""
     source, target = (f"{name:<7}" for name in look.names)
     blocks = [[clean(look.title), f"{source} {clean(look.source)}", f"{target} {clean(look.target)}"]]
     blocks[0] += [f"note    {clean(note)}" for note in look.notes]
@@ -82,11 +69,13 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
 
 def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[str]:
     """The roomy grid: shade and number in every cell."""
-    header = " ".join(_cut(label, cell_width).rjust(cell_width) for label in map.key.labels)
+    header = " ".join(cut(visible(label), cell_width).rjust(cell_width) for label in map.key.labels)
     lines = [f"{'':{label_width}} {header}"]
-    for label, row in zip(map.query.labels, _cells(map), strict=True):
+    for label, row in zip(map.query.labels, map.cells(), strict=True):
         cells = [_number_cell(weight, cell_width, color) for weight in row]
-        lines.append(f"{_cut(label, label_width):>{label_width}} " + ("" if color else " ").join(cells).rstrip())
+        lines.append(
+            f"{cut(visible(label), label_width):>{label_width}} " + ("" if color else " ").join(cells).rstrip()
+        )
     return lines
 
 
@@ -95,12 +84,12 @@ def _number_cell(weight: float | None, width: int, color: bool) -> str:
         return MASKED.rjust(width) + (" " if color else "")
     if color:  # the colour fills the gap between the columns
         return palette.paint(f"{weight:.2f} ".rjust(width + 1), weight)
-    return f"{_shade(weight)}{weight:.2f}".rjust(width)
+    return f"{shaded(weight, '·')}{weight:.2f}".rjust(width)
 
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
     """One column per key, its label above it from top to bottom, in blocks that fit the width."""
-    rows, tails = _cells(map), [_tail(map.key, span) for span in best_spans(map)]
+    rows, tails = map.cells(), [_tail(map.key, span) for span in best_spans(map)]
     lines: list[str] = []
     for start in range(0, len(map.key), per_block):
         stop = min(start + per_block, len(map.key))
@@ -109,19 +98,19 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
         for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
             cells = "".join(_compact_cell(weight, color) for weight in row[start:stop])
             end = f"   {tail}" if stop == len(map.key) else ""
-            lines.append(f"{_cut(label, label_width):>{label_width}} {cells}{end}")
+            lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells}{end}")
     return lines
 
 
 def _compact_cell(weight: float | None, color: bool) -> str:
     if weight is None:
         return MASKED[0]
-    return palette.paint(" ", weight) if color else _shade(weight)
+    return palette.paint(" ", weight) if color else shaded(weight, "·")
 
 
 def _header(labels: tuple[str, ...]) -> list[str]:
     """Labels written downwards, ending just above their columns."""
-    shown = [_cut(label, _LABEL) for label in labels]
+    shown = [cut(visible(label), _LABEL) for label in labels]
     height = max(map(len, shown))
     return ["".join(column) for column in zip(*(label.rjust(height) for label in shown), strict=True)]
 
@@ -129,7 +118,7 @@ def _header(labels: tuple[str, ...]) -> list[str]:
 def _tail(axis: Axis, span: Span | None) -> str:
     if span is None:
         return "-"
-    return _cut(f"{span.share:.2f} {visible(joined(axis, span.start, span.stop))}", _TAIL)
+    return cut(f"{span.share:.2f} {visible(joined(axis, span.start, span.stop))}", _TAIL)
 
 
 def _list(map: Map, width: int) -> list[str]:
@@ -145,30 +134,9 @@ def _list(map: Map, width: int) -> list[str]:
         # A left-to-right mark on each side keeps the arrow between two right-to-left texts pointing onwards.
         mark = "\u200e" if runs_right_to_left(query + key) else ""
         place = f"{start + 1}-{stop}" if stop - start > 1 else f"{start + 1}"
-        lines.append(f" {link.span.share:.2f}  {place:>10}  {_cut(query, width)}{mark} -> {mark}{_cut(key, width)}")
+        lines.append(f" {link.span.share:.2f}  {place:>10}  {cut(query, width)}{mark} -> {mark}{cut(key, width)}")
     per_query = "each row" if map.query.kind == "character" else f"each {map.query.kind}"
     return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean where rows are joined"]
-
-
-def _cells(map: Map) -> list[list[float | None]]:
-    """Weights as numbers, None where masked."""
-    weights = map.weights.detach().double().tolist()
-    mask: Tensor | None = map.mask
-    if mask is None:
-        return [list(row) for row in weights]
-    return [
-        [weight if may else None for weight, may in zip(row, allowed, strict=True)]
-        for row, allowed in zip(weights, mask.tolist(), strict=True)
-    ]
-
-
-def _shade(weight: float) -> str:
-    return next(sign for limit, sign in _SHADES if weight < limit)
-
-
-def _cut(label: str, length: int) -> str:
-    text = visible(label)
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _legend(map: Map, color: bool) -> str:
@@ -176,5 +144,4 @@ def _legend(map: Map, color: bool) -> str:
         scale = "0 " + "".join(palette.paint(" ", i / 10) for i in range(11)) + " 1"
     else:
         scale = f"{map.unit}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
-    masked = map.mask is not None and not bool(map.mask.all())
-    return scale + (f"  {MASKED[0]} masked" if masked else "")
+    return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")

@@ -14,13 +14,7 @@ from heed.errors import ConfigError
 
 @dataclass(frozen=True)
 class Edit:
-    """Which attention an edit changes; None stands for all.
-
-    Attributes:
-        mechanism: "cross", "encoder", "decoder".
-        layer: Which layer, from 0.
-        head: Which head, from 0.
-    """
+    """Which attention an edit changes: mechanism, layer and head; None stands for all."""
 
     mechanism: str | None = None
     layer: int | None = None
@@ -100,12 +94,10 @@ class Uniform(Edit):
 
 @dataclass(frozen=True)
 class Force(Edit):
-    """One target position looks where it is told.
+    """One target position attends as given.
 
-    Attributes:
-        position: Absolute position of the query, from 0, the same in a step and in a full pass.
-        weights: One number per key, the first ones; as given, not renormalised. The mask wins: nobody is made to look
-            at padding or at the future.
+    `position` is absolute, from 0, the same in a step and in a full pass. `weights` holds one number for each of the
+    first keys, not renormalised. The mask wins: padding and the future stay masked.
     """
 
     position: int = 0

@@ -9,21 +9,12 @@ from torch import Tensor
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 
-__all__ = ["DecoderFrame", "EncoderFrame", "Glance", "Look"]
-
 
 @dataclass(frozen=True)
 class Glance:
-    """Where one attention looked at one step.
+    """The attention of one step: `weights` and `scores` `(key,)`, `context` `(d_value,)`, heads one after the other.
 
-    Attributes:
-        name: Which attention: mechanism, layer and head.
-        mechanism: "cross", "encoder", "decoder".
-        key: What it could look at, token by token.
-        weights: `(key,)`.
-        scores: `(key,)` before the softmax, or None for a mean over heads.
-        mask: `(key,)`, True = may attend, or None where everything may.
-        context: `(d_value,)`, what it brought back; of several heads one after the other.
+    `scores` is None for a mean over heads; `mask` is `(key,)`, True = may attend, or None.
     """
 
     name: str
@@ -40,11 +31,9 @@ class EncoderFrame:
     """The encoder after it read one source token.
 
     Attributes:
-        index: Position of the token, from 0.
-        token: Its text.
         states: Per name ("forward", "backward", "layer 0") the hidden state at this token, `(d_hidden,)`.
         gates: Per name ("forward update", ...) the mean of that gate over the units, a number in 0..1.
-        glances: Where self-attention looked from this token.
+        glances: Self-attention from this token.
     """
 
     index: int
@@ -59,11 +48,9 @@ class DecoderFrame:
     """The decoder at one output token.
 
     Attributes:
-        index: Position of the token, from 0.
         so_far: The tokens written before this one.
-        token: The token written here.
         state: The decoder's state after this step, `(d_hidden,)`.
-        glances: Where each attention looked at this step, in the order of the maps.
+        glances: Each attention at this step, in the order of the maps.
         top: The three most probable tokens with their probabilities, best first.
     """
 
@@ -80,17 +67,13 @@ class Look:
     """Everything a look at one example shows; drawing it is `heed.observe.draw_text`, `draw_svg` and `draw_html`.
 
     Attributes:
-        title: One line: which model, on what.
-        source: The source text.
         target: The output that was looked at (generated, or given).
-        maps: The attention maps, each with its own axes.
         encoder: One frame per source token.
         decoder: One frame per output token.
         notes: Lines a reader needs: score of the output, policies, self-checks.
-        summary: For a model that does not attend to the source, the one vector `(d,)` through which it knows it, the
-            same for every output token; else None.
+        summary: For a model without attention to the source, the one vector `(d,)` that holds all of it; else None.
         shadings: The text with a number for each word: what a label rests on, how sure each tag is.
-        names: What a reader calls source and target.
+        names: Names of source and target for a reader.
     """
 
     title: str

@@ -14,21 +14,11 @@ from heed.observe import palette
 from heed.observe.labels import axes_line, axis_name, clean, visible
 from heed.observe.maps import Axis, Map
 
-__all__ = ["CELLS_IN_A_TABLE", "map_to_html", "shaded_words"]
-
 CELLS_IN_A_TABLE = 64 * 64
 
 
 def map_to_html(map: Map, number: int) -> str:
-    """Draw one map as a section of a page.
-
-    Args:
-        map: What to draw.
-        number: Its place on the page, from 0; it makes the ids.
-
-    Returns:
-        A `<section>` that `look.css` styles and `look.js` brings to life.
-    """
+    """Draw one map as a `<section>` of a page; its ids hold its number on the page, from 0."""
     large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
     name = f"map-{number}"
     caption = f'<p class="caption" dir="auto">{escape(clean(map.caption))}</p>' if map.caption else ""
@@ -50,16 +40,10 @@ def map_to_html(map: Map, number: int) -> str:
 
 
 def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> str:
-    """The text of an axis, each position in a span that takes the colour of its weight.
+    """The text of an axis, each position in a span that takes the colour of its weight (None = masked).
 
-    Characters stand side by side without any space between, so that Arabic letters keep joining.
-
-    Args:
-        axis: Whose text.
-        weights: One per position, None where masked; None for all where the script will colour them.
-
-    Returns:
-        HTML for the inside of a paragraph.
+    Characters stand side by side without any space between, so that Arabic letters keep joining. Without weights the
+    page's script colours the spans.
     """
     spans = []
     for i, label in enumerate(axis.labels):
@@ -77,12 +61,11 @@ def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> s
 
 
 def _tools(map: Map) -> str:
-    masked = map.mask is not None and not bool(map.mask.all())
     swatches = "".join(f'<i class="w{i}"></i>' for i in range(palette.LEVELS + 1))
     return (
         '<div class="tools"><span class="bar"><span>0</span>'
         f'<span class="ramp" aria-hidden="true">{swatches}</span><span class="end">1</span></span>'
-        + ('<span class="bar"><i class="m"></i> masked</span>' if masked else "")
+        + ('<span class="bar"><i class="m"></i> masked</span>' if map.has_masked else "")
         + '<label class="live"><input type="checkbox" class="per-row"> scale per row</label>'
         '<span class="scale">Colour: fixed scale from 0 to 1.</span></div>'
     )
@@ -97,21 +80,20 @@ def _table(map: Map, name: str) -> str:
         f'<thead><tr><th class="corner" aria-label="{escape(axes_line(map))}"></th>{heads}</tr></thead>',
         "<tbody>",
     ]
-    weights = map.weights.detach().double().tolist()
-    for i, query in enumerate(map.query.labels):
-        cells = "".join(_cell(map, i, j, weights[i][j], first=i == j == 0) for j in range(len(map.key)))
+    for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
+        pairs = enumerate(zip(map.key.labels, row, strict=True))
+        cells = "".join(_cell(query, key, weight, first=i == j == 0) for j, (key, weight) in pairs)
         lines.append(f'<tr><th scope="row"><bdi>{escape(visible(query))}</bdi></th>{cells}</tr>')
     return "\n".join([*lines, "</tbody></table>"])
 
 
-def _cell(map: Map, i: int, j: int, weight: float, *, first: bool) -> str:
-    masked = map.mask is not None and not bool(map.mask[i, j])
-    said = "masked" if masked else f"{weight:.3f}"
-    label = escape(f"query {visible(map.query.labels[i])} -> key {visible(map.key.labels[j])} {said}")
+def _cell(query: str, key: str, weight: float | None, *, first: bool) -> str:
+    said = "masked" if weight is None else f"{weight:.3f}"
+    label = escape(f"query {visible(query)} -> key {visible(key)} {said}")
     # A roving tabindex: one cell can be reached by Tab, the arrow keys do the rest.
     tab = "0" if first else "-1"
-    shown = "" if masked else f"{weight:.2f}"
-    level = "m" if masked else f"w{palette.level(weight)}"
+    shown = "" if weight is None else f"{weight:.2f}"
+    level = "m" if weight is None else f"w{palette.level(weight)}"
     return f'<td class="{level}" tabindex="{tab}" aria-label="{label}">{shown}</td>'
 
 

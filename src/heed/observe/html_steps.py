@@ -13,8 +13,7 @@ from heed.observe import palette
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import shaded_words
 from heed.observe.labels import FIXED_VECTOR, clean, visible
-
-__all__ = ["fixed_vector_to_html", "steps_to_html"]
+from heed.observe.maps import unmasked
 
 _ATTENDS = "it scores the source, turns scores into weights, sums up the context, and names the next token."
 _FIXED = "it moves its state, which knows the source through one fixed vector only, and names the next token."
@@ -35,14 +34,7 @@ def fixed_vector_to_html(vector: Tensor) -> str:
 
 
 def steps_to_html(look: Look) -> str:
-    """Draw the frames of a look, encoder first.
-
-    Args:
-        look: Whose frames.
-
-    Returns:
-        A `<section>`, or nothing where a look has no frames.
-    """
+    """Draw the frames of a look as a `<section>`, encoder first; empty if a look has no frames."""
     scales = _scales(look)
     frames = [_encoder(frame, len(look.encoder), scales) for frame in look.encoder]
     frames += [_decoder(frame, look, scales) for frame in look.decoder]
@@ -120,18 +112,11 @@ def _glances(glances: tuple[Glance, ...], scales: dict[str, float]) -> list[str]
     for glance in glances:
         of = f"{glance.name}: " if len(glances) > 1 else ""
         kind = "character" if glance.key.kind == "character" else "word"
-        weights = _allowed(glance.weights, glance.mask)
-        shaded = shaded_words(glance.key, weights)
+        shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
         rows.append(_row(f"{of}looks at", f'<p class="keys {kind}" dir="auto">{shaded}</p>'))
         rows.append(_row("numbers", _numbers(glance)))
         rows.append(_row("context", _strip(glance.context, scales[glance.name])))
     return rows
-
-
-def _allowed(values: Tensor, mask: Tensor | None) -> list[float | None]:
-    """Numbers, None where masked."""
-    allowed = [True] * len(values) if mask is None else mask.tolist()
-    return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
 
 
 def _token(token: str) -> str:
@@ -175,8 +160,8 @@ def _numbers(glance: Glance) -> str:
     names = ["key", "weight"]
     if glance.scores is not None:
         names.insert(1, "score")
-        lines.append("".join(_number(score) for score in _allowed(glance.scores, glance.mask)))
-    weights = _allowed(glance.weights, glance.mask)
+        lines.append("".join(_number(score) for score in unmasked(glance.scores, glance.mask)))
+    weights = unmasked(glance.weights, glance.mask)
     lines.append("".join(_number(weight, f' class="w{palette.level(weight or 0.0)}"') for weight in weights))
     rows = "".join(f'<tr><th scope="row">{n}</th>{line}</tr>' for n, line in zip(names, lines, strict=True))
     return (

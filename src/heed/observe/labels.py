@@ -6,19 +6,6 @@ import unicodedata
 
 from heed.observe.maps import Axis, Map
 
-__all__ = [
-    "FIXED_VECTOR",
-    "MASKED",
-    "axes_line",
-    "axis_name",
-    "clean",
-    "joined",
-    "lines_up",
-    "plural",
-    "runs_right_to_left",
-    "visible",
-]
-
 FIXED_VECTOR = "No attention: every output token knows the source through this one vector only."
 """Said wherever a look shows the summary in place of a map."""
 
@@ -47,6 +34,17 @@ def _clean_character(character: str) -> str:
 def clean(text: str) -> str:
     """Text without control characters: they are shown as pictures (line feed as U+240A) or as U+FFFD."""
     return "".join(map(_clean_character, text))
+
+
+def cut(text: str, length: int) -> str:
+    """At most `length` characters of a text, the last one an ellipsis if any are left out."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def shaded(weight: float, lowest: str) -> str:
+    """A character as dark as a weight; `lowest` is the one for nearly nothing."""
+    limits = ((0.05, lowest), (0.25, "░"), (0.5, "▒"), (0.75, "▓"))
+    return next((sign for limit, sign in limits if weight < limit), "█")
 
 
 def visible(label: str) -> str:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from heed.errors import ShapeError
 
-__all__ = ["Axis", "Map", "Traces"]
-
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a map: what its positions are, and the text of each.
+    """One axis of a map: one label per position.
 
-    Attributes:
-        name: What a reader calls it: "source", "target", "encoder layer 2".
-        kind: What a position is: "character", "token", "word", "sentence", "turn" or "patch".
-        labels: One text per position.
+    `name` is "source", "target", "encoder layer 2", ...; a position is a `kind`: "character", "token", "word",
+    "sentence", "turn" or "patch".
     """
 
     name: str
@@ -30,20 +26,23 @@ class Axis:
         return len(self.labels)
 
 
+def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
+    """A vector as numbers, None where masked."""
+    allowed = [True] * len(values) if mask is None else mask.tolist()
+    return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class Map:
     """The weights with which each query looked at each key.
 
     Attributes:
         mechanism: "cross", "encoder", "decoder" or another name given by the model.
-        layer: Which layer, from 0.
         head: Which head, from 0; None for a mean over heads.
-        query: Axis of the rows.
-        key: Axis of the columns.
         weights: `(query, key)`, before dropout; rows sum to 1, or to 0 where nothing may be attended to.
         scores: `(query, key)` before the softmax, or None.
         mask: `(query, key)`, True = may attend, or None where everything may.
-        caption: What a reader must know to read the map.
+        caption: How to read the map.
     """
 
     mechanism: str
@@ -54,7 +53,7 @@ class Map:
     weights: Tensor
     scores: Tensor | None = None
     mask: Tensor | None = None
-    caption: str = field(default="")
+    caption: str = ""
 
     def __post_init__(self) -> None:
         expected = (len(self.query), len(self.key))
@@ -66,6 +65,16 @@ class Map:
                     f"axes have {expected[0]} {self.query.kind}s ({self.query.name}) and {expected[1]} "
                     f"{self.key.kind}s ({self.key.name})"
                 )
+
+    @property
+    def has_masked(self) -> bool:
+        """Whether any cell is masked."""
+        return self.mask is not None and not bool(self.mask.all())
+
+    def cells(self) -> list[list[float | None]]:
+        """The weights as numbers, None where masked."""
+        masks = [None] * len(self.query) if self.mask is None else self.mask
+        return [unmasked(row, mask) for row, mask in zip(self.weights, masks, strict=True)]
 
     @property
     def title(self) -> str:

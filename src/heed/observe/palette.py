@@ -6,8 +6,6 @@ the bytes of a figure depend on nothing else. `LIGHT` is for white paper, `DARK`
 
 from __future__ import annotations
 
-__all__ = ["DARK", "LEVELS", "LIGHT", "contrast", "css_variables", "ink", "level", "paint", "shade"]
-
 LIGHT = (
     "#f7fbfc", "#bbebfc", "#8bd7f6", "#61c0ee", "#3da8e2", "#248fd2", "#1a76bd", "#1c5da3", "#1f4785", "#1e3364",
     "#192240",
@@ -26,15 +24,7 @@ def _channels(color: str) -> tuple[int, int, int]:
 
 
 def shade(weight: float, ramp: tuple[str, ...] = LIGHT) -> str:
-    """The colour of a weight.
-
-    Args:
-        weight: A number in 0..1; what lies outside takes the colour of the nearer end.
-        ramp: Anchors at equal distances.
-
-    Returns:
-        `"#rrggbb"`.
-    """
+    """The colour `"#rrggbb"` of a weight in 0..1 (clamped) on a ramp of equidistant anchors."""
     place = min(max(weight, 0.0), 1.0) * (len(ramp) - 1)
     below = min(int(place), len(ramp) - 2)
     part = place - below

@@ -113,15 +113,10 @@ class AttentionRecord:
         return self.pair_score(projected, self._of(self.prepared, rows))
 
     def weights(self, rows: Tensor | None = None, scores: Tensor | None = None, check: bool = True) -> Tensor:
-        """`(rows, H, Q, K)`, before dropout.
-
-        Args:
-            rows: Which; all by default.
-            scores: Of these rows, where they are known.
-            check: Whether to check them against the context that the model computed.
+        """`(rows, H, Q, K)`, before dropout, of all rows by default; `scores` may be given if they are known.
 
         Raises:
-            SelfCheckError: These weights do not give that context.
+            SelfCheckError: With `check`, these weights do not give the context that the model computed.
         """
         if self.given is not None and (self.edited or not check):
             weights = self.given if rows is None else self.given[rows]

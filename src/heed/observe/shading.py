@@ -6,20 +6,15 @@ from dataclasses import dataclass
 
 from heed.observe.maps import Axis
 
-__all__ = ["Shading"]
-
 
 @dataclass(frozen=True)
 class Shading:
-    """One number per position of a text.
+    """One number in 0..1 per position of a text.
 
     Attributes:
-        title: What the numbers are.
-        axis: The positions.
-        weights: One number in 0..1 each.
         darkest: The number that is drawn darkest; 1, or the largest where the weights of a long text are all small.
         tags: A second text under each position, or nothing.
-        others: What else is known of each position (the next best tags), or nothing.
+        others: Further text for each position (the next best tags), or nothing.
     """
 
     title: str

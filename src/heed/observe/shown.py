@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from heed.errors import ConfigError
@@ -15,16 +16,9 @@ from heed.observe.labels import FIXED_VECTOR
 from heed.observe.maps import Map
 from heed.observe.to_json import look_to_json
 
-__all__ = ["ShownLook"]
-
 
 class ShownLook:
-    """What `run.look(...)` returns.
-
-    Attributes:
-        look: The maps and frames.
-        steps: Whether every step is shown.
-    """
+    """The result of `run.look(...)`: a look, shown with every step or without."""
 
     def __init__(self, look: Look, steps: bool) -> None:
         self.look = look
@@ -61,21 +55,25 @@ class ShownLook:
         return look_to_json(self.look)
 
     def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .json or .txt, as the file name says.
-
-        Raises:
-            ConfigError: Another ending.
-        """
-        kinds = {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text}
-        ending = Path(path).suffix
-        if ending not in kinds:
-            raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
-        Path(path).write_text(kinds[ending](), encoding="utf-8")
+        """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
+        save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        # An iframe keeps the page's style and script apart from the notebook's.
-        page = html.escape(self.html(), quote=True)
-        return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0" title="heed look"></iframe>'
+        return framed(self.html(), "heed look")
+
+
+def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str]]) -> None:
+    """Write a file in the form that its ending names; another ending is a ConfigError."""
+    ending = Path(path).suffix
+    if ending not in kinds:
+        raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
+    Path(path).write_text(kinds[ending](), encoding="utf-8")
+
+
+def framed(page: str, title: str) -> str:
+    """A page in a notebook: an iframe keeps its style and script apart from the notebook's."""
+    content = html.escape(page, quote=True)
+    return f'<iframe srcdoc="{content}" style="width:100%;height:640px;border:0" title="{title}"></iframe>'

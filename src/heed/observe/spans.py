@@ -13,8 +13,6 @@ from itertools import groupby
 
 from heed.observe.maps import Axis, Map
 
-__all__ = ["Link", "Span", "best_spans", "key_units", "links"]
-
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -6,9 +6,7 @@ from torch import Tensor
 
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.labels import FIXED_VECTOR, MASKED, joined, lines_up, visible
-from heed.observe.maps import Axis
-
-__all__ = ["fixed_vector_to_lines", "steps_to_lines"]
+from heed.observe.maps import Axis, unmasked
 
 _FIRST = 6
 _LARGEST = 5
@@ -17,29 +15,13 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def steps_to_lines(look: Look, width: int) -> list[list[str]]:
-    """Describe every frame.
-
-    Args:
-        look: Whose frames.
-        width: Columns of the terminal.
-
-    Returns:
-        One block of lines per frame.
-    """
+    """Describe every frame, one block of lines each."""
     encoder = [_encoder_lines(frame, len(look.encoder), width) for frame in look.encoder]
     return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
 
 
 def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
-    """The summary of a model without attention, a bar per unit, from minus its largest size to plus it.
-
-    Args:
-        vector: `(d,)`.
-        width: Columns of the terminal.
-
-    Returns:
-        Lines: what it is, its numbers, the bars, and what they mean.
-    """
+    """The summary `(d,)` of a model without attention, a bar per unit, from minus its largest size to plus it."""
     values = vector.detach().double()
     largest = float(values.abs().max()) if len(values) else 0.0
     heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
@@ -96,12 +78,7 @@ def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
 def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
     """Scores and weights, None where masked."""
     named = (("scores", glance.scores), ("weights", glance.weights))
-    allowed = [True] * len(glance.key) if glance.mask is None else glance.mask.tolist()
-    return [
-        (name, [value if may else None for value, may in zip(tensor.detach().double().tolist(), allowed, strict=True)])
-        for name, tensor in named
-        if tensor is not None
-    ]
+    return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
 
 
 def _table(glance: Glance, width: int) -> list[str]:

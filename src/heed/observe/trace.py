@@ -33,8 +33,6 @@ class Maps:
     """The maps of one attention mechanism over a batch.
 
     Attributes:
-        mechanism: "cross", "encoder", "decoder".
-        layer: Which layer, from 0.
         head: Which head, or None for all.
         weights: `(batch, heads, query, key)`, or `(batch, query, key)` where a head was chosen.
         scores: As the weights, before the softmax.
@@ -51,14 +49,9 @@ class Maps:
     context: Tensor
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
-        """One map with named axes, cut to the axes' lengths (padding lies behind them).
+        """The map of one entry with named axes, cut to the axes' lengths (padding lies behind them).
 
-        Args:
-            query: What the rows are.
-            key: What the columns are.
-            entry: Which entry of the batch.
-            head: Which head; None for the mean over heads.
-            caption: What a reader must know.
+        Without `head` it is the mean over heads.
 
         Raises:
             ShapeError: The axes are longer than the map.
@@ -82,13 +75,7 @@ class Maps:
 
 
 class Trace:
-    """What was seen while a model ran; made by `trace` and `edit`.
-
-    Attributes:
-        attention_records: One per call to an attention module, in order.
-        gate_records: One per run of a recurrent cell, in order.
-        tensor_records: Tensors that modules offered (logits), in order.
-    """
+    """Records of a running model, in the order of the calls; made by `trace` and `edit`."""
 
     def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recorded: dict[str, nn.Module]) -> None:
         self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
@@ -165,11 +152,8 @@ class Trace:
     ) -> Maps:
         """The maps of the last pass through one mechanism; steps of one sequence are put together.
 
-        Args:
-            mechanism: "cross", "encoder", "decoder"; may be left out where the model has one only.
-            layer: Which layer of it; negative counts from the last.
-            head: Which head; all by default.
-            entries: Which entries of the batch; all by default. Only these are computed.
+        The mechanism may be left out where the model has one only; a negative layer counts from the last. Only the
+        `entries` of the batch that are asked for are computed, all by default.
 
         Raises:
             ObserveError: Nothing such was seen; the message lists what was.

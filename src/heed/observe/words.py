@@ -13,24 +13,11 @@ from torch import Tensor
 
 from heed.observe.maps import Axis, Map
 
-__all__ = ["MERGED", "merge_words"]
-
 MERGED = "Words: weights summed over the parts of a source word, averaged over the parts of a written word."
 
 
 def merge_words(whole: Map, query: Axis, query_words: Sequence[range], key: Axis, key_words: Sequence[range]) -> Map:
-    """Merge the tokens of each word.
-
-    Args:
-        whole: A map of tokens.
-        query: Axis of the words of the rows.
-        query_words: The tokens of each of these words.
-        key: Axis of the words of the columns.
-        key_words: The tokens of each of these words.
-
-    Returns:
-        The map of words; it has no scores, since scores of parts do not add up.
-    """
+    """The map of words, whose tokens are given as ranges; it has no scores, since scores of parts do not add up."""
     rows, columns = _membership(query_words, whole.weights), _membership(key_words, whole.weights)
     weights = rows / rows.sum(1, keepdim=True).clamp_min(1) @ whole.weights @ columns.T
     mask = None

@@ -9,18 +9,10 @@ from heed import folder as folders
 from heed.storage.disk import CHECKSUMS, describe_damage, listed
 from heed.training.checkpoint import checkpoints_in
 
-__all__ = ["RunState", "check_run"]
-
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run folder.
-
-    Attributes:
-        folder: The run folder.
-        files: Path within it -> "ok", or what is wrong.
-        remarks: What else there is to say.
-    """
+    """The state of a run folder: what is wrong with each file (or "ok"), and further remarks."""
 
     folder: Path
     files: dict[str, str]
@@ -41,9 +33,6 @@ class RunState:
 
 def check_run(run: str | Path = "last") -> RunState:
     """Compare every file of a run folder, of its checkpoints and exports with the checksums written with them.
-
-    Args:
-        run: The folder, or "last" for the newest under `runs/`.
 
     Raises:
         RunError: There is no such folder, it is no run, or it is of another format; the message says which.

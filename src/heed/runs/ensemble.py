@@ -13,11 +13,10 @@ from heed.tasks.base.run import Run
 
 
 def ensemble(runs: Sequence[Run[Any, Any] | str | Path]) -> Run[Any, Any]:
-    """Let several runs of one task answer together: the mean of their probabilities decides.
+    """Let several runs of one task, of any architectures, answer together: the mean of their probabilities decides.
 
-    Args:
-        runs: Runs or their folders, of any architectures. Runs of translation have the same tokenizers; runs of
-            classification or tagging the same labels. Settings are those of the first.
+    Runs of translation share their tokenizers, runs of classification or tagging their labels. Settings are those of
+    the first run.
 
     Raises:
         ConfigError: No run is given, they are of several tasks, or two differ in a tokenizer or their labels; the

@@ -17,8 +17,6 @@ from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import shapes_of
 from heed.training.checkpoint import checkpoints_in
 
-__all__ = ["Change", "Unfinished", "merged"]
-
 S = TypeVar("S", bound=BaseModel)
 
 
@@ -36,13 +34,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run folder to go on with.
-
-    Attributes:
-        folder: The run folder.
-        config: With what the run began, changed as the user asked.
-        changes: What that changed.
-    """
+    """A run folder to resume: its configuration with the changes that the user asked for."""
 
     folder: Path
     config: RunConfig

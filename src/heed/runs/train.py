@@ -41,10 +41,7 @@ Files = str | Path | Sequence[str | Path]
 
 
 def load(run: str | Path = "last") -> Run[Any, Any]:
-    """Open a run folder.
-
-    Args:
-        run: The folder, or "last" for the newest under `runs/`.
+    """Open a run folder; "last" is the newest one under `runs/`.
 
     Raises:
         RunError: The folder is missing, unfinished, damaged or of another format; the message says which file.
@@ -66,12 +63,9 @@ def load(run: str | Path = "last") -> Run[Any, Any]:
 def export(
     run: Run[Any, Any] | str | Path = "last", to: str = "ctranslate2", quantization: str = "float32"
 ) -> Exported:
-    """Write a run for another program, into `RUN/export/`, and compare what both write.
+    """Write a run for another program, into `RUN/export/`, and compare the outputs of both.
 
-    Args:
-        run: The run, its folder, or "last" for the newest under `runs/`.
-        to: "ctranslate2".
-        quantization: "float32", whose outputs must be the run's own, or "int8".
+    With quantization "float32" the outputs must be the run's own; "int8" is smaller and faster.
 
     Raises:
         ConfigError: The program cannot express the model, or its library is missing.
@@ -173,21 +167,17 @@ def train_config(
     resume: bool = False,
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
-    """Train a configuration into a run folder.
+    """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
-    Args:
-        config: What to train.
-        out: Run folder; `runs/<data>-<model>-<n>` by default.
-        reporter: Told what happens.
-        resume: Go on from the folder's last whole checkpoint; begin where there is none.
-        on_validation: Called after each validation with the run so far, its scores and the seconds spent.
+    With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
+    called after each validation with the run so far, its scores and the seconds spent.
 
     Returns:
-        The finished run, in every process, or None where it was interrupted; and how training ended.
+        The finished run, in every process, or None if it was interrupted; and how training ended.
 
     Raises:
         RunError: The folder exists already (a run is never overwritten).
-        ConfigError: A setting was changed that cannot change while a run goes on.
+        ConfigError: A setting was changed that cannot change when a run is resumed.
         DiskError: The disk is full; what was written before stays.
     """
     began = time.perf_counter()
@@ -274,14 +264,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
 
 @dataclass(frozen=True)
 class _Begun:
-    """A run folder with what is needed to train in it.
-
-    Attributes:
-        folder: The run folder, its configuration written.
-        task: With what it learned from the data.
-        model: With its first weights.
-        changed: Settings that are others than when the run began.
-    """
+    """A run folder with its task and new model, and the settings changed since the run began."""
 
     folder: Path
     task: Any

@@ -77,9 +77,7 @@ def find_entry(key: str) -> Entry | None:
 def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
     """The entry of a key, made if there is none or a damaged one; other processes that ask for it meanwhile wait.
 
-    Args:
-        key: From `key_of`.
-        make: Writes files into the folder given, and returns what there is to say about them, as JSON.
+    `make` writes files into the folder given, and returns what there is to say about them, as JSON.
 
     Raises:
         CacheError: The cache folder cannot be written to, or is full.

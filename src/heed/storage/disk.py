@@ -21,15 +21,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_whole(path: Path, write: Callable[[Path], object], needed: int | None = None) -> None:
-    """Write a file so that its name always holds a whole one: the old or the new.
-
-    Args:
-        path: The file.
-        write: Given a temporary path beside it, writes there.
-        needed: Bytes that it will take, for the message on a full disk.
+    """Write a file so that its name always holds a whole one, the old or the new; `write` gets a temporary path.
 
     Raises:
-        DiskError: The disk is full or refuses; the old file, if there was one, stays.
+        DiskError: The disk is full (the message has the bytes `needed`, if known) or refuses; an old file stays.
     """
     part = path.with_name(f".{path.name}.part")
     with _explained(path, path.parent, needed, part):
@@ -41,11 +36,7 @@ def write_whole(path: Path, write: Callable[[Path], object], needed: int | None 
 
 @contextmanager
 def write_folder(final: Path, needed: int | None = None) -> Iterator[Path]:
-    """Write a folder that has its name only when all its files are whole and on the disk.
-
-    Args:
-        final: The folder; one that is there already is replaced.
-        needed: Bytes that it will take, for the message on a full disk.
+    """Write a folder that has its name only when all its files are whole and on the disk; an old one is replaced.
 
     Yields:
         The temporary folder to write into; afterwards checksums of its files are added and it is renamed.
@@ -113,11 +104,7 @@ def listed(folder: Path) -> list[str]:
 
 
 def describe_damage(folder: Path, checksum: Callable[[Path], dict[str, Any]] = checksum) -> dict[str, str]:
-    """Compare the files of a folder with its checksums.
-
-    Returns:
-        Name -> what is wrong with it ("missing", "altered", ...), in order; empty for a whole folder.
-    """
+    """What is wrong with the files of a folder, by name ("missing", "altered", ...); empty for a whole folder."""
     try:
         listed = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
         wanted = {name: (values["bytes"], values["blake2b"]) for name, values in listed.items()}
