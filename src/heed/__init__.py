@@ -25,19 +25,9 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 __all__ = [
-    "HeedError",
-    "Run",
-    "attend",
-    "check_run",
-    "compare",
-    "edit",
-    "ensemble",
-    "export",
-    "load",
-    "run_lesson",
-    "trace",
-    "train",
-]
+    "HeedError", "Run", "attend", "check_run", "compare", "edit", "ensemble", "export", "load", "run_lesson",
+    "trace", "train",
+]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {

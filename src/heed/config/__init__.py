@@ -14,7 +14,7 @@ from heed.config.data import (
     TagOptions,
 )
 from heed.config.explain import check_section
-from heed.config.reading import apply_overrides, config_text, read_config, with_paths_from, write_config
+from heed.config.reading import apply_overrides, config_text, read_config, set_field, with_paths_from, write_config
 from heed.config.sections import (
     ModelSection,
     RunConfig,
@@ -24,26 +24,8 @@ from heed.config.sections import (
 )
 
 __all__ = [
-    "Columns",
-    "CorpusData",
-    "DatesData",
-    "DigitsData",
-    "ExtraData",
-    "FilesData",
-    "GrammarData",
-    "HubData",
-    "HubSection",
-    "ModelSection",
-    "OwnData",
-    "RunConfig",
-    "Section",
-    "TagOptions",
-    "TokenizerConfig",
-    "TrainingConfig",
-    "apply_overrides",
-    "check_section",
-    "config_text",
-    "read_config",
-    "with_paths_from",
-    "write_config",
-]
+    "Columns", "CorpusData", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
+    "HubSection", "ModelSection", "OwnData", "RunConfig", "Section", "TagOptions", "TokenizerConfig",
+    "TrainingConfig", "apply_overrides", "check_section", "config_text", "read_config", "set_field",
+    "with_paths_from", "write_config",
+]  # fmt: skip

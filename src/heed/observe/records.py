@@ -217,16 +217,8 @@ class GateRecord:
 
     def joined(self, later: GateRecord) -> GateRecord:
         """This run and the one that went on from its final state, as one."""
-        return GateRecord(
-            self.name,
-            self.cell,
-            self.weights,
-            torch.cat([self.inputs, later.inputs], dim=1),
-            torch.cat([self.hidden, later.hidden], dim=1),
-            self.initial,
-            later.final,
-            None,
-        )
+        inputs, hidden = (torch.cat([getattr(r, name) for r in (self, later)], dim=1) for name in ("inputs", "hidden"))
+        return replace(self, inputs=inputs, hidden=hidden, final=later.final)
 
     def continued_by(self, later: GateRecord) -> bool:
         """Whether the later run started from the very state in which this one ended."""
