@@ -281,7 +281,7 @@ def test_the_check_searches_with_the_model_as_predict_does(trained, tmp_path, mo
         return record
 
     monkeypatch.setattr("heed.exchange.selfcheck.generate", recorded("check"))
-    monkeypatch.setattr("heed.tasks.translation.task.generate", recorded("predict"))
+    monkeypatch.setattr("heed.tasks.translation.writing.generate", recorded("predict"))
     run.export()
     for beam_size in (1, 5):
         run.predict("12", beam_size=beam_size)
@@ -340,7 +340,7 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
     def gone(config):
         raise ConfigError("no file")
 
-    monkeypatch.setattr("heed.tasks.translation.task.open_pairs", gone)
+    monkeypatch.setattr("heed.tasks.translation.data.open_pairs", gone)
     assert "sentences of random tokens (the run's data cannot be read)" in str(heed.export(run))
 
 

@@ -52,7 +52,7 @@ class Example(ABC):
     def blank(self) -> str:
         """Which of its texts hold nothing, as a rule that leaves it out; "" where all hold something."""
         texts = self.texts
-        if all(map(str.strip, texts)):
+        if all(map(str.strip, texts)):  # as nearly always
             return ""
         sides = [side for side, text in zip(self.sides, texts, strict=True) if not text.strip()]
         every = "blank" if len(texts) == 1 else "both sides blank" if len(texts) == 2 else "all sides blank"
@@ -86,6 +86,8 @@ class Pair(Example):
     def fields(self) -> tuple[str, ...]:
         """Both sides."""
         return self.source, self.target
+
+    texts = fields
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:

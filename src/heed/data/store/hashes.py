@@ -17,16 +17,17 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number without pattern in its bits."""
 
 
-def hashes_of(texts: Iterable[str]) -> Hashes:
-    """The hash of each text."""
-    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+def hashes_of(texts: Iterable[bytes]) -> Hashes:
+    """The hash of each text in UTF-8."""
+    digests = b"".join([hashlib.blake2b(text, digest_size=8).digest() for text in texts])
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
 def field_hashes(examples: Sequence[Example]) -> Hashes:
     """The hash of every field of every example, `(examples, fields)`."""
     columns = list(zip(*(example.fields for example in examples), strict=True))
-    return np.stack([hashes_of(column) for column in columns], axis=1) if columns else np.zeros((0, 1), np.uint64)
+    hashes = [hashes_of(map(str.encode, column)) for column in columns]
+    return np.stack(hashes, axis=1) if hashes else np.zeros((0, 1), np.uint64)
 
 
 def combined(hashes: Hashes) -> Hashes:

@@ -17,7 +17,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from heed.data import sequences
 from heed.data.examples import Example
 from heed.data.sequences import Lazy
-from heed.data.store.hashes import Hashes, field_hashes
+from heed.data.store.hashes import Hashes, field_hashes, hashes_of
 from heed.errors import DataError
 from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 
@@ -102,14 +102,15 @@ def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
         files["starts"].write(np.array([0], dtype=_TYPES["starts"]).tobytes())
         rest = iter(examples)
         while chunk := list(islice(rest, sequences.TOGETHER)):
-            fields = [[text.encode() for text in example.fields] for example in chunk]
-            sizes = np.array([[len(text) for text in row] for row in fields])
+            fields = [[*map(str.encode, side)] for side in zip(*(example.fields for example in chunk), strict=True)]
+            sizes = np.array([[*map(len, side)] for side in fields]).T
             ends = at + np.cumsum(sizes.sum(1))
             at, count, width = int(ends[-1]), count + len(chunk), sizes.shape[1]
-            files["texts"].write(b"".join(chain.from_iterable(fields)))
+            files["texts"].write(b"".join(chain.from_iterable(zip(*fields, strict=True))))
             origins = [_place(example.origin, names) for example in chunk]
-            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins}
-            for name, column in (columns | {"hashes": field_hashes(chunk)}).items():
+            hashes = np.stack([hashes_of(side) for side in fields], axis=1)
+            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins, "hashes": hashes}
+            for name, column in columns.items():
                 files[name].write(np.asarray(column, dtype=_TYPES[name]).tobytes())
     return {"examples": count, "fields": width, "names": list(names)}
 
@@ -150,8 +151,11 @@ class _Files:
             piece = os.pread(self._texts, last - first, first)
             raws = [piece[start - first : end - first] for start, end in places]
         for raw, sizes, (name, line) in zip(raws, self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True):
-            fields = tuple(raw[end - n : end].decode() for n, end in zip(sizes, accumulate(sizes), strict=True))
-            yield fields, self.names[name] if line < 0 else f"{self.names[name]}:{line}"
+            fields, at = [], 0
+            for size in sizes:
+                fields.append(raw[at : at + size].decode())
+                at += size
+            yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
 
 
 class StoredExamples(Lazy[E]):
