@@ -85,7 +85,7 @@ def test_help_lists_the_commands_and_imports_nothing_heavy():
         "    try: main(words)\n"
         "    except SystemExit: pass\n"
         "    heavy = {'torch', 'babel', 'numpy', 'tokenizers', 'yaml'}\n"
-        "    if words == ['--help']: heavy.add('pydantic')  # which typer itself loads to read the options of a command\n"
+        "    if words == ['--help']: heavy.add('pydantic')  # typer loads it to read options\n"
         "    print('HEAVY', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -36,13 +36,10 @@ _HOMES = {
     "attend": "heed.attention",
     "check_run": "heed.runs.check",
     "compare": "heed.comparison",
-    "edit": "heed.observe.trace",
     "ensemble": "heed.runs.ensemble",
-    "export": "heed.runs.train",
-    "load": "heed.runs.train",
     "run_lesson": "heed.lessons",
-    "trace": "heed.observe.trace",
-    "train": "heed.runs.train",
+    **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
+    **dict.fromkeys(("export", "load", "train"), "heed.runs.train"),
 }
 
 
