@@ -22,13 +22,8 @@ app = typer.Typer(
 )
 
 RunArgument = Annotated[str, Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.")]
-
-
 WithOption = Annotated[
-    list[str] | None,
-    Option(
-        "--with", metavar="RUN", help="A further run, whose probabilities are averaged in; may be given several times."
-    ),
+    list[str] | None, Option("--with", metavar="RUN", help="Another run, to average probabilities; repeatable.")
 ]
 
 
@@ -70,9 +65,7 @@ WordsArgument = Annotated[
     ),
 ]
 FilesOption = Annotated[list[str] | None, Option(help="Files as those of training, two as a,b.")]
-ValidOption = Annotated[
-    list[str] | None, Option(help="Files as those of training, two as a,b; or how many to hold out.")
-]
+ValidOption = Annotated[list[str] | None, Option(help="As training files; or how many to hold out.")]
 
 
 @app.command()
@@ -82,17 +75,13 @@ def train(
     size: Annotated[str | None, Option(help="auto, tiny, small or base (the paper's).")] = None,
     minutes: Annotated[float | None, Option(help="Time budget, scoring included.")] = None,
     seed: Annotated[int | None, Option(help="Seed of weights, order and dropout.")] = None,
-    parent: Annotated[
-        str | None, Option("--from", metavar="RUN", help="Start from the weights of this run, where they fit.")
-    ] = None,
+    parent: Annotated[str | None, Option("--from", metavar="RUN", help="Start from this run's weights.")] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
     out: Annotated[Path | None, Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
     resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint.")] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Configuration, counts, predicted time and memory; trains nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
 ) -> None:
     """Train a model on your files, or as a configuration says."""
     from heed.cli.train import run_train
@@ -104,7 +93,7 @@ def train(
         "training.minutes": minutes,
         "training.seed": seed,
         "training.device": device,
-        "data.valid": _split_files(valid),
+        "data.valid": _held_out(valid),
         "data.test": _split_files(test),
     }
     run_train(words, _fields(given), out, resume, dry_run)
@@ -118,7 +107,7 @@ def check(words: WordsArgument, valid: ValidOption = None, test: FilesOption = N
     """
     from heed.cli.check import run_check
 
-    run_check(words, _fields({"data.valid": _split_files(valid), "data.test": _split_files(test)}))
+    run_check(words, _fields({"data.valid": _held_out(valid), "data.test": _split_files(test)}))
 
 
 def _fields(given: dict[str, Any]) -> list[str]:
@@ -133,14 +122,19 @@ def _split_files(files: list[str] | None) -> list[str] | None:
     return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
 
 
+def _held_out(files: list[str] | None) -> list[str] | int | None:
+    """Validation files, or how many examples to hold out."""
+    names = _split_files(files)
+    is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
+    return int(names[0]) if names and is_number else names
+
+
 @app.command()
 @with_flags
 def predict(
     run: RunArgument,
     text: Annotated[list[str] | None, Argument(metavar="[TEXT]...", help="Texts; else --input.")] = None,
-    input: Annotated[
-        Path | None, Option("--input", "-i", help="A file, one text a line; or a folder of such files.")
-    ] = None,
+    input: Annotated[Path | None, Option("--input", "-i", help="File, one text a line; or folder of files.")] = None,
     out: Annotated[Path | None, Option(help="Write here; for a folder of input, a folder.")] = None,
     others: WithOption = None,
     *,
@@ -156,9 +150,7 @@ def predict(
 def export(
     run: RunArgument,
     to: Annotated[Literal["ctranslate2"], Option(help="The program that shall run the model.")],
-    quantization: Annotated[
-        Literal["float32", "int8"], Option(help="float32: the same outputs; int8: a quarter of the size, faster.")
-    ] = "float32",
+    quantization: Annotated[Literal["float32", "int8"], Option(help="int8: smaller, faster.")] = "float32",
 ) -> None:
     """Write a run for another program, into RUN/export, and compare what both write."""
     import heed
@@ -170,9 +162,7 @@ def export(
 @with_flags
 def evaluate(
     run: RunArgument,
-    files: Annotated[
-        list[str] | None, Argument(metavar="[FILE]...", help="Test files; the run's own by default.")
-    ] = None,
+    files: Annotated[list[str] | None, Argument(metavar="[FILE]...", help="Test files; else the run's own.")] = None,
     split: Annotated[str | None, Option(help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     as_json: Annotated[bool, Option("--json", help="The whole report as JSON.")] = False,
@@ -196,24 +186,18 @@ def compare(
         ),
     ],
     models: Annotated[
-        str | None,
-        Option(help="Train and compare these, as: bahdanau,luong:score=dot:training.learning_rate=0.001"),
+        str | None, Option(help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1")
     ] = None,
     minutes: Annotated[float | None, Option(help="With --models: time budget of each run.")] = None,
     seeds: Annotated[int, Option(help="With --models: trainings of each, with seeds 1, 2, ...", min=1)] = 1,
     size: Annotated[str | None, Option(help="With --models: auto, tiny, small or base (the paper's).")] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
-    out: Annotated[
-        Path | None,
-        Option(help="Folder for compare.html, .tex, .csv and .json; with --models also for the runs."),
-    ] = None,
+    out: Annotated[Path | None, Option(help="Folder for compare.html, .tex, .csv, .json and new runs.")] = None,
     split: Annotated[str | None, Option(help="test by default, valid where there is none; or unseen.")] = None,
     baseline: Annotated[str | None, Option(help="Test against this run too; the first by default.")] = None,
     beam: Annotated[int | None, Option(help="One beam for all; each run's own by default.", min=1)] = None,
-    threads: Annotated[
-        int | None, Option(help="Threads to decode with; the most that a run was trained with.", min=1)
-    ] = None,
+    threads: Annotated[int | None, Option(help="Threads to decode with; as in training by default.", min=1)] = None,
     device: Annotated[str, Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
     resamples: Annotated[int, Option(help="Resamples of intervals, trials of the tests.", min=1)] = 10_000,
     sentences: Annotated[int, Option(help="Sentences on the page.", min=0)] = 15,
@@ -226,12 +210,11 @@ def compare(
     given = {
         "model.size": size,
         "training.minutes": minutes,
-        "data.valid": _split_files(valid),
+        "data.valid": _held_out(valid),
         "data.test": _split_files(test),
     }
-    options = CompareOptions(
-        models, seeds, out, split, baseline, beam, threads, device, resamples, sentences, open_it, as_json
-    )
+    drawn = (resamples, sentences, open_it, as_json)
+    options = CompareOptions(models, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, _fields(given), options)
 
 
@@ -244,9 +227,7 @@ def look(
     form: Annotated[Literal["text", "html", "svg", "json"], Option("--as", help="How to write it.")] = "text",
     out: Annotated[Path | None, Option(help="Write to a file; its ending may say how.")] = None,
     open_it: Annotated[bool, Option("--open", help="Show the page in a browser.")] = False,
-    mechanism: Annotated[
-        str | None, Option(help="Only this attention: cross, encoder (self), decoder (masked self).")
-    ] = None,
+    mechanism: Annotated[str | None, Option(help="Only this attention: cross, encoder or decoder.")] = None,
     layer: Annotated[str, Option(help="Which layer, from 0, from the end where negative, or all.")] = "-1",
     head: Annotated[str, Option(help="Which head, from 0, the mean of all, or all one by one.")] = "mean",
     *,
@@ -261,7 +242,7 @@ def look(
 @app.command()
 def lesson(
     name: Annotated[
-        str | None, Argument(metavar="[NAME|FILE.yaml]", help="A lesson, or matrices of your own; none: list.")
+        str | None, Argument(metavar="[NAME|FILE.yaml]", help="Lesson or own matrices; none: list.")
     ] = None,
     row: Annotated[str | None, Option(help="Token, or its number from 0, whose row is worked out alone.")] = None,
     stage: Annotated[list[str] | None, Option(help="Only this stage; may be given several times.")] = None,
@@ -275,9 +256,7 @@ def lesson(
 
 
 @app.command()
-def models(
-    scores: Annotated[bool, Option("--scores", help="List the attention scores instead.")] = False,
-) -> None:
+def models(scores: Annotated[bool, Option("--scores", help="List the attention scores.")] = False) -> None:
     """List the models, their fields and their sizes."""
     from heed.cli.models import list_models_text, list_scores_text
 

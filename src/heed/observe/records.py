@@ -183,17 +183,11 @@ class GateRecord:
     @classmethod
     def of(cls, name: str, call: RecurrentCall, grad: bool) -> GateRecord:
         """Record a run."""
-        return cls(
-            name,
-            call.cell,
-            {key: _keep(weight, grad).clone() for key, weight in call.weights.items()},
-            _keep(call.inputs, grad),
-            _keep(call.hidden, grad),
-            tuple(_keep(s, grad) for s in call.initial),
-            tuple(call.final) if grad else tuple(s.detach() for s in call.final),
-            call.order,
-            None if call.started is None else tuple(_keep(s, grad) for s in call.started),
-        )
+        weights = {key: _keep(weight, grad).clone() for key, weight in call.weights.items()}
+        inputs, hidden = _keep(call.inputs, grad), _keep(call.hidden, grad)
+        initial, final = (tuple(_keep(s, grad) for s in states) for states in (call.initial, call.final))
+        started = None if call.started is None else tuple(_keep(s, grad) for s in call.started)
+        return cls(name, call.cell, weights, inputs, hidden, initial, final, call.order, started)
 
     def gates(self) -> dict[str, Tensor]:
         """Every gate, `(batch, length, d_hidden)`, in the order of the text, replayed from the states.
