@@ -17,8 +17,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from heed.data.read.lines import good_lines
+from heed.evaluation.report import shown
 from heed.evaluation.significance import interval, randomisation_test, resampled
-from heed.evaluation.text import text_measure, text_scores
+from heed.evaluation.text import text_measure
 
 
 def words(text: str) -> frozenset[str]:
@@ -45,7 +46,7 @@ def main() -> None:
     train_source, train_target, test_source, test_target, *given = (list(good_lines(Path(n))) for n in sys.argv[1:])
     looked_up = [train_target[i] for i in nearest(train_source, test_source)]
     for name, outputs in (("copying the source", test_source), ("nearest training sentence", looked_up)):
-        scores = text_scores(outputs, test_target, ("bleu", "chrf"), 1000)
+        scores = shown([text_measure(name, outputs, test_target) for name in ("bleu", "chrf")])
         line = ", ".join(f"{k} {v['value']:.2f} [{v['low']:.2f}, {v['high']:.2f}]" for k, v in scores.items())
         print(f"{name}: {line}")
         for written in given:

@@ -12,7 +12,9 @@ import heed
 from heed.cli import main
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
-from heed.evaluation.labels import calibration_error, f1_scores, score_labels
+from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
+from heed.evaluation.measures import values_of
+from heed.evaluation.report import summarise
 from heed.observe.edits import Uniform
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
@@ -318,7 +320,7 @@ def test_scores_of_labels_worked_out_by_hand():
     true = np.eye(3, dtype=bool)[[0, 0, 1, 2]]
     predicted = np.eye(3, dtype=bool)[[0, 1, 1, 1]]
     probabilities = np.where(predicted, 0.8, 0.1)
-    report = score_labels(true, predicted, probabilities, ["a", "b", "c"], False, resamples=50)
+    report = summarise(label_outcomes("abbb", true, predicted, probabilities, ["a", "b", "c"], False), 50)
     assert report["accuracy"]["value"] == 0.5 and report["micro_f1"]["value"] == 0.5
     assert report["confusion"]["matrix"] == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
     assert report["per_label"]["b"] == {"precision": pytest.approx(1 / 3), "recall": 1.0, "f1": 0.5, "support": 1}
@@ -329,18 +331,18 @@ def test_scores_of_labels_worked_out_by_hand():
 
 def test_macro_f1_leaves_out_labels_that_nobody_has_and_counts_those_that_are_only_said_or_only_true():
     true, predicted = np.eye(5, dtype=bool)[[0, 0, 1, 1]], np.eye(5, dtype=bool)[[0, 0, 1, 3]]
-    assert np.isclose(f1_scores(true, predicted)[0], (1 + 2 / 3 + 0) / 3)  # 2 and 4 are on neither side
-    report = score_labels(true, predicted, np.eye(5)[[0, 0, 1, 3]], list("abcde"), False, resamples=20)
+    assert np.isclose(f1_measures(true, predicted)[1].score(), (1 + 2 / 3 + 0) / 3)  # 2 and 4 are on neither side
+    report = summarise(label_outcomes("aabd", true, predicted, np.eye(5)[[0, 0, 1, 3]], list("abcde"), False), 20)
     assert np.isclose(report["macro_f1"]["value"], (1 + 2 / 3 + 0) / 3)
     nobody = np.zeros((2, 3), dtype=bool)
-    assert f1_scores(nobody, nobody) == (0.0, 0.0)
+    assert values_of(f1_measures(nobody, nobody)) == {"accuracy": 1.0, "macro_f1": 0.0, "micro_f1": 0.0}
 
 
 def test_f1_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     for _ in range(20):
         true, predicted = rng.random((30, 4)) < 0.3, rng.random((30, 4)) < 0.4
-        macro, micro = f1_scores(true, predicted)
+        _, macro, micro = (measure.score() for measure in f1_measures(true, predicted))
         assert np.isclose(macro, f1_score(true.astype(int), predicted.astype(int), average="macro", zero_division=0))
         assert np.isclose(micro, f1_score(true.astype(int), predicted.astype(int), average="micro", zero_division=0))
 

@@ -75,7 +75,7 @@ def test_a_refusal_is_written_as_it_is(case, folder):
     assert row(case, refusal(*REFUSED[case], folder)) in PAGE.splitlines()
 
 
-# --- data that fights back
+# --- malformed data
 
 
 def lines(*changed, count=40, side=0, end=b"\n"):
@@ -154,7 +154,7 @@ def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder,
 
         monkeypatch.setattr("heed.data.read.pairs.lines_of", vanishing)
         (folder / "my.yo").write_bytes(b"text\n" * 20_000)
-    table = PAGE[PAGE.index("## Data that fights back") :].split("\n## ")[0]
+    table = PAGE[PAGE.index("## Malformed data") :].split("\n## ")[0]
     (message,) = re.findall(rf"^\| {re.escape(case)} \| `(.*?)` \| ", table, re.MULTILINE)
     with pytest.raises(SystemExit):
         main(["check", "translation", *shlex.split(words), "--valid", "5"])
@@ -165,12 +165,12 @@ def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder,
 
 
 def test_every_case_of_the_table_is_tried():
-    table = PAGE[PAGE.index("## Data that fights back") :].split("\n## ")[0]
+    table = PAGE[PAGE.index("## Malformed data") :].split("\n## ")[0]
     assert re.findall(r"^\| (.*?) \| `", table, re.MULTILINE) == list(FOUND)
 
 
 def test_the_commands_on_data_that_fights_back_run(folder, capsys):
-    block = re.search(r"```sh\n(.*?)```", PAGE[PAGE.index("## Data that fights back") :], flags=re.DOTALL)[1]
+    block = re.search(r"```sh\n(.*?)```", PAGE[PAGE.index("## Malformed data") :], flags=re.DOTALL)[1]
     for line in block.splitlines():
         words = shlex.split(line)[1:]
         if words[0] == "train":

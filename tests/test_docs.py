@@ -3,13 +3,22 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from heed.tasks import check_config
+from heed.cli.flags import options_of
+from heed.errors import ConfigError
+from heed.tasks import check_config, task_names
+from heed.tasks.base.capabilities import Looks, capability_table, missing
+from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent
+
+
+def page(name):
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_the_configuration_page_lists_every_field_as_it_is():
@@ -46,3 +55,47 @@ def test_the_commands_in_the_readme_exist():
     used = set(re.findall(r"^(?:\$ |\.venv/bin/)?heed (\w+)", readme, flags=re.MULTILINE))
     assert used <= set(get_command(app).commands)
     assert {"predict", "look", "evaluate", "train"} <= used
+
+
+def test_the_table_of_capabilities_is_that_of_the_code():
+    written = (
+        page("docs/tasks.md").split("<!-- capabilities")[1].split("-->", 1)[1].split("<!-- end of capabilities -->")[0]
+    )
+    assert written.strip() == capability_table()
+
+
+def test_the_refusals_on_the_page_of_tasks_are_the_real_ones():
+    series = SimpleNamespace(members=(None,), config=SimpleNamespace(task="series"))
+    with pytest.raises(ConfigError) as refused:
+        options_of("table", "predict", {"align": True})
+    for message in (str(refused.value), missing(series, Looks)):
+        assert f"heed: {message}" in page("docs/tasks.md").splitlines()
+
+
+def test_every_task_has_a_section_with_its_command():
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## )", page("docs/tasks.md"), flags=re.MULTILINE | re.DOTALL))
+    for name in task_names():
+        assert f"heed train {name} " in sections[name.capitalize()]
+
+
+def test_the_layers_of_the_architecture_page_are_those_of_the_imports():
+    written = {}
+    for number, parts in re.findall(r"^\| (\d+) \| (.*?) \|", page("docs/architecture.md"), flags=re.MULTILINE):
+        written.setdefault(int(number), set()).update(re.findall(r"`([\w.]+)`", parts))
+    assert written == dict(enumerate(LAYERS, start=1))
+
+
+def test_files_that_pages_name_exist():
+    for name in ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))):
+        for path in re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|toml))`", page(name)):
+            assert any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "src" / "heed")), (
+                f"{name}: {path}"
+            )
+
+
+def test_the_reading_path_is_as_short_as_it_says():
+    section = page("CONTRIBUTING.md").split("**Read**")[1].split("\n\n")[0]
+    stated = int(re.search(r"fewer than\s+(\d,\d{3})\s+lines", section)[1].replace(",", ""))
+    files = [ROOT / "src" / "heed" / path for path in re.findall(r"`(\w+/\w+\.py)`", section)]
+    count = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    assert len(files) == 6 and count < stated <= 1500

@@ -10,12 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.examples import Link
-from heed.evaluation.metrics import PairScores, bootstrap, length_buckets, summarise
+from heed.evaluation.measures import Outcomes, length_buckets, share
+from heed.evaluation.report import summarise
+from heed.evaluation.significance import intervals
 from heed.runs.card import scores_text
 from heed.tasks.translation.links import aligned_characters
 from heed.tasks.translation.run import TranslationRun
 
 # --- bootstrap
+
+
+def bootstrap(top, bottom, resamples=1000, seed=1):
+    (found,) = intervals([share("ratio", "ratio", top, bottom)], resamples, seed)
+    return found
 
 
 def test_a_ratio_of_sums_by_hand():
@@ -121,37 +128,39 @@ def test_aligned_characters_by_hand(best, query, key, links, expected):
 # --- the report
 
 
-def make_scores(linked=True):
-    return PairScores(
-        exact=[True, False, True, True],
-        correct=[3, 1, 4, 5],
-        tokens=[3, 4, 4, 5],
-        nll=[0.0, 4.0, 2.0, 2.0],
-        source_lengths=[2, 3, 3, 9],
-        aligned=[2, 1, 0, 4] if linked else [0] * 4,
-        linked=[2, 3, 1, 4] if linked else [0] * 4,
+def make_outcomes(linked=True):
+    wrong, known = ([0, 2, 1, 0], [2, 3, 1, 4]) if linked else ([0] * 4, [0] * 4)
+    measures = (
+        share("exact_match", "exact match", [1, 0, 1, 1]),
+        share("token_accuracy", "token accuracy", [3, 1, 4, 5], [3, 4, 4, 5]),
+        share("alignment_error", "alignment error", wrong, known, higher_is_better=False),
     )
+    details = {"perplexity": math.exp(8 / 16), "token_accuracy": 0.5}
+    return Outcomes(("a", "b", "c", "d"), measures, lengths=(2, 3, 3, 9), details=details)
 
 
 def test_a_report_by_hand():
-    report = summarise(make_scores(), resamples=20)
+    report = summarise(make_outcomes(), resamples=20, by_length=["exact_match"])
     assert report["examples"] == 4
     assert report["exact_match"]["value"] == 0.75
-    assert report["token_accuracy"]["value"] == pytest.approx(13 / 16)
-    assert report["perplexity"] == pytest.approx(math.exp(8 / 16))
     assert report["alignment_error"]["value"] == pytest.approx(3 / 10)
+    assert report["token_accuracy"] == 0.5  # a detail wins
     assert sum(bucket["examples"] for bucket in report["by_source_length"]) == 4
     threes = next(b for b in report["by_source_length"] if b["first"] <= 3 <= b["last"])
-    assert threes["exact_match"]["value"] == pytest.approx(1 / 2)
+    assert threes["exact_match"]["value"] == pytest.approx(1 / 2) and threes["examples"] == 2
+    assert "by_source_length" not in summarise(make_outcomes(), resamples=5)
     json.dumps(report, allow_nan=False)
 
 
-def test_without_known_links_there_is_no_alignment_error():
-    assert "alignment_error" not in summarise(make_scores(linked=False), resamples=5)
+def test_what_cannot_be_scored_is_0_in_a_report():
+    assert summarise(make_outcomes(linked=False), resamples=5)["alignment_error"]["value"] == 0.0
 
 
 def test_the_report_for_people_holds_the_numbers():
-    text = scores_text(TranslationRun, {"test": summarise(make_scores(), resamples=20)})
+    outcomes = make_outcomes()
+    outcomes.details.pop("token_accuracy")
+    report = summarise(outcomes, resamples=20, by_length=["exact_match"])
+    text = scores_text(TranslationRun, {"test": report})
     for part in ("test: 4 examples", "75.00%", "81.25%", "30.00%", "1.6487", "2-2", "9-9"):
         assert part in text
     text = scores_text(TranslationRun, {"valid": {"loss": 0.5, "exact_match": 0.25, "note": "chosen on it"}})

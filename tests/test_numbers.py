@@ -14,7 +14,7 @@ import heed
 from heed.cli import main
 from heed.data.read.numbers import Standard, read_numbers
 from heed.errors import ConfigError, DataError
-from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
+from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
 from heed.tasks.series.task import Series
 from heed.tasks.table.task import Table
@@ -237,7 +237,7 @@ def test_naive_forecasts_and_scores_worked_out_by_hand():
     assert seasonal_naive(context, 2, 9)[:, 0].tolist() == [1, 2]
     true = [np.array([[1.0], [2.0]]), np.array([[4.0]])]
     made = {"model": [np.array([[1.0], [4.0]]), np.array([[3.0]])], "last value": [np.zeros((2, 1)), np.zeros((1, 1))]}
-    shown = score_forecasts(true, made, ["x"], resamples=50)["columns"]["x"]
+    shown = error_report(error_measures(true, made, ["x"]), resamples=50)["x"]
     assert shown["model"]["mae"]["value"] == pytest.approx(1.0)
     assert shown["model"]["rmse"]["value"] == pytest.approx(math.sqrt(5 / 3))
     assert shown["last value"]["gain"]["value"] == pytest.approx(1 - 1.0 / (7 / 3))

@@ -5,10 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
 
+from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes, pooled, share
 from heed.evaluation.significance import interval, randomisation_test, resampled
-from heed.evaluation.text import text_measure, text_scores
+from heed.evaluation.text import text_measure
 
 WORDS = ["der", "Hund", "sieht", "die", "Katze", "und", "geht", "nach", "Hause", "heute"]
 
@@ -39,16 +41,30 @@ def test_a_share_of_nothing_is_no_number():
     assert math.isnan(share("alignment_error", "alignment error", [0, 0], [0, 0]).score())
 
 
-@pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
+METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
+
+
+@pytest.mark.parametrize("name", METRICS)
 def test_a_text_measure_is_the_score_that_sacrebleu_gives(name):
     outputs, references = sentences(40, 1, 0.3)
-    expected = text_scores(outputs, references, (name,))[name]
-    measure = text_measure(name, outputs, references)
-    assert measure.score() == pytest.approx(expected["value"], abs=1e-9)
-    assert expected["signature"] == measure.note
+    metric, measure = METRICS[name](), text_measure(name, outputs, references)
+    assert measure.score() == metric.corpus_score(outputs, [references]).score
+    assert measure.note == str(metric.get_signature())
     assert measure.higher_is_better == (name != "ter")
-    alone = [text_scores([o], [r], (name,))[name]["value"] for o, r in zip(outputs[:5], references[:5], strict=True)]
-    assert measure.each()[:5].tolist() == pytest.approx(alone, abs=1e-9)
+    alone = [metric.corpus_score([o], [[r]]).score for o, r in zip(outputs[:5], references[:5], strict=True)]
+    assert measure.each()[:5].tolist() == alone
+
+
+@pytest.mark.parametrize("method", ["_extract_corpus_statistics", "_compute_score_from_stats"])
+def test_a_sacrebleu_that_has_changed_inside_is_named(method, monkeypatch):
+    class Other:
+        """A metric of a later sacrebleu."""
+
+    for kept in {"_extract_corpus_statistics", "_compute_score_from_stats"} - {method}:
+        setattr(Other, kept, None)
+    monkeypatch.setattr("sacrebleu.metrics.chrf.CHRF", Other)
+    with pytest.raises(ConfigError, match=rf"sacrebleu \d.*lacks Other.{method}, by which heed scores; install"):
+        text_measure("chrf", ["a"], ["a"])
 
 
 def test_outputs_without_any_match_have_a_score():
@@ -144,7 +160,7 @@ def test_all_assignments_by_brute_force():
     for kept in itertools.product([True, False], repeat=8):
         ours = [a if keep else b for keep, a, b in zip(kept, outputs, others, strict=True)]
         theirs = [b if keep else a for keep, a, b in zip(kept, outputs, others, strict=True)]
-        one, other = (text_scores(side, references, ("chrf",))["chrf"]["value"] for side in (ours, theirs))
+        one, other = (CHRF().corpus_score(side, [references]).score for side in (ours, theirs))
         extreme += abs(one - other) >= observed - 1e-9
     p = randomisation_test(first, second, 10_000, seed=2)
     assert p == pytest.approx(extreme / 2**8, abs=0.02)

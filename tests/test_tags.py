@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from heed.config import TokenizerConfig
 from heed.data.read.conll import ColumnFile, read_sentences
 from heed.data.read.findings import Findings
-from heed.data.read.tags import entities, find_scheme, write_tags
+from heed.data.read.tags import entities, find_scheme, may_follow, write_tags
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.words import split_words
 from heed.errors import DataError
-from heed.evaluation.entities import entity_errors, entity_f1, score_tags
+from heed.evaluation.entities import entity_errors, tag_measures, tag_outcomes
+from heed.evaluation.report import summarise
 from heed.tasks.tagging.config import ColumnsData
 
 SCHEMES = {
@@ -25,11 +26,23 @@ SCHEMES = {
 FOUND = [("A", 0, 2), ("A", 2, 3), ("B", 4, 5), ("A", 6, 7)]
 
 
+def scores_of(true, predicted, *, plain=False, resamples):
+    return summarise(tag_outcomes([""] * len(true), true, predicted, plain), resamples)
+
+
 @pytest.mark.parametrize(("scheme", "tags"), SCHEMES.items())
 def test_every_scheme_marks_the_same_entities(scheme, tags):
     assert entities(tags.split()) == FOUND
     assert write_tags(FOUND, 7, scheme) == tags.split()
     assert find_scheme([tags.split()]) == scheme
+
+
+def test_only_an_i_is_held_to_what_comes_before_it():
+    tags = ["O", "B-A", "I-A", "B-B", "I-B"]
+    before_i = {("B-A", "I-A"), ("I-A", "I-A"), ("B-B", "I-B"), ("I-B", "I-B")}
+    for before in (None, *tags):
+        for tag in tags:
+            assert may_follow(before, tag) == (not tag.startswith("I") or (before, tag) in before_i)
 
 
 def test_bilou_is_bioes_under_other_letters_and_io_joins_neighbours():
@@ -59,22 +72,22 @@ def test_entity_f1_is_that_of_seqeval(drawn):
     predicted = [random.sample(sequence, len(sequence)) for sequence, random in drawn]
     if any(entities(sequence) for sequence in (*true, *predicted)):
         expected = f1_score(true, predicted, zero_division=0)
-        assert np.isclose(entity_f1(true, predicted), expected)
-        assert np.isclose(score_tags(true, predicted, resamples=2)["entity_f1"]["value"], expected)
+        assert tag_measures(true, predicted, plain=False)[0].score() == expected
+        assert scores_of(true, predicted, resamples=2)["entity_f1"]["value"] == expected
 
 
 def test_scores_of_tags_worked_out_by_hand():
     true = ["B-A I-A O O B-B".split(), "B-A O".split()]
     predicted = ["B-A I-A O B-B B-B".split(), "O O".split()]
-    report = score_tags(true, predicted, resamples=20)
+    report = scores_of(true, predicted, resamples=20)
     # 3 true, 3 predicted, 2 of them right (A at 0-2, B at 4-5)
     assert np.isclose(report["entity_f1"]["value"], 2 / 3)
     assert np.isclose(report["precision"], 2 / 3) and np.isclose(report["recall"], 2 / 3)
     assert report["accuracy"]["value"] == 5 / 7
     assert report["per_type"]["A"] == {"precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
-    nothing = score_tags([["O"]], [["O"]], resamples=2)
+    nothing = scores_of([["O"]], [["O"]], resamples=2)
     assert nothing["per_type"] == {} and nothing["accuracy"]["value"] == 1.0
-    plain = score_tags([["N", "V"]], [["N", "N"]], plain=True, resamples=2)
+    plain = scores_of([["N", "V"]], [["N", "N"]], plain=True, resamples=2)
     assert plain["per_tag"]["V"]["recall"] == 0.0 and plain["per_tag"]["N"]["precision"] == 0.5
 
 

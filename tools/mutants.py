@@ -87,13 +87,18 @@ class Attempt:
         if not ended and time.monotonic() < self.deadline:
             return None
         if not ended:
-            os.killpg(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
+            self.stop()
             return "killed", "did not end"
         lines = (self.folder / "output.txt").read_text("utf-8", "replace").splitlines()
         first = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), "\n".join(lines[-3:]))
         code = os.waitstatus_to_exitcode(status)
         return {0: "survived", 1: "killed"}.get(code, "killed" if code < 0 else "stale"), first[:160]
+
+    def stop(self) -> None:
+        """End the tests and what they started."""
+        if self.process is not None:
+            os.killpg(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
 
 
 def _run_tests(folder: Path, tests: list[str]) -> int:
@@ -117,15 +122,20 @@ def _run_tests(folder: Path, tests: list[str]) -> int:
 def attempts(chosen: list[tuple[int, Edit]], jobs: int) -> Iterator[tuple[int, Edit, str, str]]:
     """Try the edits, some at a time: number, edit, what became of it and a line that tells more, as they end."""
     waiting, running = list(chosen), dict[int, Attempt]()
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            number, edit = waiting.pop(0)
-            running[number] = Attempt.begin(edit, list(edit.tests))
-        time.sleep(0.1)
-        for number, attempt in list(running.items()):
-            if (result := attempt.result()) is not None and attempt.edit is not None:
-                shutil.rmtree(running.pop(number).folder)
-                yield number, attempt.edit, *result
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                number, edit = waiting.pop(0)
+                running[number] = Attempt.begin(edit, list(edit.tests))
+            time.sleep(0.1)
+            for number, attempt in list(running.items()):
+                if (result := attempt.result()) is not None and attempt.edit is not None:
+                    shutil.rmtree(running.pop(number).folder)
+                    yield number, attempt.edit, *result
+    finally:
+        for attempt in running.values():
+            attempt.stop()
+            shutil.rmtree(attempt.folder)
 
 
 def main() -> int:
@@ -144,12 +154,17 @@ def main() -> int:
     for name in LARGE:
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either signal ends the tests too
     began, counts = time.monotonic(), {"killed": 0, "survived": 0, "stale": 0}
     if not options.only:
-        unchanged = Attempt.begin(None, sorted({test for _, edit in chosen for test in edit.tests}))
-        while (result := unchanged.result()) is None:
-            time.sleep(0.1)
-        shutil.rmtree(unchanged.folder)
+        unchanged, result = Attempt.begin(None, sorted({test for _, edit in chosen for test in edit.tests})), None
+        try:
+            while (result := unchanged.result()) is None:
+                time.sleep(0.1)
+        finally:
+            if result is None:
+                unchanged.stop()
+            shutil.rmtree(unchanged.folder)
         if result[0] != "survived":
             print(f"the tests fail without any edit: {result[1]}")
             return 1

@@ -5,17 +5,7 @@ from heed.attention.keys import Keys, Rows
 from heed.attention.masks import causal_mask, padding_mask
 from heed.attention.modules import Attention, AttentionLayer, MultiHeadAttention
 from heed.attention.pooling import AttentionPooling
-from heed.attention.scores import (
-    SCORES,
-    Additive,
-    Concat,
-    Dot,
-    General,
-    KeyQuery,
-    ScaledDot,
-    Score,
-    make_score,
-)
+from heed.attention.scores import SCORES, Additive, Concat, Dot, General, KeyQuery, ScaledDot, Score, make_score
 
 __all__ = [
     "SCORES",

@@ -24,13 +24,6 @@ def masked_softmax(
 
     `weights[i, j] = exp(scores[i, j]) / sum over allowed k of exp(scores[i, k])`, 0 where the mask is False. A row
     whose mask is False everywhere is all zeros, and the gradient through it is zero instead of NaN.
-
-    Args:
-        scores: `(..., query, key)`.
-        mask: Broadcastable to the scores, True = may attend.
-
-    Returns:
-        Weights, `(..., query, key)`.
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)

@@ -25,17 +25,8 @@ def fused_attend(
 ) -> Float[Tensor, "batch heads query d_value"]:
     """`softmax(scale * projected prepared') value` in one kernel; over few keys on a CPU in training by `short_attend`.
 
-    Args:
-        projected: `(batch, heads, query, d)`.
-        prepared: `(batch, heads, key, d)`.
-        value: `(batch, heads, key, d_value)`.
-        mask: `(batch, key)` or `(batch, query, key)`, True = may attend.
-        causal: Whether the future is masked, aligned at the bottom right.
-        scale: Factor on the products.
-        dropout: Probability with which a weight is dropped.
-
-    Returns:
-        context, `(batch, heads, query, d_value)`; a row that may attend to nothing is zero.
+    The mask is `(batch, key)` or `(batch, query, key)`; `causal` masks the future too, as `causal_mask`. Rows that may
+    attend to nothing are zero.
     """
     check_widths(projected, prepared)
     num_queries, num_keys = projected.shape[2], prepared.shape[2]

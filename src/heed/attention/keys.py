@@ -15,14 +15,11 @@ from heed.shapes import Bool, Float, Int
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """What attention looks at; made by `prepare` of an attention module and never changed from outside.
+    """Keys as the score wants them, values and a mask; made by `prepare` of an attention module and never changed.
 
-    Attributes:
-        prepared: `(batch, heads, key, d)`, the keys as the score wants them.
-        value: `(batch, heads, key, d_value)`.
-        mask: `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may.
-        origin: The same object for keys that continue one another row by row, so that an observer can put the steps
-            of one sequence into one map; keys that were selected begin anew.
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may. `origin` is one
+    object for keys that continue one another row by row, so that an observer can put the steps of one sequence into one
+    map; keys that were selected begin anew.
     """
 
     prepared: Float[Tensor, "batch heads key d"]
@@ -77,12 +74,13 @@ class Rows:
     Attributes:
         source_of: `(rows,)`, index of each row's source.
         num_sources: Number of sources.
+        width: The largest number of rows of a source.
     """
 
     def __init__(self, source_of: Int[Tensor, " rows"], num_sources: int) -> None:
         self.source_of = source_of
         self.num_sources = num_sources
-        self._width, self._slots, self._place = self._layout()
+        self.width, self._slots, self._place = self._layout()
 
     @classmethod
     def repeat(cls, num_sources: int, times: int = 1, device: torch.device | str | None = None) -> "Rows":
@@ -95,17 +93,12 @@ class Rows:
     @property
     def is_identity(self) -> bool:
         """Whether row i belongs to source i."""
-        return self._width == 1 and self._slots is None
+        return self.width == 1 and self._slots is None
 
     @property
     def in_order(self) -> bool:
         """Whether the rows of source 0 come first, then as many of source 1, and so on."""
         return self._slots is None
-
-    @property
-    def width(self) -> int:
-        """The largest number of rows of a source."""
-        return self._width
 
     def _layout(self) -> tuple[int, Tensor | None, Tensor | None]:
         """Rows per source; and, unless rows already lie in that order, where each goes.
@@ -137,17 +130,17 @@ class Rows:
         _, heads, num_queries, d = x.shape
         if self._slots is not None:
             x = x[self._slots.flatten()]
-        x = x.view(self.num_sources, self._width, heads, num_queries, d).transpose(1, 2)
-        return x.reshape(self.num_sources, heads, self._width * num_queries, d)
+        x = x.view(self.num_sources, self.width, heads, num_queries, d).transpose(1, 2)
+        return x.reshape(self.num_sources, heads, self.width * num_queries, d)
 
     def ungroup(self, x: Float[Tensor, "sources heads grouped d"]) -> Float[Tensor, "rows heads query d"]:
         """Undo `group`: `(B, H, width * Q, d)` to `(R, H, Q, d)`."""
         if self.is_identity:
             return x
         _, heads, grouped, d = x.shape
-        num_queries = grouped // self._width
-        x = x.view(self.num_sources, heads, self._width, num_queries, d).transpose(1, 2)
-        x = x.reshape(self.num_sources * self._width, heads, num_queries, d)
+        num_queries = grouped // self.width
+        x = x.view(self.num_sources, heads, self.width, num_queries, d).transpose(1, 2)
+        x = x.reshape(self.num_sources * self.width, heads, num_queries, d)
         return x if self._place is None else x[self._place]
 
     def select(self, rows: Int[Tensor, " selected"]) -> tuple["Rows", Tensor | None]:

@@ -21,12 +21,7 @@ def padding_mask(lengths: Int[Tensor, " batch"], max_length: int | None = None) 
         1 1 1
         1 . .
 
-    Args:
-        lengths: `(batch,)`, number of real positions of each sequence.
-        max_length: Width of the mask; the largest length by default.
-
-    Returns:
-        `(batch, max_length)`, True inside the length.
+    The mask is as wide as the largest length by default.
     """
     width = int(lengths.max()) if max_length is None else max_length
     return torch.arange(width, device=lengths.device) < lengths.unsqueeze(-1)
@@ -43,14 +38,6 @@ def causal_mask(num_queries: int, num_keys: int, device: torch.device | str | No
         1 1 1 1 1
 
     (torch's `is_causal` aligns at the top left and differs whenever the lengths do.)
-
-    Args:
-        num_queries: Number of queries, the newest positions.
-        num_keys: Number of keys.
-        device: Where the mask is made.
-
-    Returns:
-        `(query, key)`, True where key <= query + num_keys - num_queries.
     """
     query = torch.arange(num_queries, device=device).unsqueeze(-1)
     key = torch.arange(num_keys, device=device)
@@ -60,14 +47,7 @@ def causal_mask(num_queries: int, num_keys: int, device: torch.device | str | No
 def full_mask(
     mask: Tensor | None, causal: bool, num_queries: int, num_keys: int, device: torch.device
 ) -> Bool[Tensor, "batch heads query key"] | None:
-    """Broadcast and combine what a call to attention was given into one mask over every score.
-
-    Args:
-        mask: None, `(batch, key)` or `(batch, query, key)`.
-        causal: Whether the future is masked as well.
-        num_queries: Number of queries.
-        num_keys: Number of keys.
-        device: Where the causal part is made.
+    """One mask over every score from a mask `(batch, key)` or `(batch, query, key)` and whether the future is masked.
 
     Returns:
         A mask broadcastable to `(batch, heads, query, key)`, or None where everything may be attended to.

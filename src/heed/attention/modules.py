@@ -22,11 +22,8 @@ from heed.shapes import Bool, Float
 class Attends(nn.Module):
     """What every attention module shares: which path computes the context, and where it is watched from.
 
-    Attributes:
-        score: How query and key are compared.
-        dropout: Probability with which a weight is dropped in training.
-        mechanism: What a reader calls it: "cross", "encoder", "decoder".
-        layer: Which of the model's layers it belongs to, from 0.
+    `mechanism` is its name in maps ("cross", "encoder", "decoder"), `layer` its layer of the model, from 0. Weights are
+    dropped with probability `dropout` in training.
     """
 
     def __init__(self, score: Score, dropout: float, mechanism: str, layer: int) -> None:
@@ -55,15 +52,8 @@ class Attends(nn.Module):
         else:
             grouped = projected if rows is None else rows.group(projected)
             if self.score.scale is not None:
-                context = fused_attend(
-                    grouped,
-                    keys.prepared,
-                    keys.value,
-                    keys.mask,
-                    causal=causal,
-                    scale=self.score.scale,
-                    dropout=dropout,
-                )
+                given = grouped, keys.prepared, keys.value, keys.mask
+                context = fused_attend(*given, causal=causal, scale=self.score.scale, dropout=dropout)
             else:
                 mask = full_mask(keys.mask, causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
@@ -73,10 +63,8 @@ class Attends(nn.Module):
             if rows is not None:
                 context = rows.ungroup(context)
         if watch.slot is not None:
-            watch.slot.attention(
-                self,
-                watch.AttentionCall(projected, keys, rows, causal, offset, context, weights, dropout, self.score),
-            )
+            call = watch.AttentionCall(projected, keys, rows, causal, offset, context, weights, dropout, self.score)
+            watch.slot.attention(self, call)
         return context
 
     def _edited(
@@ -116,13 +104,7 @@ class Attention(Attends):
         value: Float[Tensor, "batch key d_value"] | None = None,
         mask: Bool[Tensor, "batch ..."] | None = None,
     ) -> Keys:
-        """Do once per source what does not depend on the query.
-
-        Args:
-            key: `(batch, key, d_key)`.
-            value: `(batch, key, d_value)`; the keys themselves by default.
-            mask: `(batch, key)` or `(batch, query, key)`, True = may attend.
-        """
+        """Do once per source what does not depend on the query; the keys are their own values by default."""
         value = key if value is None else value
         return Keys(self.score.prepare(key).unsqueeze(1), value.unsqueeze(1), mask)
 
@@ -139,13 +121,10 @@ class Attention(Attends):
 
         Args:
             query: `(rows, query, d_query)`.
-            keys: What to look at, from `prepare`.
+            keys: From `prepare`, whose mask is `(batch, key)` or `(batch, query, key)`, True = may attend.
             causal: Mask the future, the last query being the newest position.
             rows: Which entry of `keys` each row looks at; row i at entry i by default.
             offset: Absolute position of the first query; read by observers and edits only.
-
-        Returns:
-            context, `(rows, query, d_value)`.
         """
         projected = self.score.project(query).unsqueeze(1)
         return self._attend(projected, keys, causal, rows, offset).squeeze(1)
@@ -225,13 +204,7 @@ class MultiHeadAttention(Attends):
         value: Float[Tensor, "batch key d_key"] | None = None,
         mask: Bool[Tensor, "batch ..."] | None = None,
     ) -> Keys:
-        """Project keys and values of each head, once per source or, in a cache, once per position.
-
-        Args:
-            key: `(batch, key, d_key)`.
-            value: `(batch, key, d_key)`; the keys' inputs by default.
-            mask: `(batch, key)` or `(batch, query, key)`, True = may attend.
-        """
+        """Project keys and values of each head, once per source or, in a cache, once per position."""
         value = key if value is None else value
         prepared = self.score.prepare(self._split(self.w_key(key)))
         return Keys(prepared, self._split(self.w_value(value)), mask)
@@ -246,19 +219,7 @@ class MultiHeadAttention(Attends):
         rows: Rows | None = None,
         offset: int | Tensor = 0,
     ) -> Float[Tensor, "rows query d_model"]:
-        """Look at prepared keys, or at the queries' own sequence.
-
-        Args:
-            query: `(rows, query, d_model)`.
-            keys: What to look at; without it self-attention over `query`.
-            mask: For self-attention without prepared keys: `(batch, key)` or `(batch, query, key)`.
-            causal: Mask the future, the last query being the newest position.
-            rows: Which entry of `keys` each row looks at; row i at entry i by default.
-            offset: Absolute position of the first query; read by observers and edits only.
-
-        Returns:
-            `(rows, query, d_model)`.
-        """
+        """Look at prepared keys as `Attention.forward`, or without them at the queries' own sequence with `mask`."""
         if keys is None:
             keys = self.prepare(query, mask=mask)
         else:

@@ -26,10 +26,6 @@ class AttentionPooling(nn.Module):
     | dot | `u' h_i` | 1 |
     | self_attentive | `u_n' tanh(W h_i)` (Lin et al. 2017, arXiv:1703.03130, equation 6) | `num_queries` |
 
-    Attributes:
-        attention: The attention that is watched; its mechanism is what a reader calls it.
-        d_output: Width of the result, `num_queries * d`.
-
     Differs from Lin et al.: no penalty that keeps the queries apart.
     """
 
@@ -43,16 +39,7 @@ class AttentionPooling(nn.Module):
         mechanism: str = "pooling",
         layer: int = 0,
     ) -> None:
-        """Build the layer.
-
-        Args:
-            d: Width of what is pooled.
-            score: "additive", "dot" or "self_attentive".
-            d_attention: Width of `tanh(W h + b)`; d by default. Unused for "dot".
-            num_queries: Learned vectors.
-            mechanism: What a reader calls it.
-            layer: Which of the model's layers it belongs to, from 0.
-        """
+        """Build the layer over states of width d; `d_attention` is the width of `tanh(W h + b)`, d by default."""
         super().__init__()
         d_query = d if score == "dot" else d_attention or d
         self.key = None if score == "dot" else Linear(d, d_query, bias=score == "additive")
@@ -64,15 +51,7 @@ class AttentionPooling(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch key d"], mask: Bool[Tensor, "batch key"] | None = None
     ) -> Float[Tensor, "batch d_output"]:
-        """Pool states.
-
-        Args:
-            states: `(batch, key, d)`.
-            mask: `(batch, key)`, True = may attend; a row without any gives zeros.
-
-        Returns:
-            `(batch, num_queries * d)`.
-        """
+        """One vector for each row; zeros for a row that may attend to nothing."""
         key = states if self.key is None else torch.tanh(self.key(states))
         keys = self.attention.prepare(key, states, mask)
         query = self.query.expand(len(states), -1, -1)  # (B, N, d_query)

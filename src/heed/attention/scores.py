@@ -76,14 +76,12 @@ class Score(nn.Module):
 
     def snapshot(self, keep_graph: bool = False) -> PairScore:
         """The pair part as a function that holds copies of the parameters it needs, never the live ones."""
-        if self.scale is None:
-            raise NotImplementedError(f"{type(self).__name__} has no scale and must define snapshot()")
+        assert self.scale is not None, "a score without a scale defines snapshot()"
         return partial(dot_scores, scale=self.scale)
 
     def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
         """`(..., query, d)` and `(..., key, d)` to `(..., query, key)`."""
-        if self.scale is None:
-            raise NotImplementedError(f"{type(self).__name__} has no scale and must define scores()")
+        assert self.scale is not None, "a score without a scale defines scores()"
         return dot_scores(projected, prepared, self.scale)
 
 
@@ -125,29 +123,33 @@ class General(Score):
         return self.w_key(key)  # type: ignore[no-any-return]
 
 
-class KeyQuery(Score):
-    """`(W_q q)'(W_k k)`: both sides projected to width `d`, unscaled.
+class Projected(Score):
+    """Both sides projected to width `d`; the bias sits on the keys, which are projected once."""
 
-    Source: the lecture notes on attention (SYSTEMS B2: k_i = W_k h_i, q = W_q s, score k_i'q).
-    """
-
-    scale = 1.0
-
-    def __init__(self, d_query: int, d_key: int, d: int) -> None:
+    def __init__(self, d_query: int, d_key: int, d: int, bias: bool = False) -> None:
         super().__init__()
         self.w_query = Linear(d_query, d, bias=False)
-        self.w_key = Linear(d_key, d, bias=False)
+        self.w_key = Linear(d_key, d, bias=bias)
 
     def project(self, query: Tensor) -> Tensor:
         """`W_q q`."""
         return self.w_query(query)  # type: ignore[no-any-return]
 
     def prepare(self, key: Tensor) -> Tensor:
-        """`W_k k`."""
+        """`W_k k + b`."""
         return self.w_key(key)  # type: ignore[no-any-return]
 
 
-class Additive(Score):
+class KeyQuery(Projected):
+    """`(W_q q)'(W_k k)`, unscaled.
+
+    Source: the lecture notes on attention (SYSTEMS B2: k_i = W_k h_i, q = W_q s, score k_i'q).
+    """
+
+    scale = 1.0
+
+
+class Additive(Projected):
     """`v' tanh(W_q q + W_k k + b)`: a one-layer network on each pair.
 
     The paper writes `v_a' tanh(W_a s_{i-1} + U_a h_j)`; the notes write one matrix on the pair, `v' tanh(W [h ; s])`,
@@ -158,19 +160,9 @@ class Additive(Score):
     """
 
     def __init__(self, d_query: int, d_key: int, d: int, bias: bool = True) -> None:
-        super().__init__()
-        self.w_query = Linear(d_query, d, bias=False)
-        self.w_key = Linear(d_key, d, bias=bias)  # the bias sits on the side that is computed once
+        super().__init__(d_query, d_key, d, bias)
         self.v = nn.Parameter(torch.empty(d))
         nn.init.uniform_(self.v, -1 / math.sqrt(d), 1 / math.sqrt(d))
-
-    def project(self, query: Tensor) -> Tensor:
-        """`W_q q`."""
-        return self.w_query(query)  # type: ignore[no-any-return]
-
-    def prepare(self, key: Tensor) -> Tensor:
-        """`W_k k + b`."""
-        return self.w_key(key)  # type: ignore[no-any-return]
 
     def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
         """`v' tanh(q + k)` for every pair."""
@@ -202,13 +194,7 @@ SCORES: dict[str, Callable[[int, int, int], Score]] = {
 
 
 def make_score(name: str, d_query: int, d_key: int, d: int) -> Score:
-    """Build a score by name.
-
-    Args:
-        name: One of `SCORES`.
-        d_query: Width of the queries.
-        d_key: Width of the keys.
-        d: Width in which the two are compared, for scores that project both.
+    """Build a score by name; `d` is the width in which scores that project both sides compare them.
 
     Raises:
         ConfigError: No such score, or a plain product of unequal widths.

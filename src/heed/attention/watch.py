@@ -21,70 +21,48 @@ class WatchedEdit(Protocol):
     """A change of the weights inside an attention call."""
 
     def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """New weights.
+        """New weights from those after the softmax, `(rows, heads, query, key)`.
 
-        Args:
-            weights: `(rows, heads, query, key)` after the softmax.
-            allowed: Broadcastable to the weights, True = may attend, or None.
-            positions: `(rows, query)`, absolute position of each query in the sequence.
+        `allowed` is broadcastable to the weights, True = may attend, or None; `positions` are the absolute ones of the
+        queries, `(rows, query)`.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
     """What one call to an attention module computed, by reference.
 
-    Attributes:
-        projected: `(rows, heads, query, d)`, the queries as the score wants them.
-        keys: What was looked at.
-        rows: Which entry of `keys` each row looked at.
-        causal: Whether the future was masked.
-        offset: Absolute position of the first query, one number or one per row.
-        context: `(rows, heads, query, d_value)`, the result.
-        weights: `(rows, heads, query, key)` before dropout where the call has them whole (an edit replaced them, or the
-            readable path ran); else None (they can be recomputed).
-        dropout: Probability with which weights were dropped in this call.
-        score: The module's score; a watcher copies from it what it needs.
+    The weights are None where the call never had them whole; they can be recomputed. An edit and the readable path have
+    them.
     """
 
-    projected: Tensor
+    projected: Tensor  # (rows, heads, query, d), the queries as the score wants them
     keys: Keys
-    rows: Rows | None
-    causal: bool
-    offset: int | Tensor
-    context: Tensor
-    weights: Tensor | None
-    dropout: float
-    score: Score
+    rows: Rows | None  # which entry of `keys` each row looked at
+    causal: bool  # whether the future was masked
+    offset: int | Tensor  # absolute position of the first query, one number or one per row
+    context: Tensor  # (rows, heads, query, d_value), the result
+    weights: Tensor | None  # (rows, heads, query, key), before dropout
+    dropout: float  # probability with which weights were dropped in this call
+    score: Score  # the module's; a watcher copies from it what it needs
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentCall:
     """What one run of a recurrent cell over a sequence computed, by reference, in the order in which it ran.
 
-    Attributes:
-        cell: "rnn", "lstm", "gru" or "gru_notes".
-        weights: The cell's parameters by name, live: a watcher copies them.
-        inputs: `(batch, length, d_input)`.
-        hidden: `(batch, length, d_hidden)`, the state after each position.
-        initial: The state before the first position: hidden `(batch, d_hidden)` and, for an LSTM, cell.
-        final: The state after the last position.
-        order: `(batch, length)`, the position in the text at which each step stood (a backward net runs from
-            the end), or None for the natural order.
-        mask: `(batch, length)`, True inside each sequence, in running order; or None.
-        started: What each step started from, as `initial` with a length, where that is not the state after the step
-            before (a network that reads a summary of its past in its place); else None.
+    States are hidden `(batch, d_hidden)` and, for an LSTM, cell. `started` is given, with a length, where steps do not
+    start from the state after the step before (a network that reads a summary of its past in its place).
     """
 
-    cell: str
-    weights: dict[str, Tensor]
-    inputs: Tensor
-    hidden: Tensor
-    initial: tuple[Tensor, ...]
-    final: tuple[Tensor, ...]
-    order: Tensor | None
-    mask: Tensor | None
+    cell: str  # "rnn", "lstm", "gru" or "gru_notes"
+    weights: dict[str, Tensor]  # the cell's parameters by name, live: a watcher copies them
+    inputs: Tensor  # (batch, length, d_input)
+    hidden: Tensor  # (batch, length, d_hidden), the state after each position
+    initial: tuple[Tensor, ...]  # before the first position
+    final: tuple[Tensor, ...]  # after the last position
+    order: Tensor | None  # (batch, length), position in the text of each step; None for the natural order
+    mask: Tensor | None  # (batch, length), True inside each sequence, in running order
     started: tuple[Tensor, ...] | None = None
 
 
@@ -93,19 +71,15 @@ class Watcher(Protocol):
 
     def edits(self, module: nn.Module) -> list[WatchedEdit]:
         """The edits that apply to a module; empty for none."""
-        ...
 
     def attention(self, module: nn.Module, call: AttentionCall) -> None:
         """An attention module was called."""
-        ...
 
     def recurrence(self, module: nn.Module, call: RecurrentCall) -> None:
         """A recurrent cell ran over a sequence."""
-        ...
 
     def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
         """A module offers a tensor worth seeing ("state", "logits")."""
-        ...
 
 
 slot: Watcher | None = None

@@ -199,7 +199,10 @@ def compare(
     beam: Annotated[int | None, Option(help="One beam for all; each run's own by default.", min=1)] = None,
     threads: Annotated[int | None, Option(help="Threads to decode with; as in training by default.", min=1)] = None,
     device: Annotated[str, Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
-    resamples: Annotated[int, Option(help="Resamples of intervals, trials of the tests.", min=1)] = 10_000,
+    resamples: Annotated[
+        int | None,
+        Option(help="Resamples of intervals (the runs' evaluation.bootstrap), trials of the tests (10,000).", min=1),
+    ] = None,
     sentences: Annotated[int, Option(help="Sentences on the page.", min=0)] = 15,
     open_it: Annotated[bool, Option("--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, Option("--json", help="Everything as JSON.")] = False,

@@ -14,7 +14,6 @@ from heed.cli.terminal import use_color, width
 from heed.comparison.choices import plan_runs, split_models
 from heed.comparison.comparison import compare_entries
 from heed.comparison.entries import Entry, group_by_seed, open_runs
-from heed.comparison.results import Resampling
 from heed.comparison.training import finished_entries, is_comparison, train_missing
 from heed.errors import ConfigError
 from heed.tasks import task_names
@@ -37,7 +36,7 @@ class CompareOptions:
     beam: int | None
     threads: int | None
     device: str
-    resamples: int
+    resamples: int | None
     sentences: int
     open_it: bool
     as_json: bool
@@ -68,7 +67,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         beam_size=options.beam,
         threads=options.threads,
         device=options.device,
-        resampling=Resampling(options.resamples),
+        resamples=options.resamples,
         say=reporter.say,
     )
     if options.as_json:

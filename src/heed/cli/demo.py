@@ -9,7 +9,8 @@ from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, use_color, width
 from heed.config import DatesData
 from heed.data.embedded.dates import LANGUAGES
-from heed.evaluation.metrics import Interval, bootstrap
+from heed.evaluation.measures import share
+from heed.evaluation.significance import Interval, intervals
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.runs.train import train_config
@@ -87,8 +88,8 @@ def _tell(run: TranslationRun) -> None:
     with edit(run.model, Uniform("cross")):
         uniform = run.predict([pair.source for pair in pairs])
     kept = [float(pair.target == out.text) for pair, out in zip(pairs, uniform, strict=True)]
-    share = bootstrap(kept, [1.0] * len(kept))
-    print(f"\nWith uniform attention it gets {share} right.")
+    (right_share,) = intervals([share("exact_match", "exact match", kept)])
+    print(f"\nWith uniform attention it gets {right_share} right.")
     misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
     if misses:
         worst, out = max(misses, key=lambda miss: miss[1].log_prob)

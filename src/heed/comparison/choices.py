@@ -10,8 +10,6 @@ from heed.config import RunConfig, apply_overrides
 from heed.errors import ConfigError
 from heed.tasks import check_config
 
-__all__ = ["Planned", "plan_runs", "split_models"]
-
 _COMMON = ("training.minutes", "training.steps", "training.seed", "training.device")
 _COMMON_SECTIONS = ("task", "data", "tokenizer", "evaluation")
 

@@ -15,8 +15,6 @@ from heed.runs.train import load
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.run import Run
 
-__all__ = ["Entry", "common_examples", "find_entry", "group_by_seed", "open_runs"]
-
 
 @dataclass(frozen=True)
 class Entry:

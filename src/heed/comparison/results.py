@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from heed.evaluation.measures import Array, Measure, Outcomes, pooled
-from heed.evaluation.metrics import length_buckets
+from heed.evaluation.measures import Array, Measure, Outcomes, length_buckets, pooled
 from heed.evaluation.significance import interval, randomisation_test, resampled
-
-__all__ = ["Bucket", "Difference", "Resampling", "Result", "Score", "best_of", "results_of"]
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals and p-values are drawn: how often, and with which seed."""
+    """How intervals and p-values are drawn.
 
-    count: int = 10_000
-    seed: int = 1
+    Attributes:
+        count: Resamples of the intervals.
+        trials: Of the tests.
+        seed: Of both.
+    """
+
+    count: int
+    trials: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,25 @@ def results_of(
         resampling: For intervals and p-values.
     """
     names = [measure.name for measure in outcomes[0][0].measures]
-    scores: list[dict[str, Score]] = [{} for _ in outcomes]
+    groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
+    # The same draws for all of them.
+    draws = iter(resampled([group for name in names for group in groups[name]], resampling.count, resampling.seed))
+    drawn = {name: [next(draws) for _ in outcomes] for name in names}
+    scores = [
+        {name: _score(groups[name][place], drawn[name][place]) for name in names} for place in range(len(outcomes))
+    ]
     against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
     for name in names:
-        groups = [[one.measure(name) for one in runs] for runs in outcomes]
-        draws = resampled(groups, resampling.count, resampling.seed)
-        for place, (group, drawn) in enumerate(zip(groups, draws, strict=True)):
-            scores[place][name] = _score(group, drawn)
-        best = best_of(groups[0][0], [scored[name] for scored in scores])
-        for place in range(len(groups)):
+        best = best_of(groups[name][0][0], [scored[name] for scored in scores])
+        for place in range(len(outcomes)):
             others = dict.fromkeys(other for other in (best, baseline) if other not in (place, None))
-            found = [_difference(groups, draws, place, other, resampling) for other in others if other is not None]
+            found = [
+                _difference(groups[name], drawn[name], place, other, resampling)
+                for other in others
+                if other is not None
+            ]
             against[place][name] = tuple(one for one in found if one is not None)
-    buckets, by_length = _by_length([[one.measures[0] for one in runs] for runs in outcomes], lengths, resampling)
+    buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
     results = [Result(*parts) for parts in zip(scores, against, by_length, strict=True)]
     return results, buckets
 
@@ -141,7 +149,7 @@ def _difference(
     this, that = (statistics.fmean(measure.score() for measure in groups[i]) for i in (place, other))
     if math.isnan(this - that):
         return None
-    p = randomisation_test(pooled(groups[place]), pooled(groups[other]), resampling.count, resampling.seed)
+    p = randomisation_test(pooled(groups[place]), pooled(groups[other]), resampling.trials, resampling.seed)
     return Difference(other, this - that, *interval(draws[place] - draws[other]), p)
 
 
@@ -152,7 +160,7 @@ def _by_length(
     for first, last in length_buckets(lengths):
         inside = [i for i, length in enumerate(lengths) if first <= length <= last]
         buckets.append(Bucket(first, last, len(inside)))
-        chosen = [[replace(m, statistics=m.statistics[np.array(inside)]) for m in group] for group in groups]
+        chosen = [[measure.of(inside) for measure in group] for group in groups]
         draws = resampled(chosen, resampling.count, resampling.seed)
         columns.append([_score(group, drawn) for group, drawn in zip(chosen, draws, strict=True)])
     return buckets, [tuple(column[i] for column in columns) for i in range(len(groups))]

@@ -23,8 +23,6 @@ from heed.runs.train import load, train_config
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
-__all__ = ["finished_entries", "is_comparison", "train_missing"]
-
 _PLAN = "compare.plan.json"
 
 

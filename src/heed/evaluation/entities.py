@@ -6,57 +6,79 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heed.data.read.tags import Entity, entities
-from heed.evaluation.measures import Measure, share
-from heed.evaluation.metrics import bootstrap
+import numpy as np
 
-__all__ = ["EntityError", "entity_errors", "entity_f1", "score_tags", "score_words", "tag_measures"]
+from heed.data.read.tags import OUTSIDE, Entity, entities, is_entity_tag
+from heed.evaluation.measures import Array, Measure, Outcomes, share, values_of
+from heed.evaluation.significance import intervals
 
 Tags = Sequence[Sequence[str]]
 
 
-def score_tags(true: Tags, predicted: Tags, *, plain: bool = False, resamples: int = 1000) -> dict[str, Any]:
-    """The report of one test set, as plain values.
+def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...]:
+    """Entity F1 (all types together, exact spans and types), precision, recall; accuracy, alone for plain tags.
 
     Args:
         true: The tags of each sentence.
         predicted: The same.
         plain: Whether tags mark no entities (parts of speech).
-        resamples: Bootstrap resamples over sentences for the intervals.
+    """
+    right = [sum(t == p for t, p in zip(*pair, strict=True)) for pair in zip(true, predicted, strict=True)]
+    accuracy = share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])
+    if plain:
+        return (accuracy,)
+    both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
+    hits, said, there = [len(t & p) for t, p in both], [len(p) for _, p in both], [len(t) for t, _ in both]
+    counts = np.array([hits, said, there], dtype=np.float64).T
+    return (
+        Measure("entity_f1", "entity F1", counts, _f1, is_share=True),
+        share("precision", "precision", hits, said),
+        share("recall", "recall", hits, there),
+        accuracy,
+    )
+
+
+def _f1(sums: Array) -> Array:
+    """2 P R / (P + R) in seqeval's order, as it rounds; 0 where nothing is right, NaN where nothing is there."""
+    hits, said, there = sums.T
+    precision, recall = hits / np.maximum(said, 1), hits / np.maximum(there, 1)
+    f1: Array = 2.0 * precision * recall / np.where(hits > 0, precision + recall, 1.0)
+    return np.where(said + there > 0, f1, np.nan)
+
+
+def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: bool) -> Outcomes:
+    """Tags of sentences with their scores.
+
+    Args:
+        outputs: As people read them.
+        true: The tags of each sentence.
+        predicted: The same.
+        plain: Whether tags mark no entities.
 
     Returns:
-        examples, words, accuracy of tags; and for entities precision, recall, entity_f1 (of all together, exact spans
-        and types) and per_type; for plain tags per_tag. What cannot be divided (a type that nobody predicts) is 0.
+        `tag_measures`; in the details words, and for entities precision, recall, macro_f1 and per_type, for plain tags
+        per_tag. What cannot be divided (a type that nobody predicts) is 0.
     """
-    words = [len(tags) for tags in true]
-    right = [sum(t == p for t, p in zip(*pair, strict=True)) for pair in zip(true, predicted, strict=True)]
-    report: dict[str, Any] = {"task": "tagging", "examples": len(true), "words": sum(words)}
-    accuracy = asdict(bootstrap(right, words, resamples))
+    details: dict[str, Any] = {"words": sum(map(len, true))}
+    measures = tag_measures(true, predicted, plain)
     if plain:
-        return {**report, "accuracy": accuracy, "per_tag": _plain_report(true, predicted)}
+        details["per_tag"] = _plain_report(true, predicted)
+        return Outcomes(tuple(outputs), measures, details=details)
     from seqeval.metrics import classification_report
 
-    both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
-    hits = [2 * len(t & p) for t, p in both]
+    sides = [[list(tags) for tags in side] for side in (true, predicted)]
+    found = any(entities(tags) for side in sides for tags in side)
     values = (
-        classification_report(
-            [list(tags) for tags in true], [list(tags) for tags in predicted], output_dict=True, zero_division=0
-        )
-        if any(t or p for t, p in both)
+        classification_report(*sides, output_dict=True, zero_division=0)
+        if found
         else {"micro avg": _NOTHING, "macro avg": _NOTHING}
     )
-    whole, macro = _numbers(values.pop("micro avg")), _numbers(values.pop("macro avg"))
-    values.pop("weighted avg", None)
-    interval = asdict(bootstrap(hits, [len(t) + len(p) for t, p in both], resamples))
-    return {
-        **report,
-        "entity_f1": {**interval, "value": whole["f1"]},
-        "precision": whole["precision"],
-        "recall": whole["recall"],
-        "macro_f1": macro["f1"],
-        "accuracy": accuracy,
-        "per_type": {kind: _numbers(numbers) for kind, numbers in values.items()},
-    }
+    macro = _numbers(values.pop("macro avg"))
+    for mean in ("micro avg", "weighted avg"):
+        values.pop(mean, None)
+    details |= values_of(measures[1:3])
+    details |= {"macro_f1": macro["f1"], "per_type": {kind: _numbers(numbers) for kind, numbers in values.items()}}
+    return Outcomes(tuple(outputs), measures, details=details)
 
 
 _NOTHING = {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}
@@ -80,12 +102,6 @@ def _plain_report(true: Tags, predicted: Tags) -> dict[str, Any]:
     return {name: _numbers(values[name]) for name in names}
 
 
-def entity_f1(true: Tags, predicted: Tags) -> float:
-    """F1 of exact entities, all types together, as seqeval's; 0 where there are none."""
-    both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
-    return 2 * sum(len(t & p) for t, p in both) / max(1, sum(len(t) + len(p) for t, p in both))
-
-
 def score_words(
     words: Sequence[Sequence[str]], true: Tags, predicted: Tags, chosen: Sequence[str], resamples: int = 1000
 ) -> dict[str, Any]:
@@ -101,29 +117,15 @@ def score_words(
     Returns:
         Per word how often it occurs, and the share of right tags (NaN where it never does).
     """
-    result: dict[str, Any] = {}
+    measures = []
     for word in chosen:
         there = [[i for i, one in enumerate(sentence) if one == word] for sentence in words]
         right = [sum(t[i] == p[i] for i in at) for at, t, p in zip(there, true, predicted, strict=True)]
-        counts = [len(at) for at in there]
-        result[word] = {"support": sum(counts), "accuracy": asdict(bootstrap(right, counts, resamples))}
-    return result
-
-
-def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...]:
-    """The scores of `score_tags` as measures, the one that matters most first: for comparisons."""
-    right = [sum(t == p for t, p in zip(*pair, strict=True)) for pair in zip(true, predicted, strict=True)]
-    accuracy = share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])
-    if plain:
-        return (accuracy,)
-    both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
-    hits = [len(t & p) for t, p in both]
-    return (
-        share("entity_f1", "entity F1", [2 * n for n in hits], [len(t) + len(p) for t, p in both]),
-        share("precision", "precision", hits, [len(p) for _, p in both]),
-        share("recall", "recall", hits, [len(t) for t, _ in both]),
-        accuracy,
-    )
+        measures.append(share(word, word, right, [len(at) for at in there]))
+    return {
+        measure.name: {"support": int(measure.statistics[:, 1].sum()), "accuracy": asdict(one)}
+        for measure, one in zip(measures, intervals(measures, resamples), strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -171,3 +173,14 @@ def entity_errors(true: Sequence[str], predicted: Sequence[str]) -> list[EntityE
             errors.append(EntityError("type" if nearest[1:] == entity[1:] else "span", entity, nearest))
     errors += [EntityError("spurious", None, other) for other in said if other not in there and other not in used]
     return sorted(errors, key=lambda error: (error.true or error.predicted or ("", 0, 0))[1])
+
+
+def mark_entities(words: Sequence[str], tags: Sequence[str]) -> str:
+    """A sentence with its entities in brackets, `[Ann Lee]person left .`; plain tags as `word/tag`."""
+    if not all(tag == OUTSIDE or is_entity_tag(tag) for tag in tags):
+        return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
+    shown = list(words)
+    for kind, start, end in entities(tags):
+        shown[start] = "[" + shown[start]
+        shown[end - 1] += f"]{kind}"
+    return " ".join(shown)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heed.evaluation.measures import Array, Measure
-from heed.evaluation.metrics import Interval
-from heed.evaluation.significance import interval, resampled
-
-__all__ = ["last_value", "score_forecasts", "seasonal_naive"]
+from heed.evaluation.significance import SEED, Interval, interval, resampled
 
 Values = NDArray[np.float64]
 
@@ -30,49 +27,71 @@ def seasonal_naive(context: Values, horizon: int, season: int) -> Values:
     return context[rows]
 
 
-def score_forecasts(
-    true: Sequence[Values], forecasts: Mapping[str, Sequence[Values]], columns: Sequence[str], resamples: int = 1000
-) -> dict[str, Any]:
-    """The report of one test set, as plain values.
+Errors = dict[str, dict[str, dict[str, Measure]]]
+"""By column and by who made the forecasts ("model", "last value", ...), the measures "mae" and "rmse"."""
+
+
+def error_measures(true: Sequence[Values], forecasts: Mapping[str, Sequence[Values]], columns: Sequence[str]) -> Errors:
+    """How wrong forecasts are, over origins.
 
     Args:
         true: The rows that followed each origin, `(rows, columns)`.
-        forecasts: By who made them ("model", "last value", ...), the rows forecast, as `true`.
+        forecasts: By who made them, the rows forecast, as `true`.
         columns: Names.
-        resamples: Bootstrap resamples over the origins for the intervals.
-
-    Returns:
-        examples (origins); per column and forecaster mae and rmse with intervals; and how much smaller the model's mae
-        is than each other's ("gain", a share; its interval is paired).
     """
-    report: dict[str, Any] = {"task": "series", "examples": len(true), "columns": {}}
-    for c, column in enumerate(columns):
-        measures = {name: _measures([f[:, c] - t[:, c] for f, t in zip(made, true, strict=True)])
-                    for name, made in forecasts.items()}  # fmt: skip
-        drawn = {
-            kind: resampled([[pair[kind]] for pair in measures.values()], resamples, seed=1) for kind in ("mae", "rmse")
+    return {
+        column: {
+            name: _measures(column, [f[:, c] - t[:, c] for f, t in zip(made, true, strict=True)])
+            for name, made in forecasts.items()
         }
+        for c, column in enumerate(columns)
+    }
+
+
+def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
+    """By column and forecaster mae and rmse with intervals; and how much smaller the model's mae is than each other's.
+
+    That is "gain", a share; its interval is paired.
+    """
+    measures = [one for column in errors.values() for kinds in column.values() for one in kinds.values()]
+    draws = resampled([[one] for one in measures], resamples, SEED)
+    drawn = {id(one): scores for one, scores in zip(measures, draws, strict=True)}
+    report: dict[str, Any] = {}
+    for column, made in errors.items():
+        model = made["model"]["mae"]
         shown: dict[str, Any] = {}
-        for place, (name, pair) in enumerate(measures.items()):
+        for name, kinds in made.items():
             shown[name] = {
-                kind: asdict(Interval(pair[kind].score(), *interval(drawn[kind][place]))) for kind in ("mae", "rmse")
+                kind: asdict(Interval(one.score(), *interval(drawn[id(one)]))) for kind, one in kinds.items()
             }
-            if place:
-                gain = 1 - drawn["mae"][0] / np.maximum(drawn["mae"][place], 1e-300)
-                value = 1 - measures["model"]["mae"].score() / max(pair["mae"].score(), 1e-300)
+            if name != "model":
+                other = kinds["mae"]
+                gain = 1 - drawn[id(model)] / np.maximum(drawn[id(other)], 1e-300)
+                value = 1 - model.score() / max(other.score(), 1e-300)
                 shown[name]["gain"] = asdict(Interval(value, *interval(gain)))
-        report["columns"][column] = shown
+        report[column] = shown
     return report
 
 
-def _measures(errors: Sequence[Values]) -> dict[str, Measure]:
+def _measures(column: str, errors: Sequence[Values]) -> dict[str, Measure]:
     counts = np.array([len(error) for error in errors], dtype=np.float64)
-    absolute = np.stack([np.array([np.abs(error).sum() for error in errors]), counts], axis=1)
-    mae = Measure("mae", "MAE", absolute, lambda sums: sums[:, 0] / sums[:, 1], higher_is_better=False)
-    squares = np.stack([np.array([(error**2).sum() for error in errors]), counts], axis=1)
-    return {"mae": mae, "rmse": replace(mae, name="rmse", label="RMSE", statistics=squares, formula=_root)}
+    sizes = {"mae": [np.abs(error).sum() for error in errors], "rmse": [(error**2).sum() for error in errors]}
+    return {
+        kind: Measure(
+            f"{column}_{kind}",
+            f"{kind.upper()} of {column}",
+            np.stack([np.array(size), counts], axis=1),
+            _root if kind == "rmse" else _mean,
+            higher_is_better=False,
+        )
+        for kind, size in sizes.items()
+    }
+
+
+def _mean(sums: Array) -> Array:
+    mean: Array = sums[:, 0] / sums[:, 1]
+    return mean
 
 
 def _root(sums: Array) -> Array:
-    root: Array = np.sqrt(sums[:, 0] / sums[:, 1])
-    return root
+    return np.sqrt(_mean(sums))

@@ -1,4 +1,4 @@
-"""What comparisons know of a task: per example an output, a reference, a length, and measures that add up.
+"""What a run did with some examples: an output for each, and measures that add up.
 
 A measure is a formula over sums of per-example statistics: right and all for a share, n-gram counts for BLEU, counts
 of found and missed entities for F1. Whatever has this form can be cut into buckets, given intervals and tested,
@@ -7,13 +7,12 @@ without knowing what the task is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["Array", "Measure", "Outcomes", "pooled", "share"]
 
 Array = NDArray[np.float64]
 
@@ -51,6 +50,10 @@ class Measure:
         """The score of each example by itself, `(examples,)`."""
         return self.formula(self.statistics)
 
+    def of(self, examples: Sequence[int]) -> Measure:
+        """The same measure of some of the examples."""
+        return replace(self, statistics=self.statistics[np.asarray(examples, dtype=np.int64)])
+
 
 def share(
     name: str, label: str, right: Sequence[float], of: Sequence[float] | None = None, *, higher_is_better: bool = True
@@ -85,16 +88,37 @@ def pooled(measures: Sequence[Measure]) -> Measure:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What one run did with each example of a set; what a task hands to a comparison.
+    """What one run did with each example of a set: the one thing that evaluation, comparison and validation score.
 
     Attributes:
         outputs: As people read them.
         measures: The task's own, the one that matters most first.
+        further: Measures that say the same as another, or little: in reports only.
+        lengths: Of each source, for scores by length; empty for none.
+        details: What a report says besides, as plain values. It wins over a measure of the same name.
     """
 
     outputs: tuple[str, ...]
     measures: tuple[Measure, ...]
+    further: tuple[Measure, ...] = ()
+    lengths: tuple[int, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, name: str) -> Measure:
         """The measure of that name."""
-        return next(measure for measure in self.measures if measure.name == name)
+        return next(measure for measure in (*self.measures, *self.further) if measure.name == name)
+
+
+def values_of(measures: Iterable[Measure]) -> dict[str, float]:
+    """The scores alone, by name, as validation keeps them; 0 where nothing can be scored."""
+    return {measure.name: float(np.nan_to_num(measure.score())) for measure in measures}
+
+
+def length_buckets(lengths: Sequence[int], most: int = 5) -> list[tuple[int, int]]:
+    """Cut lengths into at most `most` ranges `(first, last)` with about equally many examples."""
+    if not lengths:
+        return []
+    ordered = sorted(lengths)
+    edges = sorted({ordered[(i * len(ordered)) // most] for i in range(most)})
+    ends = [edge - 1 for edge in edges[1:]] + [ordered[-1]]
+    return list(zip(edges, ends, strict=True))

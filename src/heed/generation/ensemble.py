@@ -49,11 +49,7 @@ class Ensemble(PairDecoder):
     """
 
     def __init__(self, members: Sequence[PairDecoder]) -> None:
-        """Put the members together, in evaluation mode.
-
-        Args:
-            members: Models on one device; ids mean the same tokens in each.
-        """
+        """Put models on one device together, in evaluation mode; ids mean the same tokens in each."""
         super().__init__(ModelConfig())
         assert members
         self.members = nn.ModuleList(members).eval()

@@ -17,18 +17,7 @@ def greedy_search(
     options: SearchOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generated:
-    """Write the most probable token at each step.
-
-    Args:
-        model: Any decoder.
-        memory: The encoded sources, or None for a language model.
-        prompt: `(sources, n)`, tokens to continue: the start token, perhaps with a forced prefix.
-        options: Limits and forbidden tokens.
-        prompt_lengths: `(sources,)` where prompts are padded on the right.
-
-    Returns:
-        One hypothesis per source.
-    """
+    """Write the most probable token at each step: one hypothesis per source. Arguments as of `beam_search`."""
 
     def most_probable(
         scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]

@@ -12,12 +12,7 @@ from heed.models.base import DecoderBody
 
 
 class NextTokenScores:
-    """Scores the next token of each row of one search.
-
-    Args:
-        model: Has the output layer.
-        options: Forbidden tokens and smallest length, whose tokens get -inf (the others are not renormalised).
-    """
+    """Scores the next token of each row of one search; forbidden ones get -inf, the others are not renormalised."""
 
     def __init__(self, model: DecoderBody, options: SearchOptions) -> None:
         self._model = model
@@ -26,15 +21,12 @@ class NextTokenScores:
         self._large = LargeVocabulary(output.weight, output.bias) if type(output) is nn.Linear else None
 
     def log_probs(self, hidden: Tensor, lengths: Tensor | None, written: int) -> Tensor:
-        """Log-probabilities of the next token of each row.
+        """Log-probabilities of the next token of each row, `(rows, vocab_size)`.
 
         Args:
             hidden: `(rows, n, d)`, of which only each row's last real position is used.
             lengths: `(rows,)` number of real positions, or None where all are.
             written: Tokens already written.
-
-        Returns:
-            `(rows, vocab_size)`.
         """
         log_probs = torch.log_softmax(self._model.logits(_last(hidden, lengths)).float(), dim=-1)
         if banned := self._options.banned(written):
@@ -42,15 +34,7 @@ class NextTokenScores:
         return log_probs
 
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
-        """The `k` most probable continuations of all rows of a source, or as many as there are.
-
-        Args:
-            hidden: `(sources * beams, n, d)`, the rows of a source beside each other.
-            lengths: As in `log_probs`.
-            written: Tokens already written.
-            totals: `(sources, beams)`, log-probability of each row so far.
-            k: How many.
-        """
+        """The `k` best continuations of each source as `best_of`; other arguments as of `log_probs`."""
         if self._large is not None and self._large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
             return self._large.best(_last(hidden, lengths), self._options.banned(written), totals, k)
         return best_of(self.log_probs(hidden, lengths, written), totals, k)

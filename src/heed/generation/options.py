@@ -9,25 +9,15 @@ from heed.errors import ConfigError
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to write.
+    """How to write."""
 
-    Attributes:
-        end_token: Ends a sequence.
-        max_length: Largest number of tokens, the end token included; one number, or one per source.
-        min_length: Smallest number of tokens before the end token.
-        beam_size: Sequences kept per source; 1 is greedy.
-        length_penalty: Hypotheses are compared by log-probability / length ** length_penalty.
-        num_best: Hypotheses returned per source, at most `beam_size`.
-        forbidden: Tokens that are never written (padding, start).
-    """
-
-    end_token: int
-    max_length: int | tuple[int, ...]
-    min_length: int = 0
-    beam_size: int = 1
-    length_penalty: float = 1.0
-    num_best: int = 1
-    forbidden: tuple[int, ...] = ()
+    end_token: int  # ends a sequence
+    max_length: int | tuple[int, ...]  # largest number of tokens, the end token included; one number, or one per source
+    min_length: int = 0  # smallest number of tokens before the end token
+    beam_size: int = 1  # sequences kept per source; 1 is greedy
+    length_penalty: float = 1.0  # hypotheses are compared by log-probability / length ** length_penalty
+    num_best: int = 1  # hypotheses returned per source, at most `beam_size`
+    forbidden: tuple[int, ...] = ()  # tokens that are never written (padding, start)
 
     def check(self) -> None:
         """Refuse what no search can do.
@@ -54,19 +44,12 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One sequence that was written.
+    """One sequence that was written."""
 
-    Attributes:
-        tokens: Without the start and the end token.
-        log_probs: Natural log-probability of each token, the end token included where it was written.
-        score: Sum of `log_probs` / number of them ** length_penalty; what hypotheses are ranked by.
-        finished: Whether the end token was written; False where the largest length cut it off.
-    """
-
-    tokens: tuple[int, ...]
-    log_probs: tuple[float, ...]
-    score: float
-    finished: bool
+    tokens: tuple[int, ...]  # without the start and the end token
+    log_probs: tuple[float, ...]  # natural log-probability of each token, the end token included where it was written
+    score: float  # sum of `log_probs` / number of them ** length_penalty; what hypotheses are ranked by
+    finished: bool  # whether the end token was written; False where the largest length cut it off
 
     @property
     def log_prob(self) -> float:
@@ -76,21 +59,13 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class BeamStep:
-    """One step of a beam search, per kept row.
+    """One step of a beam search, per kept row."""
 
-    Attributes:
-        sources: `(rows,)`, the source of each row.
-        parents: `(rows,)`, the row of the step before that each continues.
-        tokens: `(rows,)`, the token each wrote.
-        log_probs: `(rows,)`, its log-probability.
-        totals: `(rows,)`, log-probability of the row so far.
-    """
-
-    sources: list[int]
-    parents: list[int]
-    tokens: list[int]
-    log_probs: list[float]
-    totals: list[float]
+    sources: list[int]  # `(rows,)`, the source of each row
+    parents: list[int]  # `(rows,)`, the row of the step before that each continues
+    tokens: list[int]  # `(rows,)`, the token each wrote
+    log_probs: list[float]  # `(rows,)`, its log-probability
+    totals: list[float]  # `(rows,)`, log-probability of the row so far
 
 
 @dataclass(frozen=True)

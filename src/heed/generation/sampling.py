@@ -17,21 +17,15 @@ from heed.models.base import DecoderBody, Memory
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to draw.
+    """How to draw: the same seed and source give the same outputs, in whatever batch.
 
-    Attributes:
-        temperature: Log-probabilities are divided by it: below 1 sharper, above 1 flatter.
-        top_k: Draw from this many most probable tokens only (Fan et al. 2018, arXiv:1805.04833).
-        top_p: Draw from the smallest set of most probable tokens that holds this probability (Holtzman et al. 2020,
-            arXiv:1904.09751).
-        seed: The same seed and source give the same outputs, in whatever batch; one number for all sources, or one
-            per source.
+    Source: top_k as Fan et al. 2018 (arXiv:1805.04833), top_p as Holtzman et al. 2020 (arXiv:1904.09751).
     """
 
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int | tuple[int, ...] = 1
+    temperature: float = 1.0  # log-probabilities are divided by it: below 1 sharper, above 1 flatter
+    top_k: int | None = None  # draw from this many most probable tokens only
+    top_p: float | None = None  # draw from the smallest set of most probable tokens that holds this probability
+    seed: int | tuple[int, ...] = 1  # one for all sources, or one per source
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
@@ -52,15 +46,7 @@ def sample(
     sampling: SamplingOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generated:
-    """Draw `num_best` outputs per source, independently.
-
-    Args:
-        model: Any decoder.
-        memory: The encoded sources, or None for a language model.
-        prompt: `(sources, n)`, tokens to continue.
-        options: Limits, forbidden tokens, number of outputs.
-        sampling: How to draw.
-        prompt_lengths: `(sources,)` where prompts are padded on the right.
+    """Draw `num_best` outputs per source, independently. Arguments as of `beam_search`.
 
     Returns:
         `num_best` hypotheses per source, by descending log-probability under the model (before temperature and cuts).

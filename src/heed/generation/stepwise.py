@@ -26,19 +26,9 @@ def write_rows(
     times: int = 1,
     prompt_lengths: Tensor | None = None,
 ) -> list[Hypothesis]:
-    """Write `times` rows for each source, those of one source beside each other.
+    """Write `times` rows for each source, those of one source beside each other; `choose` picks each row's next token.
 
-    Args:
-        model: Any decoder.
-        memory: The encoded sources, or None for a language model.
-        prompt: `(sources, n)`, tokens to continue.
-        options: Limits and forbidden tokens.
-        choose: Picks each row's next token.
-        times: Rows per source.
-        prompt_lengths: `(sources,)` where prompts are padded on the right.
-
-    Returns:
-        One hypothesis per row.
+    One hypothesis per row. Other arguments as of `beam_search`.
     """
     num_sources = len(prompt)
     limits = [limit for limit in options.limits(num_sources) for _ in range(times)]

@@ -15,16 +15,8 @@ class Writer(Protocol):
     """What a user calls it."""
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """Search for the best outputs.
-
-        Args:
-            sources: Tokens of each, in any order and number.
-            options: How to write; one largest length for all.
-
-        Returns:
-            `num_best` hypotheses per source, best first.
+        """The `num_best` hypotheses of each source, best first; one largest length for all sources.
 
         Raises:
             ConfigError: An option cannot be honoured, or a source is too long.
         """
-        ...

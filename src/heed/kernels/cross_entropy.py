@@ -47,13 +47,9 @@ def layer_cross_entropy(
 ) -> Tensor:
     """The same of any function from states to logits, in any precision, by autograd.
 
-    Args:
-        hidden: `(positions, d)`.
+    Args as above, and:
         layer: From `(n, d)` to `(n, vocab_size)`.
         parameters: What else gets a gradient.
-        targets: As above.
-        label_smoothing: As above.
-        piece_bytes: As above.
         vocab_size: If it is known; else a first piece of one position tells.
     """
     pieces = _AnyLayer(layer, parameters, label_smoothing, _wants_gradient(hidden, *parameters))

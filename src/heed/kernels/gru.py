@@ -8,7 +8,7 @@ pass fixed, which is computed for all steps at once (docs/performance.md).
     r, z = sigmoid(x_r + h_r), sigmoid(x_z + h_z);  n = tanh(x_n + r h_n);  h' = n + z (h - n)
     d x_n = g (1 - z)(1 - n^2);  d x_r = d x_n h_n r (1 - r);  d x_z = g (h - n) z (1 - z);  d h_n = d x_n r
 
-`heed.layers.recurrent.gru_step` is the specification. Shapes: T steps, B rows, D width of the state; steps come first
+`heed.layers.recurrent.gru_gates` is the specification. Shapes: T steps, B rows, D width of the state; steps come first
 here, so that each is one block of memory.
 """
 
@@ -37,17 +37,11 @@ def trains_by_hand(x: Tensor) -> bool:
 
 
 class GatesOverTime(NamedTuple):
-    """What a GRU computed at every step, and from it its gradient.
+    """What a GRU computed at every step, and from it its gradient."""
 
-    Attributes:
-        gates: `(T, B, 3 * D)`: r, z and n side by side.
-        through: `(T, B, D)`: h_n, the state's share in the candidate before the reset gate.
-        hidden: `(T + 1, B, D)`: the state before the first step and after each.
-    """
-
-    gates: Tensor
-    through: Tensor
-    hidden: Tensor
+    gates: Tensor  # `(T, B, 3 * D)`: r, z and n side by side
+    through: Tensor  # `(T, B, D)`: h_n, the state's share in the candidate before the reset gate
+    hidden: Tensor  # `(T + 1, B, D)`: the state before the first step and after each
 
     @classmethod
     def start(cls, inputs: Float[Tensor, "time batch gates"], first: Float[Tensor, "batch d"]) -> GatesOverTime:
@@ -90,16 +84,7 @@ def gru_sequence(
     b_ih: Float[Tensor, " gates"],
     b_hh: Float[Tensor, " gates"],
 ) -> Float[Tensor, "batch time d"]:
-    """The state after each position, in training.
-
-    Args:
-        x: Inputs, `(batch, time, d_input)`.
-        first: The state before the first, `(batch, d)`.
-        w_ih: `(3 * d, d_input)`, as the others in torch's order: reset, update, candidate.
-        w_hh: `(3 * d, d)`.
-        b_ih: `(3 * d,)`.
-        b_hh: `(3 * d,)`.
-    """
+    """The state after each position, in training; gates in torch's order: reset, update, candidate."""
     if enabled() and trains_by_hand(x):
         return _GRU.apply(x, first, w_ih, w_hh, b_ih, b_hh)  # type: ignore[no-any-return]
     # input, state, weights, biases, layers, dropout, train, bidirectional, batch_first

@@ -21,10 +21,6 @@ def large_empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
     The first touch of a page of 4 KiB may take as long as filling it ten times, and a processor remembers where a few
     thousand pages are: caches and logits need more.
-
-    Args:
-        shape: Of the tensor.
-        like: Gives type and device.
     """
     size = math.prod(shape) * like.element_size()
     if size < _LARGE or like.device.type != "cpu" or not (enabled() and hasattr(mmap, "MADV_HUGEPAGE")):

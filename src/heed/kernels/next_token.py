@@ -29,29 +29,16 @@ _WHOLE = 1_500_000
 
 
 class Best(NamedTuple):
-    """The best continuations of each source, best first.
+    """The best continuations of each source, best first."""
 
-    Attributes:
-        totals: `(sources, k)`, log-probability of the whole row with its new token.
-        rows: `(sources, k)`, which of the source's rows each continues.
-        tokens: `(sources, k)`.
-        log_probs: `(sources, k)`, log-probability of the token alone.
-    """
-
-    totals: Tensor
-    rows: Tensor
-    tokens: Tensor
-    log_probs: Tensor
+    totals: Tensor  # `(sources, k)`, log-probability of the whole row with its new token
+    rows: Tensor  # `(sources, k)`, which of the source's rows each continues
+    tokens: Tensor  # `(sources, k)`
+    log_probs: Tensor  # `(sources, k)`, log-probability of the token alone
 
 
 def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:
-    """The `k` best continuations of all rows of each source, or as many as there are.
-
-    Args:
-        log_probs: `(sources * beams, vocab_size)`.
-        totals: `(sources, beams)`, log-probability of each row so far.
-        k: How many.
-    """
+    """The `k` best continuations of all rows of each source, or as many as there are; `totals` of the rows so far."""
     (num_sources, beams), vocab_size = totals.shape, log_probs.shape[-1]
     joint = totals.unsqueeze(-1) + log_probs.view(num_sources, beams, vocab_size)
     best, flat = joint.flatten(1).topk(min(k, beams * vocab_size), dim=-1)
@@ -59,12 +46,7 @@ def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "
 
 
 class LargeVocabulary:
-    """The output layer of one search, and the memory for its logits.
-
-    Args:
-        weight: `(vocab_size, d)`.
-        bias: `(vocab_size,)`, or None.
-    """
+    """The output layer of one search, and the memory for its logits."""
 
     def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
         self._weight, self._bias, self._vocab_size = weight, bias, len(weight)

@@ -21,18 +21,7 @@ VECTOR = 16
 
 
 def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """`softmax(scale * query key') value`, rows that may attend to nothing being zero.
-
-    Args:
-        query: `(batch, heads, query, d)`.
-        key: `(batch, heads, key, d)`.
-        value: `(batch, heads, key, d_value)`.
-        mask: Broadcastable to `(batch, heads, query, key)`, True = may attend.
-        scale: Factor on the products.
-
-    Returns:
-        context, `(batch, heads, query, d_value)`.
-    """
+    """`softmax(scale * query key') value`, each `(batch, heads, positions, d)`; rows without any key are zero."""
     if (missing := VECTOR - key.shape[2]) > 0:
         if mask is None:
             mask = torch.ones(key.shape[2], dtype=torch.bool, device=key.device)
@@ -46,12 +35,8 @@ def attend_few(query: Tensor, key: Tensor, value: Tensor, blocked: Tensor, scale
 
     Two batched products and a softmax: torch's fused kernel takes longer for so few on a CPU.
 
-    Args:
-        query: `(batch, query, d)`, heads counted in the batch.
-        key: `(batch, key, d)`; at least 16 of them, see `VECTOR`.
-        value: `(batch, key, d)`.
-        blocked: Broadcastable to `(batch, query, key)`, -inf where a query may not attend and else 0.
-        scale: Factor on the products.
+    All are `(batch, positions, d)`, heads counted in the batch; at least `VECTOR` keys. `blocked` is -inf where a query
+    may not attend and else 0.
     """
     scores = torch.baddbmm(blocked, query, key.transpose(1, 2), alpha=scale)
     return torch.bmm(torch.softmax(scores, dim=-1), value)

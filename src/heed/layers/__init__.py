@@ -9,9 +9,10 @@ from heed.layers.fast_decoding import FastDecoding
 from heed.layers.norm import LayerNorm
 from heed.layers.pooling import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, replay_gates
-from heed.layers.states import Bridge, StackState, pack_states, select_states, unpack_states
+from heed.layers.states import AlignedState, Bridge, RecurrentState, StackState, pack_states, unpack_states
 
 __all__ = [
+    "AlignedState",
     "Bridge",
     "CharacterFeatures",
     "DecoderStack",
@@ -22,6 +23,7 @@ __all__ = [
     "LinearChainCRF",
     "Recurrent",
     "RecurrentCell",
+    "RecurrentState",
     "SinusoidalPositions",
     "StackState",
     "StepwiseRun",
@@ -31,6 +33,5 @@ __all__ = [
     "mean_pooling",
     "pack_states",
     "replay_gates",
-    "select_states",
     "unpack_states",
 ]

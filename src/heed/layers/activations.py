@@ -10,16 +10,12 @@ from torch.nn.functional import gelu
 
 @dataclass(frozen=True)
 class Activation:
-    """What stands between the two layers of a feed-forward net.
+    """Between the two layers of a feed-forward net: a function from `(..., width * d)` to `(..., d)`.
 
-    Attributes:
-        name: What configurations and messages call it.
-        function: From `(..., width * d)` to `(..., d)`.
-        width: Numbers that each number of the result is made of: 1, or 2 for a gated form, whose inner layer gives the
-            gate beside what passes it.
+    The width is 1, or 2 for a gated form, whose inner layer gives the gate beside what passes it.
     """
 
-    name: str
+    name: str  # in configurations and messages
     function: Callable[[Tensor], Tensor]
     width: int = 1
 

@@ -55,28 +55,14 @@ def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> b
 
 
 def _all_at_once(
-    cell: RecurrentCell,
-    attention: Attention,
-    inputs: Tensor,
-    keys: Keys,
-    rows: Rows,
-    state: State,
-    position: Tensor,
+    cell: RecurrentCell, attention: Attention, inputs: Tensor, keys: Keys, rows: Rows, state: State, position: Tensor
 ) -> tuple[Tensor, Tensor]:
     score, dropout, (first,) = attention.score, attention.dropout, state
     assert isinstance(score, Additive)
     kept = drop(inputs.new_ones(inputs.shape[1], len(inputs), 1, len(keys)), dropout) if dropout > 0 else None
-    hidden, seen = aligned_gru(
-        inputs,
-        first,
-        keys.prepared.squeeze(1),
-        keys.value.squeeze(1),
-        keys.mask,
-        score.w_query.weight,
-        score.v,
-        (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
-        kept,
-    )
+    memory = keys.prepared.squeeze(1), keys.value.squeeze(1), keys.mask
+    weights = cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh
+    hidden, seen = aligned_gru(inputs, first, *memory, score.w_query.weight, score.v, weights, kept)
     if watch.slot is not None:
         asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
         call = watch.AttentionCall(asked, keys, rows, False, position, seen.unsqueeze(1), None, dropout, score)

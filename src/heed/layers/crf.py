@@ -28,22 +28,14 @@ NaN in the gradient)."""
 class LinearChainCRF(nn.Module):
     """Scores of tag sequences. B sentences, W words, K tags; every sentence has at least one word.
 
-    Attributes:
-        transitions: `(K, K)`, of the tag in a column after the tag in a row.
-        start: `(K,)`.
-        end: `(K,)`.
+    Parameters: `start` and `end` `(K,)`; `transitions` `(K, K)`, of the tag in a column after the tag in a row.
     """
 
     may_start: Tensor
     may_follow: Tensor
 
     def __init__(self, may_start: Bool[Tensor, " tags"], may_follow: Bool[Tensor, "tags tags"]) -> None:
-        """Build the layer; it begins with every legal transition alike.
-
-        Args:
-            may_start: `(K,)`, whether a sentence may begin with a tag.
-            may_follow: `(K, K)`, whether the tag in a column may follow the tag in a row.
-        """
+        """Every legal transition alike; `may_follow[i, j]` is whether tag j may follow tag i."""
         super().__init__()
         self.register_buffer("may_start", may_start, persistent=False)
         self.register_buffer("may_follow", may_follow, persistent=False)

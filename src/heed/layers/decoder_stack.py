@@ -52,8 +52,11 @@ class DecoderStack(nn.ModuleList):
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])
         caches = []
         for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
-            read = block.read if isinstance(block, CausalSelfAttention) else block
-            x, grown = read(x, cache, state.memory[n] if state.memory else None, state.rows, state.position, mask)
+            if isinstance(block, CausalSelfAttention):
+                x, grown = block.read(x, cache, state.position, mask)
+            else:
+                memory = state.memory[n] if state.memory else None
+                x, grown = block(x, cache, memory, state.rows, state.position, mask)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
             caches.append(grown)

@@ -16,9 +16,6 @@ class Dropout(nn.Module):
     Elsewhere torch's own dropout.
 
     Source: Srivastava et al. 2014, Dropout, JMLR 15.
-
-    Args:
-        p: Probability of zero.
     """
 
     def __init__(self, p: float) -> None:

@@ -31,9 +31,7 @@ class TokenEmbedding(nn.Embedding):
 class TokenInput(nn.Module):
     """What a text model reads: each token's embedding and, beside it, what else is known of the token.
 
-    Attributes:
-        embedding: The table; a task may fill it with given word vectors.
-        d_output: Width of the result, `d_embedding + d_features`.
+    A task may fill `embedding` with given word vectors. The result has width `d_output = d_embedding + d_features`.
     """
 
     def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0) -> None:
@@ -59,13 +57,6 @@ class TokenInput(nn.Module):
 
 def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape d"]:
     """Fixed positions: `sin(p / 10000^(2i/d))` at index 2i, `cos` of the same at index 2i + 1.
-
-    Args:
-        positions: Any shape, position numbers from 0.
-        d: Width.
-
-    Returns:
-        The positions' vectors, one more dimension of width d, in float32.
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.5. They are fixed, not learned.
     """

@@ -125,11 +125,8 @@ class _Block(NamedTuple):
 class _KeyValues:
     """The keys and values of every block for some sources, written and moved in place.
 
-    Attributes:
-        blocks: Per block, keys and values `(2, B, H, C, d)`; of B the first `num_sources` are in use.
-        num_sources: Number of sources.
-        num_keys: Keys of each source.
-        views: Per block, keys and values as batches of matrices, `(B * H, C, d)` each.
+    `blocks` has per block keys and values `(2, B, H, C, d)`, of B the first `num_sources` in use; `views` the same as
+    batches of matrices, `(B * H, C, d)` each.
     """
 
     def __init__(self, blocks: list[Tensor], num_sources: int, num_keys: int) -> None:
@@ -200,9 +197,6 @@ class FastDecoding:
         caches: Per block, keys and values of the positions so far; None before the first, and where `beams` is not 1.
         num_sources: Number of sources, or of prompts.
         beams: Rows of each source, which lie side by side.
-
-    Attributes:
-        position: Tokens read by each row.
     """
 
     def __init__(
@@ -254,14 +248,7 @@ class FastDecoding:
         return torch.arange(self.position, self.position + count, device=self._own_mask.device).unsqueeze(0)
 
     def step(self, x: Float[Tensor, "rows d_model"]) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
-        """Read one further position of each row.
-
-        Args:
-            x: `(rows, d_model)`, the embedded tokens.
-
-        Returns:
-            The last block's output, and the state after it; this one stays as it is.
-        """
+        """Read one further embedded token of each row; this state stays as it is."""
         state = copy(self)
         if self._num_keys != self._own.num_keys:  # another step was made from here before
             state._own = self._own.copy(self._num_keys)

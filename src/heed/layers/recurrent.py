@@ -37,56 +37,61 @@ _GATES: dict[str, tuple[str, ...]] = {
 }
 
 
-def rnn_step(x: Tensor, state: State, w: Weights) -> State:
+def rnn_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """`h' = tanh(W_hx x + W_hh h + b)`.
 
     Source: Elman 1990; SYSTEMS A3.
     """
-    (h,) = state
     return (torch.tanh(linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])),)
 
 
-def lstm_step(x: Tensor, state: State, w: Weights) -> State:
+def lstm_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """Gates i, f, o = sigmoid(W [h, x] + b), g = tanh(W_C [h, x] + b_C); c' = f c + i g; h' = o tanh(c').
 
     Source: Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000; SYSTEMS A4.
     """
-    h, c = state
     i, f, g, o = (linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])).chunk(4, dim=-1)
-    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(c), c
+    return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
 
 
-def gru_step(x: Tensor, state: State, w: Weights) -> State:
+def gru_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """Torch's GRU: h~ = tanh(W x + b + r (U h + b')); h' = (1 - z) h~ + z h.
 
     Source: Cho et al. 2014 (arXiv:1406.1078), equations 5-8, whose z keeps the old state.
-    Differs from the paper and from the notes (`gru_notes_step`): the reset gate acts after the matrix U.
+    Differs from the paper and from the notes (`gru_notes_gates`): the reset gate acts after the matrix U.
     """
-    (h,) = state
     x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
     h_r, h_z, h_n = linear(h, w["w_hh"], w["b_hh"]).chunk(3, dim=-1)
     r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
-    n = torch.tanh(x_n + r * h_n)
-    return ((1 - z) * n + z * h,)
+    return r, z, torch.tanh(x_n + r * h_n)
 
 
-def gru_notes_step(x: Tensor, state: State, w: Weights) -> State:
+def gru_notes_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """The notes' GRU: z = s(W_z [h, x]), r = s(W_r [h, x]); h~ = tanh(W [r h, x]); h' = (1 - z) h + z h~.
 
     The reset gate acts before the matrix, and z weighs the candidate instead of the old state.
     Source: SYSTEMS A5. Differs from the notes: biases, which they leave out.
     """
-    (h,) = state
     x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
-    u_r, u_z, u_n = w["w_hh"].chunk(3)
-    b_r, b_z, b_n = w["b_hh"].chunk(3)
+    (u_r, u_z, u_n), (b_r, b_z, b_n) = w["w_hh"].chunk(3), w["b_hh"].chunk(3)
     r, z = torch.sigmoid(x_r + linear(h, u_r, b_r)), torch.sigmoid(x_z + linear(h, u_z, b_z))
-    n = torch.tanh(x_n + linear(r * h, u_n, b_n))
-    return ((1 - z) * h + z * n,)
+    return r, z, torch.tanh(x_n + linear(r * h, u_n, b_n))
 
 
-_STEPS = {"rnn": rnn_step, "lstm": lstm_step, "gru": gru_step, "gru_notes": gru_notes_step}
+_COMPUTE = {"rnn": rnn_gates, "lstm": lstm_gates, "gru": gru_gates, "gru_notes": gru_notes_gates}
+
+
+def _next_state(cell: str, gates: tuple[Tensor, ...], state: State) -> State:
+    """The state after a step, from its gates and the state before it."""
+    if cell == "rnn":
+        return gates
+    if cell == "lstm":
+        i, f, g, o = gates
+        c = f * state[1] + i * g
+        return o * torch.tanh(c), c
+    _, z, n = gates
+    h = state[0]
+    return ((1 - z) * n + z * h if cell == "gru" else (1 - z) * h + z * n,)
 
 
 def replay_gates(
@@ -114,38 +119,17 @@ def replay_gates(
         which a caller compares with the states it had.
     """
     previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1) if started is None else started[0]
-    x = linear(inputs, weights["w_ih"], weights["b_ih"])  # (B, T, gates * d_hidden)
-    if cell == "gru_notes":
-        u, b = weights["w_hh"].chunk(3), weights["b_hh"].chunk(3)
-        x_r, x_z, x_n = x.chunk(3, dim=-1)
-        r, z = torch.sigmoid(x_r + linear(previous, u[0], b[0])), torch.sigmoid(x_z + linear(previous, u[1], b[1]))
-        n = torch.tanh(x_n + linear(r * previous, u[2], b[2]))
-        return {"reset": r, "update": z, "candidate": n, "hidden": (1 - z) * previous + z * n}
-    h = linear(previous, weights["w_hh"], weights["b_hh"])
-    if cell == "rnn":
-        n = torch.tanh(x + h)
-        return {"candidate": n, "hidden": n}
-    if cell == "gru":
-        x_r, x_z, x_n = x.chunk(3, dim=-1)
-        h_r, h_z, h_n = h.chunk(3, dim=-1)
-        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
-        n = torch.tanh(x_n + r * h_n)
-        return {"reset": r, "update": z, "candidate": n, "hidden": (1 - z) * n + z * previous}
-    i, f, g, o = (x + h).chunk(4, dim=-1)
-    i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+    gates = _COMPUTE[cell](inputs, previous, weights)  # (B, T, d_hidden) each
+    named = dict(zip(_GATES[cell], gates, strict=True))
+    if cell != "lstm":
+        return {**named, "hidden": _next_state(cell, gates, (previous,))[0]}
+    i, f, g, o = gates
     c, cells = initial[1], []
     for t in range(inputs.shape[1]):
         c = f[:, t] * (c if started is None else started[1][:, t]) + i[:, t] * g[:, t]
         cells.append(c)
     cell_states = torch.stack(cells, dim=1)
-    return {
-        "input": i,
-        "forget": f,
-        "candidate": g,
-        "output": o,
-        "cell": cell_states,
-        "hidden": o * torch.tanh(cell_states),
-    }
+    return {**named, "cell": cell_states, "hidden": o * torch.tanh(cell_states)}
 
 
 class RecurrentCell(nn.Module):
@@ -181,18 +165,10 @@ class RecurrentCell(nn.Module):
 
     def readable_step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
         """One step from the equations; the specification of `step`."""
-        return _STEPS[self.cell](x, state, self.weights())
+        return _next_state(self.cell, _COMPUTE[self.cell](x, state[0], self.weights()), state)
 
     def step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
-        """One step by torch's own cell.
-
-        Args:
-            x: `(batch, d_input)`.
-            state: hidden `(batch, d_hidden)`, and cell for an LSTM.
-
-        Returns:
-            The next state, as `state`.
-        """
+        """The next state, by torch's own cell."""
         parameters = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
         if self.cell == "gru":
             return (torch.gru_cell(x, state[0], *parameters),)
@@ -203,15 +179,7 @@ class RecurrentCell(nn.Module):
         return self.readable_step(x, state)
 
     def sequence(self, inputs: Float[Tensor, "batch length d_input"], initial: State) -> tuple[Tensor, State]:
-        """Run over whole sequences in one kernel.
-
-        Args:
-            inputs: `(batch, length, d_input)`.
-            initial: State before the first position.
-
-        Returns:
-            hidden `(batch, length, d_hidden)` and the state after the last position.
-        """
+        """Run over whole sequences in one kernel: hidden `(batch, length, d_hidden)` and the last state."""
         if self.cell == "gru_notes":
             states, state = [], initial
             for t in range(inputs.shape[1]):
@@ -313,26 +281,20 @@ class Recurrent(nn.Module):
         backward: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        """Build the layers.
+        """Build the layers, each reading the outputs of the one before.
 
-        Args:
-            d_input: Width of the inputs.
-            d_hidden: Width of the state of each direction.
-            cell: "rnn", "lstm", "gru" or "gru_notes".
-            num_layers: Layers, each reading the outputs of the one before.
-            bidirectional: Whether a second net reads from the end.
-            backward: Whether, of one direction, that from the end is wanted.
-            dropout: Probability with which an input of the second and later layers is dropped.
+        `bidirectional` adds a net that reads from the end; `backward` has only that one. Inputs of the second and later
+        layers are dropped with probability `dropout`.
         """
         super().__init__()
         self.d_output = d_hidden * (2 if bidirectional else 1)
         widths = [d_input] + [self.d_output] * (num_layers - 1)
-        wanted = {"forward": bidirectional or not backward, "backward": bidirectional or backward}
-        cells = {
-            name: [RecurrentCell(width, d_hidden, cell) for width in widths if there] for name, there in wanted.items()
-        }
-        self.forward_cells = nn.ModuleList(cells["forward"])
-        self.backward_cells = nn.ModuleList(cells["backward"])
+
+        def cells(wanted: bool) -> nn.ModuleList:
+            return nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths if wanted)
+
+        self.forward_cells = cells(bidirectional or not backward)
+        self.backward_cells = cells(bidirectional or backward)
         self.num_layers = num_layers
         self.dropout = Dropout(dropout)
 
@@ -354,27 +316,19 @@ class Recurrent(nn.Module):
             outputs `(batch, length, d_output)`, zero outside the mask; and per layer and direction the state after
             the sequence's last position (for the backward direction: after its first).
         """
-        order = None
-        if mask is not None:
-            order = _reversed_within(mask)
+        flipped = _reversed_within(inputs, mask) if self.backward_cells else None
         finals: States = []
         for layer in range(self.num_layers):
             if layer:
                 inputs = self.dropout(inputs)
-            outputs = []
+            outputs: list[Tensor] = []
             finals.append([])
-            if self.forward_cells:
-                first = None if initial is None else initial[layer][0]
-                states, final = _run(self.forward_cells[layer], inputs, mask, None, first)
-                outputs.append(states)
-                finals[-1].append(final)
-            if self.backward_cells:
-                cell = self.backward_cells[layer]
-                flipped = inputs.flip(1) if order is None else _take(inputs, order)
-                first = None if initial is None else initial[layer][-1]
-                states, final = _run(cell, flipped, mask, _natural_flip(inputs) if order is None else order, first)
-                outputs.append(states.flip(1) if order is None else _take(states, order))
-                finals[-1].append(final)
+            for cells, order in ((self.forward_cells, None), (self.backward_cells, flipped)):
+                if cells:
+                    first = None if initial is None else initial[layer][len(outputs)]
+                    states, final = _run(cells[layer], inputs, mask, order, first)
+                    outputs.append(states)
+                    finals[-1].append(final)
             joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
             inputs = joined if mask is None else joined * mask.unsqueeze(-1)
         return inputs, finals
@@ -383,15 +337,19 @@ class Recurrent(nn.Module):
 def _run(
     cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | None, initial: State | None
 ) -> tuple[Tensor, State]:
-    """One cell over one batch; the final state of each row is taken at its own last position."""
+    """One cell over one batch, in another order of the positions if one is given (its own inverse).
+
+    The final state of each row is taken at its own last position.
+    """
     assert isinstance(cell, RecurrentCell)
+    inputs = inputs if order is None else _take(inputs, order)
     initial = cell.zero_state(inputs) if initial is None else initial
     if mask is None:
         hidden, final = cell.sequence(inputs, initial)
     else:
         hidden, final = _ragged(cell, inputs, mask.sum(1), initial)
     cell.observe(inputs, hidden, initial, final, order, mask)
-    return hidden, final
+    return hidden if order is None else _take(hidden, order), final
 
 
 def _ragged(
@@ -414,16 +372,13 @@ def _ragged(
     return torch.cat(parts, dim=1), final
 
 
-def _reversed_within(mask: Bool[Tensor, "batch length"]) -> Tensor:
+def _reversed_within(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "batch length"]:
     """Positions that flip each sequence inside its own length: length 3 of 5 gives 2 1 0 3 4. It is its own inverse."""
-    lengths = mask.sum(1, keepdim=True)
-    position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
-    return torch.where(mask, lengths - 1 - position, position)
-
-
-def _natural_flip(inputs: Tensor) -> Tensor:
     length = inputs.shape[1]
-    return torch.arange(length - 1, -1, -1, device=inputs.device).expand(len(inputs), length)
+    position = torch.arange(length, device=inputs.device).expand(len(inputs), -1)
+    if mask is None:
+        return length - 1 - position
+    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - position, position)
 
 
 def _take(x: Float[Tensor, "batch length d"], positions: Tensor) -> Float[Tensor, "batch taken d"]:

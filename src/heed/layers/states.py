@@ -14,19 +14,12 @@ from heed.shapes import Float, Int
 
 @dataclass(frozen=True)
 class StackState:
-    """Keys of the memory and of what was written, per block; which source each row writes for; tokens read.
+    """Decoding state of a stack: keys of the memory and of what was written, per block."""
 
-    Attributes:
-        memory: Per block, what its cross-attention looks at, one entry per source; empty without cross-attention.
-        rows: Which source each row belongs to.
-        caches: Per block, keys and values of the positions so far; None before the first token.
-        position: `(rows,)`, tokens read by each row.
-    """
-
-    memory: tuple[Keys, ...]
-    rows: Rows
-    caches: tuple[Keys | None, ...]
-    position: Int[Tensor, " rows"]
+    memory: tuple[Keys, ...]  # what each block's cross-attention looks at; empty without cross-attention
+    rows: Rows  # which source each row belongs to
+    caches: tuple[Keys | None, ...]  # per block, the positions so far; None before the first token
+    position: Int[Tensor, " rows"]  # tokens read by each row
 
     def select(self, rows: Int[Tensor, " selected"]) -> StackState:
         """Row i of the result continues row `rows[i]`."""
@@ -38,6 +31,35 @@ class StackState:
     def next_positions(self, count: int) -> Int[Tensor, "rows count"]:
         """Absolute positions of the next `count` tokens of each row."""
         return self.position.unsqueeze(1) + torch.arange(count, device=self.position.device)
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """The state of each layer of one direction, and what each step reads beside its token, `(rows, d)`, or None."""
+
+    states: States
+    fed: Float[Tensor, "rows d"] | None
+
+    def select(self, rows: Int[Tensor, " selected"]) -> RecurrentState:
+        """Row i of the result continues row `rows[i]`."""
+        states = [[tuple(part.index_select(0, rows) for part in state) for state in layer] for layer in self.states]
+        return RecurrentState(states, None if self.fed is None else self.fed.index_select(0, rows))
+
+
+@dataclass(frozen=True)
+class AlignedState(RecurrentState):
+    """The same of a decoder with attention: source keys, which source each row writes for, tokens read by each row."""
+
+    keys: Keys
+    rows: Rows
+    position: Int[Tensor, " rows"]
+
+    def select(self, rows: Int[Tensor, " selected"]) -> AlignedState:
+        """Row i of the result continues row `rows[i]`."""
+        kept, sources = self.rows.select(rows)
+        keys = self.keys if sources is None else self.keys.select(sources)
+        moved = super().select(rows)
+        return AlignedState(moved.states, moved.fed, keys, kept, self.position.index_select(0, rows))
 
 
 class Bridge(nn.Module):
@@ -83,8 +105,3 @@ def unpack_states(packed: Float[Tensor, "batch packed"], num_layers: int, cell: 
     parts = packed.chunk(num_layers * (2 if cell == "lstm" else 1), dim=-1)
     per_layer = len(parts) // num_layers
     return [[tuple(parts[i * per_layer : (i + 1) * per_layer])] for i in range(num_layers)]
-
-
-def select_states(states: States, rows: Int[Tensor, " rows"]) -> States:
-    """Row i of the result is row `rows[i]`."""
-    return [[tuple(part.index_select(0, rows) for part in state) for state in layer] for layer in states]

@@ -13,6 +13,7 @@ Differs from the paper: attention's projections have biases; attention weights a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from torch import Tensor, nn
@@ -70,15 +71,8 @@ class FeedForward(nn.Module):
 class EncoderBlock(nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
-    Args:
-        d_model: Width of inputs and outputs.
-        num_heads: Heads; must divide d_model.
-        d_ff: Inner width of the feed-forward net.
-        dropout: Of sublayer outputs and of the feed-forward net's inner layer.
-        attention_dropout: Of attention weights.
-        norm: Where the normalisation stands.
-        activation: Of the feed-forward net.
-        layer: Number of the block, from 0; what an observer calls it.
+    `dropout` is for sublayer outputs and the feed-forward net's inner layer, `attention_dropout` for attention weights;
+    `norm` is the place of the normalisation, `layer` the number of the block, from 0.
     """
 
     def __init__(
@@ -104,12 +98,7 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"] | None = None
     ) -> Float[Tensor, "batch length d_model"]:
-        """Every position looks at every real one.
-
-        Args:
-            x: `(batch, length, d_model)`.
-            mask: `(batch, length)`, True on real positions.
-        """
+        """Every position looks at every real one."""
         x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
@@ -125,8 +114,6 @@ class CausalSelfAttention(MultiHeadAttention):
         self,
         x: Float[Tensor, "rows n d_model"],
         cache: Keys | None,
-        memory: Keys | None,
-        rows: Rows | None,
         position: Int[Tensor, " rows"],
         mask: Bool[Tensor, "rows n"] | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
@@ -139,16 +126,7 @@ class CausalSelfAttention(MultiHeadAttention):
 class DecoderBlock(nn.Module):
     """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
 
-    Args:
-        d_model: Width of inputs and outputs.
-        num_heads: Heads; must divide d_model.
-        d_ff: Inner width of the feed-forward net.
-        cross: Whether the block looks at a memory.
-        dropout: Of sublayer outputs and of the feed-forward net's inner layer.
-        attention_dropout: Of attention weights.
-        norm: Where the normalisation stands.
-        activation: Of the feed-forward net.
-        layer: Number of the block, from 0; what an observer calls it.
+    Other arguments as `EncoderBlock`.
     """
 
     def __init__(
@@ -165,15 +143,12 @@ class DecoderBlock(nn.Module):
         layer: int = 0,
     ) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(
-            d_model, num_heads, dropout=attention_dropout, mechanism="decoder", layer=layer
-        )
+        attention = partial(MultiHeadAttention, d_model, num_heads, dropout=attention_dropout, layer=layer)
+        self.attention = attention(mechanism="decoder")
         self.around_attention = Residual(d_model, dropout, norm)
         self.cross = None
         if cross:
-            self.cross = MultiHeadAttention(
-                d_model, num_heads, dropout=attention_dropout, mechanism="cross", layer=layer
-            )
+            self.cross = attention(mechanism="cross")
             self.around_cross = Residual(d_model, dropout, norm)
         self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
         self.around_feed_forward = Residual(d_model, dropout, norm)

@@ -8,22 +8,18 @@ feed-forward layers and normalisation). Its cache holds the keys and values of e
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows
 from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding
 from heed.layers.transformer import CausalSelfAttention
-from heed.models.base import LanguageModel, Memory, ModelConfig
+from heed.models.base import LanguageModel, Memory, TextConfig, named_sizes
 
 
-class AttentionLMConfig(ModelConfig):
+class AttentionLMConfig(TextConfig):
     """Fields of `attention_lm`."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings and layers."""
     num_heads: int = Field(8, gt=0)
@@ -33,11 +29,7 @@ class AttentionLMConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, attention weight or sublayer output is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_model": 64, "num_heads": 4},
-        "small": {"d_model": 256, "num_heads": 4},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_model=64, num_heads=4), small=dict(d_model=256, num_heads=4))
 
 
 class AttentionLM(LanguageModel):

@@ -17,26 +17,22 @@ three pairs was not learned by heart), and W_q' W_k is one matrix W_qk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import AttentionLayer, Keys, Rows
-from heed.layers import Dropout, TokenEmbedding
+from heed.attention import AttentionLayer, Rows
+from heed.layers import AlignedState, Dropout, TokenEmbedding
 from heed.layers.transformer import make_positions
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class AttentionOnlyConfig(ModelConfig):
+class AttentionOnlyConfig(TranslatorConfig):
     """Fields of `attention_only`; the notes name no widths."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings and values."""
     positions: Literal["none", "sinusoidal", "learned"] = "none"
@@ -46,26 +42,7 @@ class AttentionOnlyConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, context or attention weight is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_model": 128},
-        "small": {"d_model": 256, "dropout": 0.1},
-        "base": {},
-    }
-
-
-@dataclass(frozen=True)
-class AttentionOnlyState:
-    """The source's keys, which of them each row reads, and how many tokens each row has read."""
-
-    keys: Keys
-    rows: Rows
-    position: Tensor  # (rows,)
-
-    def select(self, rows: Tensor) -> AttentionOnlyState:
-        """Row i of the result continues row `rows[i]`."""
-        kept, sources = self.rows.select(rows)
-        keys = self.keys if sources is None else self.keys.select(sources)
-        return AttentionOnlyState(keys, kept, self.position.index_select(0, rows))
+    sizes = named_sizes(tiny=dict(d_model=128), small=dict(d_model=256, dropout=0.1))
 
 
 class AttentionOnly(PairDecoder):
@@ -95,20 +72,18 @@ class AttentionOnly(PairDecoder):
         x = self._embed(self.source_embedding, source, positions)  # (B, S, d_model)
         return Memory((self.attention.prepare(x, mask=source_mask),), None)
 
-    def start(self, memory: Memory | None, rows: Rows) -> AttentionOnlyState:
-        """Nothing but the source: there is no state to carry."""
+    def start(self, memory: Memory | None, rows: Rows) -> AlignedState:
+        """Nothing but the source: there is no recurrent state to carry."""
         assert memory is not None
-        return AttentionOnlyState(memory.keys[0], rows, torch.zeros_like(rows.source_of))
+        return AlignedState([], None, memory.keys[0], rows, torch.zeros_like(rows.source_of))
 
-    def step(
-        self, tokens: Tensor, state: AttentionOnlyState, lengths: Tensor | None = None
-    ) -> tuple[Tensor, AttentionOnlyState]:
+    def step(self, tokens: Tensor, state: AlignedState, lengths: Tensor | None = None) -> tuple[Tensor, AlignedState]:
         """Each token asks by itself."""
         positions = state.position.unsqueeze(1) + torch.arange(tokens.shape[1], device=tokens.device)  # (R, n)
         query = self._embed(self.target_embedding, tokens, positions)  # (R, n, d_model)
         context = self.attention(query, state.keys, rows=state.rows, offset=state.position)
         read = tokens.shape[1] if lengths is None else lengths
-        return self.dropout(context), AttentionOnlyState(state.keys, state.rows, state.position + read)
+        return self.dropout(context), replace(state, position=state.position + read)
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:

@@ -13,8 +13,6 @@ Differs from the paper: a word occurring twice is kept or left out at each place
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -22,14 +20,12 @@ from torch.nn.functional import relu
 
 from heed.kernels import Linear
 from heed.layers import TokenEmbedding, mean_pooling
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder, named_sizes
 
 
-class BagConfig(ModelConfig):
+class BagConfig(TextConfig):
     """Fields of `bag`; the defaults are the paper's network for sentiment."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(300, gt=0)
@@ -39,11 +35,10 @@ class BagConfig(ModelConfig):
     dropout: float = Field(0.3, ge=0, lt=1)
     """Probability with which a word is left out of the mean in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 64, "num_layers": 1},
-        "small": {"d_embedding": 128, "d_hidden": 128, "num_layers": 1},
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=64, num_layers=1),
+        small=dict(d_embedding=128, d_hidden=128, num_layers=1),
+    )
 
 
 class Bag(TextEncoder):

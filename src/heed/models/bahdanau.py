@@ -28,28 +28,23 @@ the context.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import replace
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Attention, Keys, Rows, make_score
+from heed.attention import Attention, Rows, make_score
 from heed.kernels import Linear
-from heed.layers import Dropout, Recurrent, RecurrentCell, TokenEmbedding
+from heed.layers import AlignedState, Dropout, Recurrent, RecurrentCell, TokenEmbedding
 from heed.layers.aligned import read_aligned
 from heed.layers.recurrent import CellKind
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class BahdanauConfig(ModelConfig):
+class BahdanauConfig(TranslatorConfig):
     """Fields of `bahdanau`; the defaults are RNNsearch-50 of the paper."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(620, gt=0)
     """Width of the token embeddings (paper: m)."""
     d_hidden: int = Field(1000, gt=0)
@@ -67,38 +62,28 @@ class BahdanauConfig(ModelConfig):
     output layer's work; null for none."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+    attention_dropout: float | None = Field(None, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training; null for that of `dropout`."""
     token_dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which the whole embedding of a source or target token is dropped in training."""
     lexical: bool = False
     """Whether the output layer also reads the embeddings of the source tokens looked at: a path from word to word
     that does not pass the recurrent nets, for rare words and small corpora."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "d_readout": 256, "dropout": 0.3},
-        "base": {},
-        "scarce": {
-            **{"d_embedding": 128, "d_hidden": 128, "d_attention": 128, "d_readout": 128},
-            **{"dropout": 0.3, "token_dropout": 0.1, "lexical": True},
-        },
-    }
-
-
-@dataclass(frozen=True)
-class BahdanauState:
-    """Source keys, which source each row writes for, the cell's state, and how many tokens were read."""
-
-    keys: Keys
-    rows: Rows
-    cell: tuple[Tensor, ...]
-    position: Tensor  # (rows,)
-
-    def select(self, rows: Tensor) -> BahdanauState:
-        """Row i of the result continues row `rows[i]`."""
-        kept, sources = self.rows.select(rows)
-        keys = self.keys if sources is None else self.keys.select(sources)
-        cell = tuple(s.index_select(0, rows) for s in self.cell)
-        return BahdanauState(keys, kept, cell, self.position.index_select(0, rows))
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=128, d_attention=128),
+        small=dict(d_embedding=256, d_hidden=256, d_attention=256, d_readout=256, dropout=0.3),
+        scarce=dict(
+            d_embedding=128,
+            d_hidden=128,
+            d_attention=128,
+            d_readout=128,
+            dropout=0.3,
+            attention_dropout=0.0,
+            token_dropout=0.1,
+            lexical=True,
+        ),
+    )
 
 
 class Bahdanau(PairDecoder):
@@ -112,16 +97,12 @@ class Bahdanau(PairDecoder):
         self.source_embedding = TokenEmbedding(c.source_vocab_size, c.d_embedding)
         self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_embedding)
         self.encoder = Recurrent(
-            c.d_embedding,
-            c.d_hidden,
-            cell=c.cell,
-            num_layers=c.num_layers,
-            bidirectional=True,
-            dropout=c.dropout,
+            c.d_embedding, c.d_hidden, cell=c.cell, num_layers=c.num_layers, bidirectional=True, dropout=c.dropout
         )
         self.d_memory = d_memory = self.encoder.d_output
         score = make_score(c.score, c.d_hidden, d_memory, c.d_attention)
-        self.attention = Attention(score, dropout=c.dropout, mechanism="cross")
+        attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
+        self.attention = Attention(score, dropout=attention_dropout, mechanism="cross")
         self.initial = nn.Linear(c.d_hidden, c.d_hidden, bias=False)
         self.cell = RecurrentCell(c.d_embedding + d_memory, c.d_hidden, c.cell)
         d_seen = c.d_hidden + d_memory
@@ -142,18 +123,18 @@ class Bahdanau(PairDecoder):
         keys = self.attention.prepare(states, values, mask=source_mask)
         return Memory((keys,), backward[0])
 
-    def start(self, memory: Memory | None, rows: Rows) -> BahdanauState:
+    def start(self, memory: Memory | None, rows: Rows) -> AlignedState:
         """`s_0 = tanh(W_s h<-_1)` for each row's source; an LSTM's cell starts at zero."""
         assert memory is not None and memory.summary is not None
         s_0 = torch.tanh(self.initial(memory.summary))[rows.source_of]
         cell = (s_0, torch.zeros_like(s_0)) if self.cell.cell == "lstm" else (s_0,)
-        return BahdanauState(memory.keys[0], rows, cell, torch.zeros_like(rows.source_of))
+        return AlignedState([[cell]], None, memory.keys[0], rows, torch.zeros_like(rows.source_of))
 
-    def step(self, tokens: Tensor, state: BahdanauState, lengths: Tensor | None = None) -> tuple[Tensor, BahdanauState]:
+    def step(self, tokens: Tensor, state: AlignedState, lengths: Tensor | None = None) -> tuple[Tensor, AlignedState]:
         """Align, move the state, for each further token."""
         embedded = self.dropout(self.token_dropout(self.target_embedding(tokens)))  # (R, n, d_embedding)
         hidden, seen, cell = read_aligned(
-            self.cell, self.attention, embedded, state.keys, state.rows, state.cell, state.position, lengths
+            self.cell, self.attention, embedded, state.keys, state.rows, state.states[0][0], state.position, lengths
         )  # (R, n, d_hidden), (R, n, d_value)
         context = seen[..., : self.d_memory]
         position = state.position + (tokens.shape[1] if lengths is None else lengths)
@@ -163,4 +144,4 @@ class Bahdanau(PairDecoder):
         if self.lexical is not None:
             looked_at = torch.tanh(seen[..., self.d_memory :])  # (R, n, d_embedding)
             out = torch.cat([out, torch.tanh(self.lexical(looked_at)) + looked_at], dim=-1)
-        return self.dropout(out), BahdanauState(state.keys, state.rows, cell, position)
+        return self.dropout(out), replace(state, states=[[cell]], position=position)

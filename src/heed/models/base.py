@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, watch
@@ -19,40 +19,56 @@ from heed.attention.modules import Attends
 Interface = Literal["encoder", "pair_encoder", "pair_decoder", "language_model", "image_encoder", "rows", "series"]
 
 
+def named_sizes(
+    tiny: dict[str, Any], small: dict[str, Any] | None = None, **others: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Fields that differ from the defaults, per size; "base" is the defaults."""
+    return {"tiny": tiny, "small": small or {}, "base": {}, **others}
+
+
 class ModelConfig(BaseModel):
     """The fields of a model. Class defaults are the paper's base size."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {}, "small": {}, "base": {}}
+    sizes: ClassVar[dict[str, dict[str, Any]]] = named_sizes(tiny={})
     """Fields that differ from the defaults, per named size."""
+
+
+class TextConfig(ModelConfig):
+    """Of a model that reads one text."""
+
+    vocab_size: int = Field(gt=0)
+    """Number of tokens; set from the data."""
+
+
+class TokenConfig(TextConfig):
+    """Of a model with a state for each token."""
+
+    d_features: int = Field(0, ge=0)
+    """Width of what else is known of each token (characters); set by the task."""
+
+
+class TranslatorConfig(ModelConfig):
+    """Of a model that reads a source and writes a target."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Number of source tokens; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Number of target tokens; set from the data."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder may look at: the encoded source.
+    """What a decoder may look at: the encoded source."""
 
-    Attributes:
-        keys: Prepared keys, one entry per attention (or per level of a hierarchy) that reads the source; empty
-            for a model without attention and for a language model.
-        summary: `(batch, d)`, the source in one vector, or None.
-    """
-
-    keys: tuple[Keys, ...]
-    summary: Tensor | None
+    keys: tuple[Keys, ...]  # one entry per attention that reads the source; empty for a model without attention
+    summary: Tensor | None  # `(batch, d)`, the source in one vector, or None
 
     def select(self, sources: Tensor) -> Memory:
         """The memory of the given sources."""
         summary = None if self.summary is None else self.summary.index_select(0, sources)
         return Memory(tuple(keys.select(sources) for keys in self.keys), summary)
-
-
-class DecoderState(Protocol):
-    """Everything a decoder carries from one step to the next."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Row i of the result continues row `rows[i]`; repeats and omissions allowed; self is not used again."""
-        ...
 
 
 class Body(nn.Module, ABC):
@@ -92,11 +108,10 @@ class DecoderBody(Body):
 
     @abstractmethod
     def start(self, memory: Memory | None, rows: Rows) -> Any:
-        """The state before the first token.
+        """The state before the first token, over the encoded sources (None for a language model).
 
-        Args:
-            memory: The encoded sources; None for a language model.
-            rows: Which source each row writes for.
+        A state has a method `select(rows)`: row i of the result continues row `rows[i]`, repeats and omissions allowed;
+        the old state is not used again.
         """
 
     @abstractmethod
@@ -105,7 +120,7 @@ class DecoderBody(Body):
 
         Args:
             tokens: `(rows, n)`, n >= 1; a prompt is one step.
-            state: The state before them.
+            state: Before them.
             lengths: `(rows,)`, number of real tokens of each row where prompts of unequal length are padded on the
                 right; None where all n are real. Hidden states of padding are undefined.
 
@@ -126,20 +141,10 @@ class PairDecoder(DecoderBody):
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Read sources.
-
-        Args:
-            source: Tokens, `(batch, source)`.
-            source_mask: `(batch, source)`, True on real tokens, which come first.
-        """
+        """Read tokens `(batch, source)`; the mask is True on real ones, which come first."""
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """Read sources and, by teacher forcing, whole targets.
-
-        Args:
-            source: Tokens, `(batch, source)`.
-            source_mask: `(batch, source)`, True on real tokens.
-            target: Tokens, `(batch, target)`, from the start token on.
+        """Read sources and, by teacher forcing, whole targets `(batch, target)` from the start token on.
 
         Returns:
             hidden `(batch, target, d)`: position t predicts token t + 1.
@@ -150,13 +155,11 @@ class PairDecoder(DecoderBody):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Two to four sources and targets of unequal length, no padding token inside them."""
+        """Three sources and targets, no padding token inside them."""
         generator = torch.Generator().manual_seed(seed)
-        lengths = torch.tensor([7, 4, 5])
-        source = torch.randint(4, config.source_vocab_size, (3, 7), generator=generator)
-        source_mask = torch.arange(7) < lengths.unsqueeze(1)
+        source, mask = ragged(config.source_vocab_size, generator)
         target = torch.randint(4, config.target_vocab_size, (3, 6), generator=generator)
-        return {"source": source.masked_fill(~source_mask, 0), "source_mask": source_mask, "target": target}
+        return {"source": source, "source_mask": mask, "target": target}
 
 
 class LanguageModel(DecoderBody):
@@ -165,14 +168,7 @@ class LanguageModel(DecoderBody):
     interface: ClassVar[Interface] = "language_model"
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Whole sequences at once.
-
-        Args:
-            tokens: `(batch, length)`.
-
-        Returns:
-            hidden `(batch, length, d)`: position t predicts token t + 1.
-        """
+        """Whole sequences `(batch, length)` to hidden `(batch, length, d)`: position t predicts token t + 1."""
         rows = Rows.repeat(len(tokens), device=tokens.device)
         return self.step(tokens, self.start(None, rows))[0]
 
@@ -183,22 +179,27 @@ class LanguageModel(DecoderBody):
         return {"tokens": torch.randint(4, config.vocab_size, (3, 7), generator=generator)}
 
 
-class TokenEncoder(Body):
-    """A model that gives a state for each token: it can tag, and with a pooling over its states classify.
-
-    Pooling, heads and losses belong to the tasks. Its configuration has the fields `vocab_size` and `d_features`, both
-    set by the task; `layers.TokenInput` is the input layer that fits them. Dropout on the states returned is its own.
-
-    Attributes:
-        d_output: Width of the states.
-        embedding_scale: What embeddings are multiplied by before they are read.
-        sees_all: Whether the state of every token, of the first one too, has seen the whole text.
-    """
+class TextReader(Body):
+    """A model that reads a text. Pooling, heads and losses belong to the tasks; dropout on its result is its own."""
 
     interface: ClassVar[Interface] = "encoder"
-    sees_all: ClassVar[bool] = False
-    d_output: int
-    embedding_scale: float = 1.0
+    d_output: int  # width of the result
+    embedding_scale: float = 1.0  # factor on embeddings before they are read
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three texts of unequal length, no padding token inside them."""
+        tokens, mask = ragged(config.vocab_size, torch.Generator().manual_seed(seed))
+        return {"tokens": tokens, "mask": mask}
+
+
+class TokenEncoder(TextReader):
+    """A model that gives a state for each token: it can tag, and with a pooling over its states classify.
+
+    Its configuration is a `TokenConfig`; `layers.TokenInput` is the input layer that fits it.
+    """
+
+    sees_all: ClassVar[bool] = False  # whether the state of every token, of the first one too, has seen the whole text
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
@@ -222,65 +223,26 @@ class TokenEncoder(Body):
         """
         return state_at(hidden, mask, mask.sum(1) - 1)
 
-    @classmethod
-    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three texts of unequal length, no padding token inside them."""
-        generator = torch.Generator().manual_seed(seed)
-        mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
-        tokens = torch.randint(4, config.vocab_size, (3, 7), generator=generator)
-        return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
 
-
-class TextEncoder(Body):
-    """A model that gives one vector for a whole text: it can classify.
-
-    Heads and losses belong to the tasks; dropout on the vector is the model's own. The field `vocab_size` of its
-    configuration is set by the task.
+class TextEncoder(TextReader):
+    """A model that gives one vector for a whole text: it can classify. Its configuration is a `TextConfig`.
 
     Attributes:
         hierarchical: Whether it reads sentence by sentence: its tokens and mask are `(batch, sentences, words)`,
             where real sentences come first, real words come first in each, and a real sentence has at least one.
-        d_output: Width of the vector.
-        embedding_scale: What embeddings are multiplied by before they are read.
     """
 
-    interface: ClassVar[Interface] = "encoder"
     hierarchical: ClassVar[bool] = False
-    d_output: int
-    embedding_scale: float = 1.0
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Read texts.
-
-        Args:
-            tokens: `(batch, length)`, or `(batch, sentences, words)`.
-            mask: As the tokens, True on real ones; a text may have none.
-
-        Returns:
-            `(batch, d_output)`.
-        """
-
-    @classmethod
-    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three texts of unequal length, or of unequal numbers of sentences of unequal length."""
-        generator = torch.Generator().manual_seed(seed)
-        if cls.hierarchical:
-            words = torch.tensor([[5, 3, 4, 1], [2, 5, 0, 0], [4, 0, 0, 0]])
-            mask = torch.arange(5) < words.unsqueeze(-1)
-        else:
-            mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
-        tokens = torch.randint(4, config.vocab_size, mask.shape, generator=generator)
-        return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
+        """Tokens `(batch, length)` or `(batch, sentences, words)` to `(batch, d_output)`; a text may have none."""
 
 
 class RowEncoder(Body):
-    """A model that gives one vector for a row of numbers. Heads and losses belong to the tasks.
+    """A model that gives one vector of width `d_output` for a row of numbers.
 
-    The field `num_columns` of its configuration is set by the task.
-
-    Attributes:
-        d_output: Width of the vector.
+    The field `num_columns` of its configuration is set by the task, which has head and loss.
     """
 
     interface: ClassVar[Interface] = "rows"
@@ -298,12 +260,9 @@ class RowEncoder(Body):
 
 
 class SeriesEncoder(Body):
-    """A model that gives a state after each row of a series, from the rows up to it. Heads belong to the tasks.
+    """A model that gives a state of width `d_output` after each row of a series, from the rows up to it.
 
-    The field `num_columns` of its configuration is set by the task.
-
-    Attributes:
-        d_output: Width of the states.
+    The field `num_columns` of its configuration is set by the task, which has head and loss.
     """
 
     interface: ClassVar[Interface] = "series"
@@ -311,14 +270,9 @@ class SeriesEncoder(Body):
 
     @abstractmethod
     def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
-        """Read on.
+        """Read on, from the states that an earlier call returned.
 
-        Args:
-            values: `(batch, length, num_columns)`, standardised.
-            states: What an earlier call returned; None at the beginning.
-
-        Returns:
-            hidden `(batch, length, d_output)`, and what the next call needs.
+        Standardised rows `(batch, length, num_columns)` to hidden `(batch, length, d_output)` and the next states.
         """
 
     def forward(self, values: Tensor) -> Tensor:
@@ -333,16 +287,13 @@ class SeriesEncoder(Body):
 
 
 def state_at(hidden: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
-    """The state of one token of each text.
-
-    Args:
-        hidden: `(batch, length, d)`.
-        mask: `(batch, length)`, True on real tokens.
-        positions: `(batch,)`, which token; any number for a text without tokens.
-
-    Returns:
-        `(batch, d)`, zeros for a text without tokens.
-    """
+    """Hidden states `(batch, length, d)` at positions `(batch,)`: `(batch, d)`, zeros for a text without tokens."""
     rows = torch.arange(len(hidden), device=hidden.device)
     states = hidden[rows, positions.clamp_min(0)]
     return states.masked_fill(~mask.any(1, keepdim=True), 0.0)
+
+
+def ragged(vocab_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Three random texts of 7, 4 and 5 tokens, and their mask."""
+    mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
+    return torch.randint(4, vocab_size, mask.shape, generator=generator).masked_fill(~mask, 0), mask

@@ -15,22 +15,18 @@ Differs from the paper: no limit on the norm of the output layer's weights.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
 from heed.layers import Dropout, TokenEmbedding, max_pooling
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder, named_sizes
 
 
-class CNNConfig(ModelConfig):
+class CNNConfig(TextConfig):
     """Fields of `cnn`; the defaults are the paper's."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings (paper: k)."""
     windows: tuple[int, ...] = Field((3, 4, 5), min_length=1)
@@ -40,11 +36,7 @@ class CNNConfig(ModelConfig):
     dropout: float = Field(0.5, ge=0, lt=1)
     """Probability with which a number of the text's vector is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "num_filters": 32},
-        "small": {"d_embedding": 128, "num_filters": 64},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_embedding=64, num_filters=32), small=dict(d_embedding=128, num_filters=64))
 
     @field_validator("windows")
     @classmethod

@@ -19,7 +19,8 @@ weights. It is trained on the task's texts alone: nothing is pretrained.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -28,16 +29,12 @@ from torch import Tensor, nn
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
-from heed.models.base import ModelConfig, TokenEncoder
+from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 
-class EncoderConfig(ModelConfig):
+class EncoderConfig(TokenConfig):
     """Fields of `encoder`; the defaults are the base model of Vaswani et al. 2017."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings and blocks."""
     num_heads: int = Field(8, gt=0)
@@ -58,19 +55,10 @@ class EncoderConfig(ModelConfig):
     """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
     faster: torch's fused kernel has no dropout there."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_model": 64, "num_heads": 4, "num_layers": 2, "d_ff": 128, "norm": "pre", "attention_dropout": 0.0},
-        "small": {
-            "d_model": 128,
-            "num_heads": 4,
-            "num_layers": 3,
-            "d_ff": 256,
-            "norm": "pre",
-            "dropout": 0.2,
-            "attention_dropout": 0.0,
-        },
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_model=64, num_heads=4, num_layers=2, d_ff=128, norm="pre", attention_dropout=0.0),
+        small=dict(d_model=128, num_heads=4, num_layers=3, d_ff=256, norm="pre", dropout=0.2, attention_dropout=0.0),
+    )
 
 
 class Encoder(TokenEncoder):
@@ -86,18 +74,8 @@ class Encoder(TokenEncoder):
         self.join = Linear(self.inputs.d_output, c.d_model) if c.d_features else nn.Identity()
         self.positions = None if c.positions == "none" else make_positions(c.positions, c.max_length, c.d_model)
         attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
-        self.blocks = nn.ModuleList(
-            EncoderBlock(
-                c.d_model,
-                c.num_heads,
-                c.d_ff,
-                dropout=c.dropout,
-                attention_dropout=attention_dropout,
-                norm=c.norm,
-                layer=i,
-            )
-            for i in range(c.num_layers)
-        )
+        block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff, dropout=c.dropout, norm=c.norm)
+        self.blocks = nn.ModuleList(block(attention_dropout=attention_dropout, layer=i) for i in range(c.num_layers))
         self.norm = LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
         self.dropout = Dropout(c.dropout)
         self.embedding_scale = math.sqrt(c.d_model)

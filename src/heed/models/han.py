@@ -22,7 +22,7 @@ Differs from the paper: any cell, one direction on request; dropout on embedding
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -32,14 +32,12 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.layers import Dropout, Recurrent, TokenEmbedding
 from heed.layers.recurrent import CellKind
-from heed.models.base import ModelConfig, TextEncoder
+from heed.models.base import TextConfig, TextEncoder, named_sizes
 
 
-class HANConfig(ModelConfig):
+class HANConfig(TextConfig):
     """Fields of `han`; the defaults are the paper's."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     d_embedding: int = Field(200, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(50, gt=0)
@@ -53,11 +51,10 @@ class HANConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of an embedding or of the document's vector is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 32, "d_attention": 64},
-        "small": {"d_embedding": 128, "dropout": 0.3},
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=32, d_attention=64),
+        small=dict(d_embedding=128, dropout=0.3),
+    )
 
 
 class HAN(TextEncoder):
@@ -77,6 +74,13 @@ class HAN(TextEncoder):
         self.sentence_pooling = AttentionPooling(d, d_attention=c.d_attention, mechanism="sentences")
         self.dropout = Dropout(c.dropout)
         self.d_output = d
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three documents of unequal numbers of sentences of unequal length."""
+        mask = torch.arange(5) < torch.tensor([[5, 3, 4, 1], [2, 5, 0, 0], [4, 0, 0, 0]]).unsqueeze(-1)
+        tokens = torch.randint(4, config.vocab_size, mask.shape, generator=torch.Generator().manual_seed(seed))
+        return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for one without words."""

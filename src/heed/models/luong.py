@@ -24,15 +24,16 @@ allowed ("key_query" is the notes' B2), "location" and the local models are not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Attention, Keys, Rows, make_score, padding_mask
+from heed.attention import Attention, Rows, make_score, padding_mask
 from heed.layers import (
+    AlignedState,
     Bridge,
     Dropout,
     Recurrent,
@@ -40,20 +41,15 @@ from heed.layers import (
     StepwiseRun,
     TokenEmbedding,
     pack_states,
-    select_states,
     unpack_states,
 )
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class LuongConfig(ModelConfig):
+class LuongConfig(TranslatorConfig):
     """Fields of `luong`; the defaults are the paper's."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(1000, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(1000, gt=0)
@@ -75,38 +71,17 @@ class LuongConfig(ModelConfig):
     dropout: float = Field(0.2, ge=0, lt=1)
     """Probability with which an embedding, hidden state or attention weight is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128, "d_attention": 128, "num_layers": 1, "dropout": 0.0},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_attention": 256, "num_layers": 1, "dropout": 0.3},
-        "base": {},
-    }
-
-
-@dataclass(frozen=True)
-class LuongState:
-    """Source keys, which source each row writes for, the layers' states, and how many tokens were read.
-
-    With input feeding also the last attentional state, `(rows, d_hidden)`; else None.
-    """
-
-    keys: Keys
-    rows: Rows
-    states: States
-    fed: Tensor | None
-    position: Tensor  # (rows,)
-
-    def select(self, rows: Tensor) -> LuongState:
-        """Row i of the result continues row `rows[i]`."""
-        kept, sources = self.rows.select(rows)
-        keys = self.keys if sources is None else self.keys.select(sources)
-        fed = None if self.fed is None else self.fed.index_select(0, rows)
-        return LuongState(keys, kept, select_states(self.states, rows), fed, self.position.index_select(0, rows))
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=128, d_attention=128, num_layers=1, dropout=0.0),
+        small=dict(d_embedding=256, d_hidden=256, d_attention=256, num_layers=1, dropout=0.3),
+    )
 
 
 class Luong(PairDecoder):
     """Stacked recurrent encoder and decoder, attention on top, its result combined with the state."""
 
     config_class = LuongConfig
+    config: LuongConfig
 
     def __init__(self, config: LuongConfig) -> None:
         super().__init__(config)
@@ -130,16 +105,14 @@ class Luong(PairDecoder):
         keys = self.attention.prepare(self.dropout(states), mask=source_mask)
         return Memory((keys,), pack_states(self.bridge(finals)))
 
-    def start(self, memory: Memory | None, rows: Rows) -> LuongState:
+    def start(self, memory: Memory | None, rows: Rows) -> AlignedState:
         """Every layer's `s_0` and, with input feeding, `h~_0 = 0`, for each row's source."""
         assert memory is not None and memory.summary is not None
-        config = self.config
-        assert isinstance(config, LuongConfig)
-        states = unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell)
-        fed = torch.zeros_like(states[-1][0][0]) if config.input_feeding else None
-        return LuongState(memory.keys[0], rows, states, fed, torch.zeros_like(rows.source_of))
+        states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
+        fed = torch.zeros_like(states[-1][0][0]) if self.config.input_feeding else None
+        return AlignedState(states, fed, memory.keys[0], rows, torch.zeros_like(rows.source_of))
 
-    def step(self, tokens: Tensor, state: LuongState, lengths: Tensor | None = None) -> tuple[Tensor, LuongState]:
+    def step(self, tokens: Tensor, state: AlignedState, lengths: Tensor | None = None) -> tuple[Tensor, AlignedState]:
         """Move the states, then look: all tokens together, or one by one where each reads what the last one saw."""
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         if state.fed is None:
@@ -149,14 +122,16 @@ class Luong(PairDecoder):
         else:
             out, states, fed = self._one_by_one(embedded, state, lengths)
         position = state.position + (tokens.shape[1] if lengths is None else lengths)
-        return self.dropout(out), LuongState(state.keys, state.rows, states, fed, position)
+        return self.dropout(out), replace(state, states=states, fed=fed, position=position)
 
-    def _look(self, hidden: Tensor, state: LuongState, position: Tensor) -> Tensor:
+    def _look(self, hidden: Tensor, state: AlignedState, position: Tensor) -> Tensor:
         """`h~ = tanh(W_c [c ; s])` of states `(rows, n, d_hidden)`."""
         context = self.attention(hidden, state.keys, rows=state.rows, offset=position)  # (R, n, d_memory)
         return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
 
-    def _one_by_one(self, embedded: Tensor, state: LuongState, lengths: Tensor | None) -> tuple[Tensor, States, Tensor]:
+    def _one_by_one(
+        self, embedded: Tensor, state: AlignedState, lengths: Tensor | None
+    ) -> tuple[Tensor, States, Tensor]:
         """Input feeding: each token's input is its embedding and `h~` of the token before.
 
         Returns:

@@ -15,8 +15,6 @@ Differs from the notes: words are embedded. A shorter text is filled up with zer
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -25,14 +23,12 @@ from torch.nn.functional import pad
 from heed.errors import ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
-from heed.models.base import ModelConfig, RowEncoder, TextEncoder
+from heed.models.base import ModelConfig, RowEncoder, TextConfig, TextEncoder, named_sizes
 
 
-class MLPConfig(ModelConfig):
+class MLPConfig(TextConfig):
     """Fields of `mlp`; the defaults are the widths of Bengio et al. 2003, over a window of 50 tokens."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
     window: int = Field(50, gt=0)
     """Tokens read, each by weights of its own; longer texts are an error, data.max_length cuts them."""
     d_embedding: int = Field(60, gt=0)
@@ -42,11 +38,7 @@ class MLPConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of the hidden layer is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 32, "d_hidden": 32},
-        "small": {},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_embedding=32, d_hidden=32))
 
 
 class MLP(TextEncoder):
@@ -91,13 +83,14 @@ class RowMLPConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of a hidden layer is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_hidden": 32}, "small": {}, "base": {}}
+    sizes = named_sizes(tiny=dict(d_hidden=32))
 
 
 class RowMLP(RowEncoder):
     """Hidden layers over the columns."""
 
     config_class = RowMLPConfig
+    config: RowMLPConfig
 
     def __init__(self, config: RowMLPConfig) -> None:
         super().__init__(config)
@@ -113,7 +106,6 @@ class RowMLP(RowEncoder):
         Raises:
             ShapeError: A row has another number of columns.
         """
-        assert isinstance(self.config, RowMLPConfig)
         if values.shape[-1] != self.config.num_columns:
             raise ShapeError(f"a row of {values.shape[-1]} numbers does not fit the {self.config.num_columns} inputs")
         z = values

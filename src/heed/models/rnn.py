@@ -24,26 +24,31 @@ has an embedding table of its own. Embeddings and states are dropped out in trai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
-from heed.layers import Dropout, Recurrent, TokenEmbedding, TokenInput, pack_states, select_states, unpack_states
+from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding, TokenInput, pack_states, unpack_states
 from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder, SeriesEncoder, TokenEncoder, state_at
+from heed.models.base import (
+    Memory,
+    ModelConfig,
+    PairDecoder,
+    SeriesEncoder,
+    TokenConfig,
+    TokenEncoder,
+    TranslatorConfig,
+    named_sizes,
+    state_at,
+)
 
 
-class RNNConfig(ModelConfig):
+class RNNConfig(TokenConfig):
     """Fields of `rnn`; the defaults are the bidirectional LSTM of Tai et al. 2015."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)
@@ -59,11 +64,7 @@ class RNNConfig(ModelConfig):
     dropout: float = Field(0.5, ge=0, lt=1)
     """Probability with which a number of an embedding or of a state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 64},
-        "small": {"d_embedding": 128, "d_hidden": 128},
-        "base": {},
-    }
+    sizes = named_sizes(tiny=dict(d_embedding=64, d_hidden=64), small=dict(d_embedding=128, d_hidden=128))
 
     @model_validator(mode="after")
     def _one_direction(self) -> Self:
@@ -107,13 +108,9 @@ class RNN(TokenEncoder):
         return torch.cat([ends, starts], dim=-1)
 
 
-class RnnTranslatorConfig(ModelConfig):
+class RnnTranslatorConfig(TranslatorConfig):
     """Fields of `rnn` as a translator; the defaults are the widths of `seq2seq`, with which it is compared."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(620, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(1000, gt=0)
@@ -127,28 +124,14 @@ class RnnTranslatorConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding or hidden state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "dropout": 0.3},
-        "base": {},
-    }
-
-
-@dataclass(frozen=True)
-class RnnTranslatorState:
-    """The state of each layer."""
-
-    states: States
-
-    def select(self, rows: Tensor) -> RnnTranslatorState:
-        """Row i of the result continues row `rows[i]`."""
-        return RnnTranslatorState(select_states(self.states, rows))
+    sizes = named_sizes(tiny=dict(d_embedding=64, d_hidden=128), small=dict(d_embedding=256, d_hidden=256, dropout=0.3))
 
 
 class RnnTranslator(PairDecoder):
     """The same layers over the source and on over the target."""
 
     config_class = RnnTranslatorConfig
+    config: RnnTranslatorConfig
 
     def __init__(self, config: RnnTranslatorConfig) -> None:
         super().__init__(config)
@@ -165,23 +148,22 @@ class RnnTranslator(PairDecoder):
         _, finals = self.layers(self.dropout(self.source_embedding(source)), source_mask)
         return Memory((), pack_states(finals))
 
-    def start(self, memory: Memory | None, rows: Rows) -> RnnTranslatorState:
+    def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
         """The states after each row's source: the sequence goes on."""
         assert memory is not None and memory.summary is not None
-        config = self.config
-        assert isinstance(config, RnnTranslatorConfig)
-        return RnnTranslatorState(unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell))
+        states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
+        return RecurrentState(states, None)
 
     def step(
-        self, tokens: Tensor, state: RnnTranslatorState, lengths: Tensor | None = None
-    ) -> tuple[Tensor, RnnTranslatorState]:
+        self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, RecurrentState]:
         """Read on."""
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
         out, states = self.layers(embedded, mask, state.states)  # (R, n, d_hidden)
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
-        return self.dropout(out), RnnTranslatorState(states)
+        return self.dropout(out), RecurrentState(states, None)
 
 
 class RnnSeriesConfig(ModelConfig):
@@ -198,7 +180,7 @@ class RnnSeriesConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which a number of a state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {"tiny": {"d_hidden": 32}, "small": {"d_hidden": 64}, "base": {}}
+    sizes = named_sizes(tiny=dict(d_hidden=32), small=dict(d_hidden=64))
 
 
 class RnnSeries(SeriesEncoder):

@@ -21,8 +21,6 @@ out in training. c_n of the last token enters nothing.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -30,16 +28,12 @@ from torch import Tensor, nn
 from heed.attention import Attention, Keys, make_score
 from heed.layers import Dropout, RecurrentCell, StepwiseRun, TokenInput
 from heed.layers.recurrent import CellKind
-from heed.models.base import ModelConfig, TokenEncoder
+from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 
-class SelfRNNConfig(ModelConfig):
+class SelfRNNConfig(TokenConfig):
     """Fields of `self_rnn`; the notes give no sizes, the defaults are those of one direction of `rnn`."""
 
-    vocab_size: int = Field(gt=0)
-    """Number of tokens; set from the data."""
-    d_features: int = Field(0, ge=0)
-    """Width of what else is known of each token (characters); set by the task."""
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)
@@ -53,11 +47,10 @@ class SelfRNNConfig(ModelConfig):
     dropout: float = Field(0.5, ge=0, lt=1)
     """Probability with which a number of an embedding or of a state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 64, "d_attention": 64},
-        "small": {"d_embedding": 128, "d_hidden": 128, "d_attention": 128},
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=64, d_attention=64),
+        small=dict(d_embedding=128, d_hidden=128, d_attention=128),
+    )
 
 
 class SelfRNN(TokenEncoder):

@@ -22,26 +22,21 @@ between h_m, c and s_0; Sutskever et al. read the source backwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
-from heed.layers import Bridge, Dropout, Recurrent, TokenEmbedding, pack_states, select_states, unpack_states
-from heed.layers.recurrent import CellKind, States
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.layers import Bridge, Dropout, Recurrent, RecurrentState, TokenEmbedding, pack_states, unpack_states
+from heed.layers.recurrent import CellKind
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class Seq2SeqConfig(ModelConfig):
+class Seq2SeqConfig(TranslatorConfig):
     """Fields of `seq2seq`; the defaults are RNNencdec."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_embedding: int = Field(620, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(1000, gt=0)
@@ -60,30 +55,17 @@ class Seq2SeqConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an embedding or hidden state is dropped in training."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_embedding": 64, "d_hidden": 128},
-        "small": {"d_embedding": 256, "d_hidden": 256, "d_readout": 256, "dropout": 0.3},
-        "base": {},
-    }
-
-
-@dataclass(frozen=True)
-class Seq2SeqState:
-    """The decoder's states, and what is fed at each step, `(rows, d_hidden)`, or None."""
-
-    states: States
-    fed: Tensor | None
-
-    def select(self, rows: Tensor) -> Seq2SeqState:
-        """Row i of the result continues row `rows[i]`."""
-        fed = None if self.fed is None else self.fed.index_select(0, rows)
-        return Seq2SeqState(select_states(self.states, rows), fed)
+    sizes = named_sizes(
+        tiny=dict(d_embedding=64, d_hidden=128),
+        small=dict(d_embedding=256, d_hidden=256, d_readout=256, dropout=0.3),
+    )
 
 
 class Seq2Seq(PairDecoder):
     """An encoder, its last states, and a decoder that starts from them."""
 
     config_class = Seq2SeqConfig
+    config: Seq2SeqConfig
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__(config)
@@ -106,15 +88,15 @@ class Seq2Seq(PairDecoder):
         _, finals = self.encoder(self.dropout(self.source_embedding(source)), source_mask)
         return Memory((), pack_states(self.bridge(finals)))
 
-    def start(self, memory: Memory | None, rows: Rows) -> Seq2SeqState:
+    def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
         """Every layer's `s_0`, for each row's source."""
         assert memory is not None and memory.summary is not None
-        config = self.config
-        assert isinstance(config, Seq2SeqConfig)
-        states = unpack_states(memory.summary[rows.source_of], config.num_layers, config.cell)
-        return Seq2SeqState(states, states[-1][0][0] if self.feeds else None)
+        states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
+        return RecurrentState(states, states[-1][0][0] if self.feeds else None)
 
-    def step(self, tokens: Tensor, state: Seq2SeqState, lengths: Tensor | None = None) -> tuple[Tensor, Seq2SeqState]:
+    def step(
+        self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, RecurrentState]:
         """Any number of tokens in one run of the recurrent layers: no step needs to look anything up."""
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         fed = [] if state.fed is None else [state.fed.unsqueeze(1).expand(-1, tokens.shape[1], -1)]
@@ -123,4 +105,4 @@ class Seq2Seq(PairDecoder):
         out = torch.cat([hidden, *fed], dim=-1)  # (R, n, d_hidden or 2 * d_hidden)
         if self.readout is not None:
             out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
-        return self.dropout(out), Seq2SeqState(states, state.fed)
+        return self.dropout(out), RecurrentState(states, state.fed)

@@ -21,7 +21,7 @@ attention's projections; dropout of attention weights.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -31,16 +31,12 @@ from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
-from heed.models.base import Memory, ModelConfig, PairDecoder
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class TransformerConfig(ModelConfig):
+class TransformerConfig(TranslatorConfig):
     """Fields of `transformer`; the defaults are the paper's base model."""
 
-    source_vocab_size: int = Field(gt=0)
-    """Number of source tokens; set from the data."""
-    target_vocab_size: int = Field(gt=0)
-    """Number of target tokens; set from the data."""
     d_model: int = Field(512, gt=0)
     """Width of embeddings, blocks and memory."""
     num_heads: int = Field(8, gt=0)
@@ -65,19 +61,10 @@ class TransformerConfig(ModelConfig):
     """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
     faster: torch's fused kernel has no dropout there."""
 
-    sizes: ClassVar[dict[str, dict[str, Any]]] = {
-        "tiny": {"d_model": 64, "num_heads": 4, "num_layers": 2, "d_ff": 256, "norm": "pre", "attention_dropout": 0.0},
-        "small": {
-            "d_model": 256,
-            "num_heads": 8,
-            "num_layers": 3,
-            "d_ff": 512,
-            "norm": "pre",
-            "dropout": 0.2,
-            "attention_dropout": 0.0,
-        },
-        "base": {},
-    }
+    sizes = named_sizes(
+        tiny=dict(d_model=64, num_heads=4, num_layers=2, d_ff=256, norm="pre", attention_dropout=0.0),
+        small=dict(d_model=256, num_heads=8, num_layers=3, d_ff=512, norm="pre", dropout=0.2, attention_dropout=0.0),
+    )
 
 
 class Transformer(PairDecoder):

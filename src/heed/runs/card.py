@@ -19,6 +19,8 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
         numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
         return f"{name}: {numbers} ({report['note']})"
     lines = [f"{name}: {report['examples']} examples", *run.body(report)]
+    for baseline, values in report.get("baselines", {}).items():
+        lines.append(f"  {baseline}, a baseline: {', '.join(f'{key} {value:.4g}' for key, value in values.items())}")
     if "note" in report:
         lines.append(f"  {report['note']}")
     return "\n".join(lines)

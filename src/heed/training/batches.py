@@ -11,22 +11,14 @@ from heed.training.contracts import Batch, Trainable
 from heed.training.micro_batches import divided
 from heed.training.processes import Processes
 
-__all__ = ["Draw", "Place", "draws"]
-
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the data.
+    """A place in the data."""
 
-    Attributes:
-        epoch: Pass over it.
-        batch: Batches of this pass already used.
-        plan: A hash of this pass's batches; in other ones the place would mean nothing.
-    """
-
-    epoch: int
-    batch: int
-    plan: str
+    epoch: int  # pass over it
+    batch: int  # batches of this pass already used
+    plan: str  # a hash of this pass's batches; in other ones the place would mean nothing
 
 
 @dataclass(frozen=True)
@@ -35,18 +27,12 @@ class Draw:
 
     A batch comes with whether it counts: where it has fewer examples than there are processes, some take one that is
     not theirs and give it no weight, as all must go backward together.
-
-    Attributes:
-        batches: The process's share of each batch, in micro-batches, and whether it counts.
-        place: Where the next update goes on.
-        targets: Target tokens of the batches that count.
-        padding: Mean share of padding.
     """
 
-    batches: list[tuple[Batch, bool]]
-    place: Place
-    targets: int
-    padding: float
+    batches: list[tuple[Batch, bool]]  # the process's share of each batch, in micro-batches, and whether it counts
+    place: Place  # where the next update goes on
+    targets: int  # target tokens of the batches that count
+    padding: float  # mean share of padding
 
 
 def draws(
@@ -58,16 +44,16 @@ def draws(
     finish: Callable[[Batch], Batch] = lambda batch: batch,
     micro_batches: int = 1,
 ) -> Iterator[Draw]:
-    """What each update is made of, without end; nothing of it depends on when it is asked for.
+    """The draws of all updates from a place on, without end; independent of when they are asked for.
 
     Args:
         task: Plans passes and makes batches.
-        config: How many batches an update has.
-        processes: Who shares each batch.
+        config: Its `accumulate` is the number of batches of an update.
+        processes: Share each batch.
         place: Where to begin.
-        say: Told where the place means nothing any more.
-        finish: The last thing done to a batch here.
-        micro_batches: Into how many a batch is divided.
+        say: Told where the plan has changed, so that the place means nothing any more.
+        finish: Last step for each batch (pinned memory).
+        micro_batches: Number of parts of each batch.
     """
     epoch, start = place.epoch, place.batch
     while True:

@@ -22,13 +22,7 @@ class Budget:
     """
 
     def __init__(self, config: TrainingConfig, began: float | None, finishing_work: float) -> None:
-        """Start the clock.
-
-        Args:
-            config: Has the budget.
-            began: `time.perf_counter()` when the run began; now by default.
-            finishing_work: What follows training, in validations.
-        """
+        """Start the clock, or take it from `began`; `finishing_work` follows training, in validations."""
         self.seconds = 60.0 * (config.minutes or 0.0) if config.steps is None else 0.0
         self._validate_every = config.validate_every
         self._finishing_work = finishing_work + (config.average > 1)

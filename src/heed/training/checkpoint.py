@@ -30,81 +30,38 @@ from heed.storage.disk import (
 )
 from heed.training.optimizer import Optimizer
 
-__all__ = [
-    "Checkpoint",
-    "Progress",
-    "average_weights",
-    "checkpoints_in",
-    "draw_seed",
-    "latest_checkpoint",
-    "load_checkpoint",
-    "load_weights",
-    "prune_checkpoints",
-    "random_state",
-    "restore",
-    "save_checkpoint",
-    "save_weights",
-]
-
 FORMAT = 3
 _BY_NUMBER = 2
 """The format before: the optimiser's state is stored by numbers of parameters instead of names."""
-_WEIGHTS, _OPTIMIZER, _RANDOM, _PROGRESS = (
-    "model.safetensors",
-    "optimizer.safetensors",
-    "random.safetensors",
-    "progress.json",
-)
-_CARRIED = "carried.safetensors"
+_WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
+_CARRIED, _PROGRESS = "carried.safetensors", "progress.json"
 _WHOLE = 2
 """How many of the newest checkpoints a run can go on from; of others only weights are kept."""
 
 
 @dataclass
 class Progress:
-    """Everything but tensors that a run needs to go on.
+    """Everything but tensors that a run needs to go on."""
 
-    Attributes:
-        step: Updates done.
-        epoch: Pass over the data.
-        batch: Batches of this pass already used.
-        plan: A hash of this pass's batches; in other ones the place would mean nothing.
-        total_steps: Updates of the whole run; None until decided.
-        validate_every: Updates between validations; None until decided.
-        threads: Processor threads, so that a resumed run repeats the same sums.
-        processes: How many processes trained together.
-        micro_batches: Into how many a batch is divided, so that a resumed run draws the same dropout.
-        seconds: Time spent so far.
-        training_seconds: Of that, time spent on updates.
-        waiting_seconds: Of that, time spent waiting for their batches.
-        tokens: Target tokens of all updates.
-        padding: Sum over the updates of the share of padding in their batches.
-        validation_seconds: What the last validation took.
-        best_step: Step of the best validation; 0 for none.
-        best_rank: Its score and minus its loss, compared in this order.
-        bad: Validations since the best one.
-        kept: Steps whose weights are on disk.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    plan: str = ""
-    total_steps: int | None = None
-    validate_every: int | None = None
-    threads: int = 1
-    processes: int = 1
-    micro_batches: int = 1
-    seconds: float = 0.0
-    training_seconds: float = 0.0
-    waiting_seconds: float = 0.0
-    tokens: int = 0
-    padding: float = 0.0
-    validation_seconds: float = 0.0
-    best_step: int = 0
-    best_rank: list[float] = field(default_factory=list)
-    bad: int = 0
-    kept: list[int] = field(default_factory=list)
+    step: int = 0  # updates done
+    epoch: int = 0  # pass over the data
+    batch: int = 0  # batches of this pass already used
+    plan: str = ""  # a hash of this pass's batches; in other ones the place would mean nothing
+    total_steps: int | None = None  # updates of the whole run; None until decided
+    validate_every: int | None = None  # updates between validations; None until decided
+    threads: int = 1  # processor threads, so that a resumed run repeats the same sums
+    processes: int = 1  # how many processes trained together
+    micro_batches: int = 1  # into how many a batch is divided, so that a resumed run draws the same dropout
+    seconds: float = 0.0  # time spent so far
+    training_seconds: float = 0.0  # of that, time spent on updates
+    waiting_seconds: float = 0.0  # of that, time spent waiting for their batches
+    tokens: int = 0  # target tokens of all updates
+    padding: float = 0.0  # sum over the updates of the share of padding in their batches
+    validation_seconds: float = 0.0  # what the last validation took
+    best_step: int = 0  # step of the best validation; 0 for none
+    best_rank: list[float] = field(default_factory=list)  # its score and minus its loss, compared in this order
+    bad: int = 0  # validations since the best one
+    kept: list[int] = field(default_factory=list)  # steps whose weights are on disk
 
 
 @dataclass
@@ -186,12 +143,9 @@ def save_checkpoint(
         folder: Of the checkpoints.
         model: Its weights are written.
         optimizer: Its state is written.
-        progress: Everything else.
+        progress: Everything but tensors.
         random: Random state of all processes; this one's by default.
         carried: What the tasks of all processes carry from batch to batch; no file where that is nothing.
-
-    Returns:
-        The checkpoint's folder.
 
     Raises:
         DiskError: The disk is full or refuses; older checkpoints stay.
@@ -218,10 +172,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         RunError: It is damaged, and how; or of another format.
     """
     _check_format(path)
-    if damage := describe_damage(path):
-        raise RunError(
-            f"checkpoint {path} is damaged: " + "; ".join(f"{name} is {what}" for name, what in damage.items())
-        )
+    if damage := _damage(path):
+        raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         values: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
         number = values.pop("format")
@@ -232,11 +184,21 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
 
-def _check_format(path: Path) -> None:
+def _damage(path: Path) -> str:
+    """What is wrong with which files; nothing for a whole checkpoint."""
+    return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
+
+
+def _stored_progress(path: Path) -> dict[str, Any]:
+    """What `progress.json` says; nothing where it is damaged, which the checksums say better."""
     try:
-        number = json.loads((path / _PROGRESS).read_text())["format"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # damaged, which the checksums say better
+        return dict(json.loads((path / _PROGRESS).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _check_format(path: Path) -> None:
+    number = _stored_progress(path).get("format", FORMAT)
     if number not in (_BY_NUMBER, FORMAT):
         age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
         raise RunError(
@@ -246,20 +208,16 @@ def _check_format(path: Path) -> None:
 
 
 def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    optimizer: Optimizer | None,
-    where: str,
-    rank: int = 0,
+    checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer | None, where: str, rank: int = 0
 ) -> Progress:
     """Put model, optimiser and random state back as they were.
 
     Args:
         checkpoint: As read.
         model: Gets the weights.
-        optimizer: Gets its state; None where another kind of optimiser goes on.
-        where: What messages call the checkpoint.
-        rank: Which process this is: each has a random state of its own.
+        optimizer: Gets its state; None where the kind of optimiser has changed.
+        where: Name of the checkpoint in messages.
+        rank: Number of this process: each has a random state of its own.
 
     Raises:
         RunError: The model is another one.
@@ -312,21 +270,16 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
-    """The newest whole checkpoint, or None.
-
-    Args:
-        folder: Of the checkpoints.
-        say: Told of each damaged one that is passed over.
+    """The newest whole checkpoint, or None; `say` is told of each damaged one that is passed over.
 
     Raises:
         RunError: The newest is of another format.
     """
     for path in checkpoints_in(folder):
         _check_format(path)
-        if not (damage := describe_damage(path)):
+        if not (damage := _damage(path)):
             return path
-        what = "; ".join(f"{name} is {text}" for name, text in damage.items())
-        say(f"warning: checkpoint {path.name} is damaged ({what}); the one before it is used")
+        say(f"warning: checkpoint {path.name} is damaged ({damage}); the one before it is used")
     return None
 
 
@@ -334,7 +287,7 @@ def prune_checkpoints(folder: Path) -> None:
     """Delete all checkpoints but the newest two, and of older ones all but the weights that these name."""
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
-    wanted = {step for path in whole for step in _kept_by(path)}
+    wanted = {step for path in whole for step in _stored_progress(path).get("kept", [])}
     for path in folder.glob("step-*"):
         if path in whole:
             continue
@@ -360,13 +313,6 @@ def _holds_progress(path: Path) -> bool:
     """Whether a run could go on from it: weights alone have checksums that list nothing else."""
     names = listed(path)
     return _PROGRESS in names or not names  # without any it is damaged, and to be named
-
-
-def _kept_by(path: Path) -> list[int]:
-    try:
-        return list(json.loads((path / _PROGRESS).read_text())["kept"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
 
 
 def average_weights(paths: list[Path]) -> dict[str, Tensor]:

@@ -16,8 +16,6 @@ from torch import nn
 from heed.attention import watch
 from heed.errors import ConfigError
 
-__all__ = ["check_compiler", "compiled"]
-
 _COMPILERS = ("g++", "clang++", "c++")
 
 

@@ -20,34 +20,25 @@ class Batch(Protocol):
     @property
     def indices(self) -> list[int]:
         """Which examples."""
-        ...
 
     @property
     def num_targets(self) -> int:
         """Target tokens, over which the loss is averaged."""
-        ...
 
     @property
     def padding_share(self) -> float:
         """Share of padding."""
-        ...
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
-        ...
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss with several terms.
+    """A loss with several terms."""
 
-    Attributes:
-        sum: Of all terms, over the batch's target tokens; its gradient is followed.
-        parts: Terms by name, for `metrics.jsonl`.
-    """
-
-    sum: Tensor
-    parts: Mapping[str, Tensor]
+    sum: Tensor  # of all terms, over the batch's target tokens; its gradient is followed
+    parts: Mapping[str, Tensor]  # terms by name, for `metrics.jsonl`
 
 
 def parts_of(loss: Tensor | Loss) -> tuple[Tensor, dict[str, Tensor]]:
@@ -62,28 +53,22 @@ class Trainable(Protocol):
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass, as indices of examples; depends on (seed, epoch) only, and so does its `repr`."""
-        ...
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
         """Make one batch; what is drawn for it (masks, augmentation) depends on (seed, epoch, indices) only."""
-        ...
 
     def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor | Loss:
         """Sum of the losses of a batch's target tokens."""
-        ...
 
     def validate(self, model: Any) -> dict[str, float]:
         """Scores on the validation set, "loss" (nats per token) among them."""
-        ...
 
     def describe(self, indices: list[int]) -> str:
         """Name examples to a person."""
-        ...
 
     @property
     def finishing_work(self) -> float:
         """What the final evaluation costs, in validations."""
-        ...
 
 
 @runtime_checkable
@@ -92,11 +77,9 @@ class Carries(Protocol):
 
     def carried(self) -> dict[str, Tensor]:
         """The state after the last batch, without its gradient; it is written into checkpoints."""
-        ...
 
     def carry(self, state: dict[str, Tensor]) -> None:
         """Go on from a state; from none where it is empty."""
-        ...
 
 
 @runtime_checkable
@@ -105,7 +88,6 @@ class Groups(Protocol):
 
     def groups(self, model: Any) -> list[Group]:
         """The groups; no parameter in two of them."""
-        ...
 
 
 @runtime_checkable
@@ -113,37 +95,19 @@ class Scores(Protocol):
     """A task that knows what scoring takes, where that may be more than training does."""
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes that scoring needs beside the model.
-
-        Args:
-            model: What is scored.
-            activations: Bytes that a training step keeps for each position.
-        """
-        ...
+        """Bytes that scoring needs beside the model; `activations` are those that training keeps for each position."""
 
 
 @dataclass
 class TrainResult:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes:
-        folder: The run folder.
-        finished: False where it was interrupted and can be resumed.
-        reason: Why it ended, for people.
-        progress: Where it stands.
-        validation: Scores of the weights that were kept.
-        kept: Which weights those are, for people.
-        tokens_per_second: Target tokens, mean over the run, validation not counted.
-        padding_share: Mean share of padding in the batches.
-        waiting_share: Share of the time of all updates for which the next batches were waited for.
-    """
-
-    folder: Path
-    finished: bool
-    reason: str
-    progress: Progress
-    validation: dict[str, float]
-    kept: str
-    tokens_per_second: float
-    padding_share: float
-    waiting_share: float
+    folder: Path  # the run folder
+    finished: bool  # False where it was interrupted and can be resumed
+    reason: str  # why it ended, for people
+    progress: Progress  # where it stands
+    validation: dict[str, float]  # scores of the weights that were kept
+    kept: str  # which weights those are, for people
+    tokens_per_second: float  # target tokens, mean over the run, validation not counted
+    padding_share: float  # mean share of padding in the batches
+    waiting_share: float  # share of the time of all updates for which the next batches were waited for

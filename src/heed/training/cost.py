@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,21 +43,13 @@ _BATCHES = 8
 
 @dataclass(frozen=True)
 class Cost:
-    """What training is expected to take.
+    """What training is expected to take."""
 
-    Attributes:
-        memory: Largest memory of one process, in bytes (of the GPU where there is one).
-        activations: Bytes that autograd keeps for each position of a batch, padding included.
-        seconds: Of an update.
-        network: Bytes that each process sends for an update.
-        micro_batches: Into how many a batch is divided.
-    """
-
-    memory: int
-    activations: float
-    seconds: float
-    network: int
-    micro_batches: int
+    memory: int  # largest memory of one process, in bytes (of the GPU where there is one)
+    activations: float  # bytes that autograd keeps for each position of a batch, padding included
+    seconds: float  # of an update
+    network: int  # bytes that each process sends for an update
+    micro_batches: int  # into how many a batch is divided
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
@@ -74,26 +65,17 @@ class Cost:
 class TrialStep:
     """A training step to be measured before training begins: it leaves weights and moments as they are.
 
-    Attributes:
-        model: On its device.
-        optimizer: Its moments are still zero.
-        task: What is learned.
-        config: How.
-        device: Where.
-        precision: Of the forward pass.
-        work: Padded positions of a batch.
-        micro_batches: Into how many a batch is divided.
-        timed: Of each step so far: threads, positions, seconds forward and backward, seconds of the optimiser.
+    `timed` has of each step so far: threads, positions, seconds forward and backward, seconds of the optimiser.
     """
 
-    model: nn.Module
-    optimizer: Optimizer
+    model: nn.Module  # on its device
+    optimizer: Optimizer  # its moments are still zero
     task: Trainable
     config: TrainingConfig
     device: torch.device
-    precision: str
-    work: Callable[[list[int]], int]
-    micro_batches: int = 1
+    precision: str  # of the forward pass
+    work: Callable[[list[int]], int]  # padded positions of a batch
+    micro_batches: int = 1  # into how many a batch is divided
     timed: list[tuple[int, int, float, float]] = field(default_factory=list)
 
     def run(self, indices: list[int]) -> None:
@@ -131,30 +113,14 @@ class TrialStep:
             self.run(batches[made % len(batches)])
             made += 1
 
-    @contextmanager
-    def random_state_kept(self) -> Iterator[None]:
-        """Context manager that restores the random state at its end."""
-        state = torch.get_rng_state()
-        on_gpu = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-        yield
-        torch.set_rng_state(state)
-        if on_gpu is not None:
-            torch.cuda.set_rng_state(on_gpu, self.device)
-
 
 def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) -> Cost:
-    """Predict what an update takes from some batches of the run; decide micro-batches and threads on the way.
-
-    Args:
-        step: Its micro-batches are set.
-        processes: Who shares each batch.
-        choose_threads: Set torch's number of threads to the fastest.
-    """
+    """Predict what an update takes from some batches of the run; sets the step's micro-batches, and torch's threads."""
     model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     before = _memory_now(device)
-    with step.random_state_kept():
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         middle = plan[len(plan) // 2]
         few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
         activations = _activations(step, few) / max(1, work(few))

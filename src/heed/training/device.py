@@ -67,15 +67,10 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
-    """Find how many threads make a piece of work fastest: small models often lose by sharing it out.
+    """Set and return the number of threads that makes `run` fastest: small models often lose by sharing it out.
 
-    Args:
-        run: The work, as a forward and backward pass on a real batch; it must leave nothing behind.
-        seconds: Time to spend.
-
-    Returns:
-        The number of threads, which is also set. Results differ in their last bits between thread counts, so a run
-        stores the number and a resumed run uses it again.
+    `run` is a step on a real batch that leaves nothing behind. Results differ in their last bits between thread counts,
+    so a run stores the number and a resumed run uses it again.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     candidates = sorted({1, min(2, cores), min(4, cores), min(8, cores), cores})

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-__all__ = ["Feed"]
-
 T = TypeVar("T")
 
 _TRIED, _SHARE = 20, 0.02
@@ -28,12 +26,7 @@ class Feed(Generic[T]):
     """
 
     def __init__(self, source: Iterator[T], ahead: bool = False) -> None:
-        """Begin.
-
-        Args:
-            source: Makes the items.
-            ahead: Whether the thread begins at once.
-        """
+        """Begin; `ahead` starts the thread at once."""
         self._source = source
         self._made: SimpleQueue[T | _Ended] = SimpleQueue()
         self._room = threading.Semaphore(_AHEAD)

@@ -9,8 +9,6 @@ from typing import Any
 
 from heed.training.progress import Reporter
 
-__all__ = ["Interrupts"]
-
 
 class Interrupts:
     """The first Ctrl-C (or SIGTERM) asks the loop to stop after the update at hand; the second one ends the process."""

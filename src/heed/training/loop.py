@@ -74,12 +74,12 @@ class Trainer:
         """Prepare; `run` trains.
 
         Args:
-            model: What to train; moved to the chosen device.
-            task: What it learns.
-            config: How.
+            model: Is moved to the chosen device.
+            task: Gives batches, loss and validation scores.
+            config: The section `training`.
             select_by: Validation score by which the best weights are chosen.
             folder: The run folder; `checkpoints/` and `metrics.jsonl` go there.
-            reporter: Told what happens.
+            reporter: Told about the run.
             on_validation: Called after each validation, the model being in evaluation mode.
             began: `time.perf_counter()` when the budget began to run; now by default.
         """
@@ -134,7 +134,7 @@ class Trainer:
         self.budget.add(self.progress.seconds)
         feed = self._feed()
         try:
-            with self._interruptible(), compiled(self.model) if self.config.compile else nullcontext():
+            with Interrupts(self._stop, self.reporter), compiled(self.model) if self.config.compile else nullcontext():
                 reason = self._train(feed)
         finally:
             feed.close()
@@ -146,10 +146,9 @@ class Trainer:
         return self._result(True, reason, self._choose_weights())
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
-        """Predict what an update takes; choose micro-batches and threads. To be called before `run`.
+        """Predict what an update takes, `work` being the padded positions of a batch; call it before `run`.
 
-        Args:
-            work: Padded positions of a batch.
+        Also chooses micro-batches and threads.
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
@@ -397,9 +396,6 @@ class Trainer:
         return f"update {p.best_step}"
 
     # Around it ------------------------------------------------------------------------------------------------
-
-    def _interruptible(self) -> Interrupts:
-        return Interrupts(self._stop, self.reporter)
 
     def _say(self, message: str) -> None:
         if self.processes.is_first:

@@ -12,11 +12,7 @@ PIECE_BYTES = 2**23
 
 
 def vocabulary_loss(
-    hidden: Tensor,
-    output: nn.Module,
-    targets: Tensor,
-    label_smoothing: float = 0.0,
-    piece_bytes: int = PIECE_BYTES,
+    hidden: Tensor, output: nn.Module, targets: Tensor, label_smoothing: float = 0.0, piece_bytes: int = PIECE_BYTES
 ) -> Tensor:
     """Sum over positions of the cross-entropy of the true token.
 
@@ -31,7 +27,7 @@ def vocabulary_loss(
         piece_bytes: Largest size of one piece of logits, in bytes.
 
     Returns:
-        A scalar in float32, the sum (not the mean) in nats.
+        The sum (not the mean) in nats, float32.
     """
     if not enabled():
         logits = output(hidden).float()

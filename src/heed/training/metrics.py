@@ -9,20 +9,12 @@ from pathlib import Path
 from heed.errors import DiskError
 from heed.storage.disk import write_whole
 
-__all__ = ["MetricsLog"]
-
 
 class MetricsLog:
     """Appends events to a file; where that fails it says so once and goes on."""
 
     def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
-        """Open.
-
-        Args:
-            path: The file.
-            say: Told once that writing failed.
-            writes: False for a process that leaves writing to another.
-        """
+        """Open; `say` is told once that writing failed, `writes` is False for a process that leaves it to another."""
         self._path = path
         self._say = say
         self._writes = writes
@@ -48,10 +40,8 @@ class MetricsLog:
             kept = [line for line in lines if _is_before(line, step)]
             if kept != lines:
                 write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
-        except OSError as error:
-            self._warn(error.strerror or str(error))
-        except DiskError as error:
-            self._warn(str(error))
+        except (OSError, DiskError) as error:
+            self._warn(getattr(error, "strerror", None) or str(error))
 
     def _warn(self, problem: str) -> None:
         if not self._warned:

@@ -14,10 +14,8 @@ from torch import Tensor, nn
 from heed.layers.transformer import DecoderBlock, EncoderBlock
 from heed.training.recompute import recomputed_blocks
 
-__all__ = ["divided", "kept_bytes", "micro_batches_for"]
-
 _KEPT = 100 * 2**20
-"""Bytes kept for the way back from which on a batch is divided (docs/performance.md has what that costs)."""
+"""Bytes kept for the backward pass from which on a batch is divided (docs/performance.md has what that costs)."""
 
 
 def divided(indices: list[int], count: int) -> list[list[int]]:
@@ -27,12 +25,9 @@ def divided(indices: list[int], count: int) -> list[list[int]]:
 
 
 def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> int:
-    """Into how many micro-batches a batch is divided by default.
+    """Default number of micro-batches of a batch of which `kept` bytes stay for the backward pass.
 
-    Args:
-        model: One that goes step by step would take as many steps for each, of fewer rows: it gets 1.
-        device: On a GPU, too, fewer rows are slower.
-        kept: Bytes that the whole batch leaves for the way back.
+    1 for a recurrent model, which would take as many steps for each part, and on a GPU, where fewer rows are slower.
     """
     in_blocks = any(isinstance(module, EncoderBlock | DecoderBlock) for module in model.modules())
     return max(1, math.ceil(kept / _KEPT)) if in_blocks and device.type == "cpu" else 1

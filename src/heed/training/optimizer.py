@@ -17,15 +17,10 @@ from heed.kernels import enabled, large_empty
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that are trained alike.
+    """Parameters that are trained alike."""
 
-    Attributes:
-        parameters: Them; those of no group are trained with the whole rate.
-        rate: Factor of the learning rate; 0 freezes them.
-    """
-
-    parameters: Sequence[nn.Parameter]
-    rate: float = 1.0
+    parameters: Sequence[nn.Parameter]  # them; those of no group are trained with the whole rate
+    rate: float = 1.0  # factor of the learning rate; 0 freezes them
 
 
 class Optimizer:

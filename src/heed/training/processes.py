@@ -23,17 +23,11 @@ R = TypeVar("R")
 
 
 class Processes:
-    """One process alone: everything is its own.
+    """One process alone: everything is its own."""
 
-    Attributes:
-        rank: Number of this process, from 0; only the first one writes.
-        count: How many there are.
-        device: This process's device, where there are several.
-    """
-
-    rank = 0
-    count = 1
-    device = torch.device("cpu")
+    rank = 0  # number of this process; only the first one writes
+    count = 1  # number of processes
+    device = torch.device("cpu")  # of this process, where there are several
 
     @property
     def is_first(self) -> bool:
@@ -45,15 +39,7 @@ class Processes:
         return list(items[self.rank :: self.count])
 
     def map(self, function: Callable[[list[T]], Sequence[R]], items: Sequence[T]) -> list[R]:
-        """Apply `function` to `items`, sharded over all processes.
-
-        Args:
-            function: Gives one result for each item, in order.
-            items: The same in every process.
-
-        Returns:
-            All results in the order of the items, in every process.
-        """
+        """Apply `function` (one result per item) to `items`, sharded over all processes; each gets all results."""
         parts = self.gather(list(function(self.share(items))))
         results: list[Any] = [None] * len(items)
         for rank, part in enumerate(parts):
@@ -186,24 +172,6 @@ def _prefix() -> str:
 _current = Processes()
 
 
-def _meet_anew(backend: str) -> None:
-    """Join restarted processes under names of their own.
-
-    torchrun's store outlives a restart, and by the addresses that the killed processes left there the new ones look
-    for them (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not
-    be shared (docs/scaling.md).
-    """
-    distributed: Any = torch.distributed
-    e = os.environ
-    rank, count = int(e["RANK"]), int(e["WORLD_SIZE"])
-    store = distributed.TCPStore(e["MASTER_ADDR"], int(e["MASTER_PORT"]), count, is_master=False)
-    own = distributed.PrefixStore(f"heed/restart-{e['TORCHELASTIC_RESTART_COUNT']}", store)
-    distributed.init_process_group(backend, store=own, rank=rank, world_size=count)
-
-
-_current = Processes()
-
-
 def current() -> Processes:
     """The processes that this one works with."""
     return _current
@@ -220,10 +188,7 @@ def was_restarted() -> bool:
 
 
 def join(device: str) -> Processes:
-    """Join the processes that a launcher started, if one did.
-
-    Args:
-        device: The field `training.device`.
+    """Join the processes that a launcher started, if one did; `device` is the field `training.device`.
 
     Raises:
         ConfigError: The device is one for all.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -35,36 +34,24 @@ def progress_line(p: Progress, budget: Budget, loss: float, padding: float) -> s
     return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {padding:.0%}  {left}"
 
 
-class Reporter(Protocol):
+class Reporter:
     """Told about a run by the training loop."""
 
     def say(self, message: str) -> None:
         """A line worth keeping."""
-        ...
 
     def update(self, message: str) -> None:
         """The state of the run now; only the newest matters."""
-        ...
 
     def close(self) -> None:
         """The run has ended."""
-        ...
 
 
-class Quiet:
+class Quiet(Reporter):
     """Says nothing."""
 
-    def say(self, message: str) -> None:
-        """Nothing."""
 
-    def update(self, message: str) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class TerminalReporter:
+class TerminalReporter(Reporter):
     """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere."""
 
     def __init__(self, interval: float = 30.0) -> None:

@@ -22,17 +22,11 @@ from heed.attention import watch
 from heed.errors import ConfigError
 from heed.layers.transformer import DecoderBlock, EncoderBlock
 
-__all__ = ["kept_inside", "recompute_blocks", "recomputed_blocks"]
-
 _WITHIN = "_keeps_its_inside"
 
 
 def recompute_blocks(model: nn.Module, name: str) -> None:
-    """Let every block of a model be computed again where a gradient is wanted.
-
-    Args:
-        model: Its weights keep their names.
-        name: What messages call it.
+    """Let every block of a model be computed again where a gradient is wanted; its weights keep their names.
 
     Raises:
         ConfigError: It has no blocks.

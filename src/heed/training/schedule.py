@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["rate_factor"]
-
 
 def rate_factor(schedule: str, step: int, warmup: int, total: int | None) -> float:
     """The factor for one update.
@@ -15,11 +13,7 @@ def rate_factor(schedule: str, step: int, warmup: int, total: int | None) -> flo
     - inverse_sqrt: then sqrt(warmup / step) (Vaswani et al. 2017, section 5.3, up to the largest rate);
     - cosine: then half a cosine from 1 to 0 at `total` (Loshchilov and Hutter 2017, arXiv:1608.03983, no restarts).
 
-    Args:
-        schedule: "constant", "inverse_sqrt" or "cosine".
-        step: Number of the update, from 1.
-        warmup: Updates of the warm-up.
-        total: Updates of the run; None while it is not yet known (the speed is being measured): as constant.
+    `step` counts from 1. While `total` is not yet known (the speed is being measured), cosine is constant.
     """
     if step <= warmup:
         return step / warmup

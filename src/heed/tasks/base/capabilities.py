@@ -9,6 +9,7 @@
 | Exports | export | heed export |
 | Aligns | align | heed predict --align |
 | ListsErrors | errors | heed evaluate --errors |
+| Baselines | baselines | heed evaluate |
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from heed import tasks
 from heed.errors import ConfigError
 
 if TYPE_CHECKING:
+    from heed.evaluation.measures import Outcomes
     from heed.exchange import Exported
     from heed.observe.shown import ShownLook
     from heed.tasks.base.comparison import Examiner
@@ -94,7 +96,16 @@ class ListsErrors(Protocol):
         ...
 
 
-CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors)
+@runtime_checkable
+class Baselines(Protocol):
+    """A baseline."""
+
+    def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
+        """What plain ways without a model make of examples, by name."""
+        ...
+
+
+CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors, Baselines)
 
 
 def tasks_with(kind: type[Any]) -> list[str]:

@@ -20,7 +20,8 @@ from heed.tasks.base.labels import check_labels, load_labels, number_of, save_la
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.prepared import PreparedTask
 from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
-from heed.tasks.base.transfer import Started, with_parents
+from heed.tasks.base.started import Started
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 
 _TOKENIZER = "tokenizer.json"
@@ -65,7 +66,7 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         for field in ("sampling", "shared"):
             if given := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
-        config, parent, spoken = with_parents(config, cls.interfaces)
+        config, parent, spoken = with_parents(config, cls)
         splits = cls.open_splits(config)
         train = splits.examples["train"]
         if spoken is None:
@@ -89,8 +90,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         """Write the tokenizer and the label names into a run folder."""
         self.tokenizer.save(folder / _TOKENIZER)
         save_labels(folder, self.labels)
-
-    # What each task says of its examples ----------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
@@ -197,8 +196,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         found = find_vectors(path, self.tokenizer, width, field)
         return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
 
-    # Data -----------------------------------------------------------------------------------------------------
-
     def encoded(self, split: str) -> list[T]:
         """The examples of a split as tokens."""
         if split not in self._encoded:
@@ -268,8 +265,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
                 "labels": self.label_counts(name),
             }
         return result
-
-    # What the training loop needs -----------------------------------------------------------------------------
 
     def cost(self, encoded: T) -> tuple[int, int]:
         """What an example costs in a batch, in positions."""

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heed.data.examples import label_order
 from heed.errors import DataError, RunError, suggest
+from heed.evaluation.labels import label_outcomes
+from heed.evaluation.measures import Outcomes
 from heed.storage.disk import write_whole
 
 _LABELS = "labels.json"
@@ -83,30 +84,38 @@ def number_of(label: str, labels: Sequence[str], origin: str) -> int:
         raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, labels)}") from None
 
 
-def wrong_examples(
-    true: NDArray[np.bool_],
-    predicted: NDArray[np.bool_],
-    predictions: Callable[[int], LabelPrediction],
-    example: Callable[[int], tuple[str, str, str]],
-) -> list[dict[str, Any]]:
-    """The wrong examples, surest first, as a report has them.
+def outcomes_of(
+    outputs: Sequence[LabelPrediction],
+    true: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    several: bool,
+    example: Callable[[int], tuple[str, str]],
+) -> Outcomes:
+    """Predictions with their scores, and the wrong ones among the details, surest first.
 
     Args:
-        true: `(examples, labels)`.
-        predicted: The same.
-        predictions: What the model says of an example.
-        example: Its origin, its text and its true labels.
+        outputs: What the model says of each example.
+        true: The labels of each.
+        labels: All labels.
+        several: Whether an example may have several labels, or none.
+        example: The origin and the text of one.
     """
-    said = {i: predictions(i) for i in np.flatnonzero((true != predicted).any(1)).tolist()}
-    ranked = sorted(said, key=lambda i: -said[i].probability)[:MOST_ERRORS]
-    return [
+    right = np.array([[label in those for label in labels] for those in true])
+    said = np.array([[label in output.labels for label in labels] for output in outputs])
+    # As the model gave them: a comparison bins the same numbers as a report.
+    sure = np.array([[o.probabilities.get(label, 0.0) for label in labels] for o in outputs], dtype=np.float32)
+    outcomes = label_outcomes([",".join(label_order(o.labels)) for o in outputs], right, said, sure, labels, several)
+    wrong = sorted(np.flatnonzero((right != said).any(1)).tolist(), key=lambda i: -outputs[i].probability)
+    outcomes.details["errors"] = [
         {
-            **dict(zip(("origin", "text", "true"), example(i), strict=True)),
-            "predicted": said[i].label,
-            "probability": said[i].probability,
+            **dict(zip(("origin", "text"), example(i), strict=True)),
+            "true": ",".join(true[i]),
+            "predicted": outputs[i].label,
+            "probability": outputs[i].probability,
         }
-        for i in ranked
+        for i in wrong[:MOST_ERRORS]
     ]
+    return outcomes
 
 
 def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> LabelPrediction:

@@ -3,26 +3,73 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from heed.data.read.sentences import is_blank
 from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import EncoderFrame
+from heed.observe.frames import EncoderFrame, Look
 from heed.observe.maps import Axis, Traces
+from heed.observe.shown import ShownLook
 from heed.observe.trace import Trace, trace
 
 _GATES = ("reset", "update", "input", "forget", "output")
 _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
 """Names of recurrent cells; one that is alone reads forward."""
 _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
+
+
+class LooksAtText(ABC):
+    """The part of a run that looks inside at a text."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Title of a look."""
+
+    @abstractmethod
+    def _look(self, text: str, *, edits: Sequence[Edit], choice: Choice, title: str, **options: Any) -> Look:
+        """Everything that a look at a text shows."""
+
+    def look(
+        self,
+        text: str,
+        *,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+        **options: Any,
+    ) -> ShownLook:
+        """Look inside at one text: where the model looked, what its networks did; a notebook displays the result.
+
+        Args:
+            text: The text.
+            steps: Whether to show every step.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            mechanism: Only this attention ("cross", "encoder", ...); all by default.
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+            options: Of a translation `target`, a given output instead of the model's own, and `beam_size`.
+
+        Raises:
+            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
+        """
+        if is_blank(text):
+            raise ConfigError("the text is blank")
+        choice = Choice(mechanism, layer, head)
+        return ShownLook(self._look(text, edits=edits, choice=choice, title=self.title, **options), steps)
 
 
 @contextmanager

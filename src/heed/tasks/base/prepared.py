@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, Generic, Self, TypeVar
 
 from heed.config import RunConfig
 from heed.data.store.splits import Splits
-from heed.models.base import Body, Interface, ModelConfig
+from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
-from heed.tasks.base.settling import NoHead, from_data, model_and_head, with_model
+from heed.tasks.base.settling import from_data, model_and_head, with_model
 from heed.tasks.base.transfer import Transfers
 
 C = TypeVar("C", bound=RunConfig)
@@ -25,12 +23,8 @@ class PreparedTask(Transfers, Generic[C, E]):
 
     Attributes:
         config: The configuration.
-        interfaces: Of the bodies it can use, the preferred one first.
-        head_class: Fields of the head, which stand in the `model` section beside the body's.
     """
 
-    interfaces: ClassVar[tuple[Interface, ...]]
-    head_class: ClassVar[type[BaseModel]] = NoHead
     config: C
 
     def __init__(self, config: C, splits: Splits[E] | None) -> None:

@@ -11,6 +11,9 @@ from torch import nn
 
 from heed.config import RunConfig
 from heed.errors import ConfigError, suggest
+from heed.evaluation.measures import Outcomes, values_of
+from heed.evaluation.report import summarise
+from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task)
@@ -58,13 +61,31 @@ class Run(ABC, Generic[T, M]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files written as the run's own."""
 
+    by_length: ClassVar[tuple[str, ...]] = ()
+    """Measures that a report also shows for ranges of source length."""
+
     @abstractmethod
+    def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None) -> Outcomes:
+        """What the run does with any examples, and how well: the one thing that reports and comparisons score.
+
+        Args:
+            examples: The examples.
+            outputs: What it said of each, where that is known; else it is asked.
+        """
+
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples.
 
         Returns:
             The report, as plain values.
         """
+        outcomes = self.outcomes(examples)
+        found = summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)
+        report = {"task": self.config.task, **found}
+        if isinstance(self, Baselines):
+            plain = self.baselines(examples)
+            report["baselines"] = {name: values_of(made.measures) for name, made in plain.items()}
+        return report
 
     @staticmethod
     @abstractmethod
@@ -94,8 +115,6 @@ class Run(ABC, Generic[T, M]):
 
         def __getattr__(self, name: str) -> Any:
             """Called where an attribute is missing: for a capability the error names the tasks that have it."""
-            from heed.tasks.base.capabilities import CAPABILITIES, missing
-
             for kind in CAPABILITIES:
                 if name in vars(kind) and not name.startswith("_"):
                     raise MissingCapabilityError(missing(self, kind))
@@ -105,13 +124,3 @@ class Run(ABC, Generic[T, M]):
     def title(self) -> str:
         """Title of a look."""
         return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
-
-
-def refuse_blank(text: str) -> None:
-    """Refuse a text without anything to look at.
-
-    Raises:
-        ConfigError: The text is blank.
-    """
-    if not text.strip():
-        raise ConfigError("the text is blank")

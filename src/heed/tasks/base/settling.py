@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from heed.config import RunConfig, check_section
 from heed.errors import ConfigError, suggest
-from heed.models.base import Body, ModelConfig
-from heed.registry import model_config
+from heed.models.base import Body, Interface, ModelConfig
+from heed.registry import body_class, model_config
 
 C = TypeVar("C", bound=RunConfig)
 H = TypeVar("H", bound=BaseModel)
+_SOME = 1_000
+"""Stands for a size that only the data knows."""
 
 
 class NoHead(BaseModel):
@@ -35,6 +38,27 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
     assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
     config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
     return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
+
+
+def check_model_section(
+    config: RunConfig, interfaces: tuple[Interface, ...], head: type[BaseModel], from_data: Iterable[str]
+) -> None:
+    """Refuse a wrong name, size or field of the `model` section before any data is read.
+
+    Args:
+        config: As given; sizes that follow from the data may be missing.
+        interfaces: Of the models that the task can use.
+        head: Fields of the head.
+        from_data: Fields that follow from the data.
+
+    Raises:
+        ConfigError: It names the field.
+    """
+    section = config.model
+    body = body_class(section.name, interfaces)
+    size = next(iter(body.config_class.sizes)) if section.size == "auto" else section.size
+    fields = {**dict.fromkeys(from_data, _SOME), **(section.model_extra or {})}
+    model_and_head(body, head, size, fields)
 
 
 def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:

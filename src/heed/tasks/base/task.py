@@ -9,10 +9,8 @@ from typing import Any, Protocol, Self
 from torch import nn
 
 from heed.config import RunConfig
-from heed.tasks.base.transfer import Started
+from heed.tasks.base.started import Started
 from heed.training.contracts import Trainable
-
-__all__ = ["Task"]
 
 
 class Task(Trainable, Protocol):

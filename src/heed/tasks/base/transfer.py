@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
@@ -20,43 +21,11 @@ from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
 from heed.registry import body_class, list_models
 from heed.tasks import check_config, task_class
+from heed.tasks.base.settling import NoHead, check_model_section
+from heed.tasks.base.started import Started, Taken
 from heed.training.checkpoint import load_weights
 
 C = TypeVar("C", bound=RunConfig)
-
-
-class Started(Protocol):
-    """Something that a new model begins with instead of what was drawn; its text is for people."""
-
-    def as_report(self) -> dict[str, Any]:
-        """The same for `report.json`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a model took over from its parent.
-
-    Attributes:
-        folder: The parent.
-        whole: Tensors taken as they are.
-        tokens: Tensors with a row per token, label or column: how many rows the parent has too, and of how many.
-        new: Tensors of which nothing was taken.
-    """
-
-    folder: Path
-    whole: tuple[str, ...]
-    tokens: Mapping[str, tuple[int, int]]
-    new: tuple[str, ...]
-
-    def __str__(self) -> str:
-        found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
-        return f"from {self.folder}: {len(self.whole)} tensors whole{found}; new: {', '.join(self.new) or 'none'}"
-
-    def as_report(self) -> dict[str, Any]:
-        """The same for `report.json`."""
-        tokens = {name: {"taken": known, "of": total} for name, (known, total) in self.tokens.items()}
-        return {"run": str(self.folder), "whole": list(self.whole), "tokens": tokens, "new": list(self.new)}
 
 
 class Transfers(ABC):
@@ -66,6 +35,8 @@ class Transfers(ABC):
     """
 
     interfaces: ClassVar[tuple[Interface, ...]]
+    head_class: ClassVar[type[BaseModel]] = NoHead
+    """Fields of the head, which stand in the `model` section beside the body's."""
     size_fields: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> the field of `model` that counts such rows."""
     alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -230,8 +201,10 @@ class Parent:
         return Taken(self.folder, tuple(whole), tokens, tuple(new))
 
 
-def with_parents(config: C, interfaces: tuple[Interface, ...]) -> tuple[C, Parent | None, Parent | None]:
+def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:
     """Open the runs that `model.from` and `tokenizer.from` name; the configuration gets what follows from them.
+
+    The `model` section that comes of it is checked, so that its errors come before the data is read.
 
     Raises:
         ConfigError: A run cannot be opened, or a field contradicts it.
@@ -239,10 +212,11 @@ def with_parents(config: C, interfaces: tuple[Interface, ...]) -> tuple[C, Paren
     weights = tokens = None
     if config.model.from_ is not None:
         weights = Parent.open(config.model.from_, "model.from")
-        config = weights.with_model(config, interfaces)
+        config = weights.with_model(config, task.interfaces)
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
         config = tokens.with_tokenizer(config)
+    check_model_section(config, task.interfaces, task.head_class, task.size_fields.values())
     return config, weights, tokens
 
 

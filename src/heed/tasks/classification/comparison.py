@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from heed.data.examples import Text, label_order
 from heed.data.read.sentences import without_breaks
-from heed.evaluation.labels import label_measures
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner, shadings_html, token_lengths
 from heed.tasks.base.labels import LabelPrediction
@@ -48,11 +45,7 @@ class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction])
         found = [label for one in self.runs for label in one.task.labels]
         labels = label_order([*found, *(label for text in self.examples for label in text.labels)])
         several = any(one.task.config.data.several_labels for one in self.runs)
-        true = np.array([[label in text.labels for label in labels] for text in self.examples])
-        predicted = np.array([[label in output.labels for label in labels] for output in outputs])
-        probabilities = np.array([[output.probabilities.get(label, 0.0) for label in labels] for output in outputs])
-        measures = label_measures(true, predicted, probabilities, several)
-        return Outcomes(tuple(",".join(label_order(output.labels)) for output in outputs), measures)
+        return run.outcomes(self.examples, outputs, labels, several)
 
     def drawing(self, run: ClassificationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         """The words that the label rests on."""

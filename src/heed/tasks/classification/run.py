@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
 from heed.data.batch.texts import TokenText
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
-from heed.data.read.sentences import is_blank, without_breaks
+from heed.data.read.sentences import is_blank
 from heed.data.read.texts import read_texts
 from heed.errors import ConfigError
-from heed.evaluation.labels import score_labels
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
-from heed.tasks.base.labels import LabelPrediction, wrong_examples
+from heed.evaluation.measures import Outcomes
+from heed.observe.frames import Look
+from heed.tasks.base.labels import LabelPrediction, outcomes_of
+from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.report import label_body, label_errors
-from heed.tasks.base.run import Run, refuse_blank
+from heed.tasks.base.run import Run
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification
@@ -70,30 +69,36 @@ class Labeller(Run[Classification, Classifier]):
         texts = read_texts(files, text_format(data), Findings.of(data, strict=True))
         return [text for text in texts if not is_blank(text.text)]
 
-    def score(self, examples: Sequence[Text]) -> dict[str, Any]:
-        """Score texts: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
+    def outcomes(
+        self,
+        examples: Sequence[Text],
+        outputs: Sequence[LabelPrediction] | None = None,
+        labels: Sequence[str] | None = None,
+        several: bool | None = None,
+    ) -> Outcomes:
+        """The label of each text, its scores, and the wrong ones, surest first.
+
+        Args:
+            examples: The texts.
+            outputs: What the run said of each, where that is known.
+            labels: Those that are scored; the run's own by default.
+            several: Whether a text may have several; by default whether it may in the run's data.
+        """
         if not examples:
             raise ConfigError("there is no text to score")
         task = self.task
         encoded = task.encode(examples)
-        probabilities = self.probabilities([e.text for e in examples], encoded)
-        true, predicted = task.indicators(encoded), task.decide(probabilities)
-        report = score_labels(
-            true,
-            predicted,
-            probabilities.numpy(),
-            task.labels,
-            task.config.data.several_labels,
-            self.config.evaluation.bootstrap,
+        if outputs is None:
+            outputs = [task.prediction(row) for row in self.probabilities([e.text for e in examples], encoded)]
+        outcomes = outcomes_of(
+            outputs,
+            [example.labels for example in examples],
+            task.labels if labels is None else labels,
+            task.config.data.several_labels if several is None else several,
+            lambda i: (examples[i].origin, " ".join(examples[i].text.split())[:200]),
         )
-        report["cut"] = sum(text.cut > 0 for text in encoded)
-        report["errors"] = wrong_examples(
-            true,
-            predicted,
-            lambda i: task.prediction(probabilities[i]),
-            lambda i: (examples[i].origin, " ".join(examples[i].text.split())[:200], ",".join(examples[i].labels)),
-        )
-        return report
+        outcomes.details["cut"] = sum(text.cut > 0 for text in encoded)
+        return outcomes
 
     @staticmethod
     def body(report: dict[str, Any]) -> list[str]:
@@ -111,37 +116,11 @@ class Labeller(Run[Classification, Classifier]):
         return ClassificationOutputs(self, options)
 
 
-class ClassificationRun(Labeller):
+class ClassificationRun(Labeller, LooksAtText):
     """A model that gives texts labels."""
 
-    def look(
-        self,
-        text: str,
-        *,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """See the words that a label rests on; a notebook displays the result.
-
-        Args:
-            text: The text.
-            steps: Whether to show every word that was read.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            mechanism: Only this attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such
-                attention.
-        """
-        refuse_blank(without_breaks(text))
-        choice = Choice(mechanism, layer, head)
-        look = look_at_text(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
-        return ShownLook(look, steps)
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at_text(self.task, self.model, text, **options)
 
     @classmethod
     def examiner(cls) -> type[ClassificationExaminer]:

@@ -23,7 +23,8 @@ from heed.data.store.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
-from heed.evaluation.labels import f1_scores
+from heed.evaluation.labels import f1_measures
+from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask
 from heed.tasks.base.labels import LabelPrediction
@@ -239,13 +240,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
         true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
-        macro, micro = f1_scores(true, predicted)
-        return {
-            "loss": float(self._loss(logits, labels, 0.0, None)) / len(encoded),
-            "accuracy": float((true == predicted).all(1).mean()),
-            "macro_f1": macro,
-            "micro_f1": micro,
-        }
+        loss = float(self._loss(logits, labels, 0.0, None)) / len(encoded)
+        return {"loss": loss, **values_of(f1_measures(true, predicted))}
 
     # Using a model --------------------------------------------------------------------------------------------
 

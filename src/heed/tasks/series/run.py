@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.errors import ConfigError
-from heed.evaluation.forecasts import last_value, score_forecasts, seasonal_naive
+from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
+from heed.evaluation.measures import Outcomes
 from heed.tasks.base.run import Run
 from heed.tasks.series.model import Forecaster
 from heed.tasks.series.outputs import SeriesOutputs
@@ -64,8 +65,25 @@ class SeriesRun(Run[Series, Forecaster]):
             parts.append(Part(values, min(window, len(values) // 2), path.name))
         return parts
 
+    def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
+        """Forecasts of every row of some series, `data.horizon` at a time, with the errors of each column."""
+        data = self.task.config.data
+        made, errors = self._forecasts(examples, outputs)
+        texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in made]
+        measures = [one for by in errors.values() for one in by["model"].values()]
+        return Outcomes(tuple(texts), tuple(measures), details={"horizon": data.horizon})
+
     def score(self, examples: Sequence[Part]) -> dict[str, Any]:
-        """Forecast every row of some series once, `data.horizon` at a time, and score that beside naive forecasts."""
+        """The report: by column the errors of the model's forecasts beside those of naive ones."""
+        made, errors = self._forecasts(examples)
+        columns = error_report(errors, self.config.evaluation.bootstrap)
+        horizon = self.task.config.data.horizon
+        return {"task": self.config.task, "examples": len(made), "columns": columns, "horizon": horizon}
+
+    def _forecasts(
+        self, examples: Sequence[Part], made: Sequence[Values] | None = None
+    ) -> tuple[Sequence[Values], Errors]:
+        """What is forecast from each origin, and how wrong that is, and naive forecasts are."""
         data = self.task.config.data
         true: list[Values] = []
         contexts: list[Values] = []
@@ -75,14 +93,13 @@ class SeriesRun(Run[Series, Forecaster]):
                 true.append(part.values[at : at + data.horizon])
         if not true:
             raise ConfigError("there is no series to score")
-        made = self.task.forecast(self.model, contexts, data.horizon)
+        made = self.task.forecast(self.model, contexts, data.horizon) if made is None else made
         forecasts = {"model": made, "last value": [last_value(context, data.horizon) for context in contexts]}
         if data.season is not None:
             season = data.season
             forecasts["seasonal naive"] = [seasonal_naive(context, data.horizon, season) for context in contexts]
         cut = {name: [f[: len(t)] for f, t in zip(given, true, strict=True)] for name, given in forecasts.items()}
-        report = score_forecasts(true, cut, self.task.standard.columns, self.config.evaluation.bootstrap)
-        return {**report, "horizon": data.horizon}
+        return made, error_measures(true, cut, self.task.standard.columns)
 
     @staticmethod
     def body(report: dict[str, Any]) -> list[str]:

@@ -60,7 +60,7 @@ class Series(NumericTask[SeriesConfig, Part]):
     def prepare(cls, config: SeriesConfig) -> Self:
         """Read the series, standardise their columns by the training rows."""
         cls.refuse(config)
-        config, parent, _ = with_parents(config, cls.interfaces)
+        config, parent, _ = with_parents(config, cls)
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         columns, splits = open_series(config)

@@ -10,8 +10,8 @@ import numpy as np
 
 from heed.data.read.numbers import Numbers
 from heed.errors import ConfigError
-from heed.evaluation.labels import score_labels
-from heed.tasks.base.labels import LabelPrediction, wrong_examples
+from heed.evaluation.measures import Outcomes
+from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.table.model import RowClassifier
@@ -68,25 +68,21 @@ class TableRun(Run[Table, RowClassifier]):
             tuple(origin for part in parts for origin in part.origins),
         )
 
-    def score(self, examples: Numbers) -> dict[str, Any]:  # type: ignore[override]
-        """Score rows: the report of `heed.evaluation.labels.score_labels`, and the wrong ones, surest first."""
-        task = self.task
-        probabilities, true = task.probabilities(self.model, examples.values), task.indicators(examples)
-        predicted = task.decide(probabilities)
-        resamples = self.config.evaluation.bootstrap
-        report = score_labels(true, predicted, probabilities.numpy(), task.labels, False, resamples)
-        columns = examples.columns
-        report["errors"] = wrong_examples(
-            true,
-            predicted,
-            lambda i: task.prediction(probabilities[i]),
+    def outcomes(  # type: ignore[override]
+        self, examples: Numbers, outputs: Sequence[LabelPrediction] | None = None
+    ) -> Outcomes:
+        """The label of each row, its scores, and the wrong ones, surest first."""
+        self.task.numbers_of(examples)  # labels that training never saw are refused
+        return outcomes_of(
+            self._of(examples.values) if outputs is None else outputs,
+            [(label,) for label in examples.labels],
+            self.task.labels,
+            False,
             lambda i: (
                 examples.origins[i],
-                ", ".join(f"{c} {v:g}" for c, v in zip(columns, examples.values[i], strict=True)),
-                examples.labels[i],
+                ", ".join(f"{c} {v:g}" for c, v in zip(examples.columns, examples.values[i], strict=True)),
             ),
         )
-        return report
 
     @staticmethod
     def body(report: dict[str, Any]) -> list[str]:

@@ -16,7 +16,8 @@ from heed.data.examples import label_order
 from heed.data.read.numbers import Numbers, Row, Standard, read_numbers
 from heed.data.store.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError
-from heed.evaluation.labels import f1_scores
+from heed.evaluation.labels import f1_measures
+from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
 from heed.tasks.base.labels import (
     LabelPrediction,
@@ -48,7 +49,7 @@ class Table(NumericTask[TableConfig, Row]):
     def prepare(cls, config: TableConfig) -> Self:
         """Read the rows, standardise their columns by the training rows."""
         cls.refuse(config)
-        config, parent, _ = with_parents(config, cls.interfaces)
+        config, parent, _ = with_parents(config, cls)
         splits = cls.open_splits(config)
         train = cast(Numbers, splits.examples["train"])
         labels = label_order(train.labels)
@@ -160,11 +161,8 @@ class Table(NumericTask[TableConfig, Row]):
         """Loss in nats per row, accuracy, macro and micro F1 on the validation set."""
         rows = self.rows["valid"]
         probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
-        predicted = self.decide(probabilities)
-        macro, micro = f1_scores(true, predicted)
         loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
-        accuracy = float((true == predicted).all(1).mean())
-        return {"loss": float(loss), "accuracy": accuracy, "macro_f1": macro, "micro_f1": micro}
+        return {"loss": float(loss), **values_of(f1_measures(true, self.decide(probabilities)))}
 
     # Using a model --------------------------------------------------------------------------------------------
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from heed.data.examples import Sentence
-from heed.data.read.tags import OUTSIDE, entities, is_entity_tag
-from heed.evaluation.entities import tag_measures
+from heed.evaluation.entities import mark_entities
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner, shadings_html
 from heed.tasks.tagging.look import look_at_tags
@@ -27,7 +26,7 @@ class TaggingExaminer(Examiner[TaggingRun, Sentence, list[str]]):
     @classmethod
     def truth_of(cls, example: Sentence) -> str:
         """The words with their tags."""
-        return _marked(example.words, example.tags)
+        return mark_entities(example.words, example.tags)
 
     def _lengths(self) -> tuple[list[int], str]:
         return [len(sentence.words) for sentence in self.examples], "words"
@@ -42,21 +41,8 @@ class TaggingExaminer(Examiner[TaggingRun, Sentence, list[str]]):
 
     def outcomes(self, run: TaggingRun, outputs: Sequence[list[str]]) -> Outcomes:
         """Entity F1, or the accuracy of plain tags."""
-        plain = any(one.task.plain for one in self.runs)
-        marked = [_marked(e.words, tags) for e, tags in zip(self.examples, outputs, strict=True)]
-        return Outcomes(tuple(marked), tag_measures([e.tags for e in self.examples], outputs, plain))
+        return run.outcomes(self.examples, outputs, plain=any(one.task.plain for one in self.runs))
 
     def drawing(self, run: TaggingRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         """Each word's tag and its probability."""
         return shadings_html(look_at_tags(run.task, run.model, self.sources[index], words=self.examples[index].words))
-
-
-def _marked(words: Sequence[str], tags: Sequence[str]) -> str:
-    """A sentence with its entities in brackets, `[Ann Lee]person left .`; plain tags as `word/tag`."""
-    if not all(tag == OUTSIDE or is_entity_tag(tag) for tag in tags):
-        return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
-    shown = list(words)
-    for kind, start, end in entities(tags):
-        shown[start] = "[" + shown[start]
-        shown[end - 1] += f"]{kind}"
-    return " ".join(shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
@@ -14,11 +14,11 @@ from heed.data.read.conll import ColumnFile, read_sentences
 from heed.data.read.findings import Findings
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
-from heed.evaluation.entities import entity_errors, score_tags, score_words
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
-from heed.tasks.base.run import Run, refuse_blank
+from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
+from heed.evaluation.measures import Outcomes
+from heed.observe.frames import Look
+from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.run import Run
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.prediction import TagPrediction
@@ -103,21 +103,33 @@ class WordTagger(Run[Tagging, Tagger]):
         data = self.task.config.data
         return read_sentences(files, data, Findings.of(data, strict=True))
 
-    def score(self, examples: Sequence[Sentence]) -> dict[str, Any]:
-        """Score sentences: the report of `heed.evaluation.entities.score_tags`, and what is wrong, with its context."""
+    def outcomes(
+        self, examples: Sequence[Sentence], outputs: Sequence[Sequence[str]] | None = None, plain: bool | None = None
+    ) -> Outcomes:
+        """The tags of each sentence, their scores, and what is wrong, with its context.
+
+        Args:
+            examples: The sentences.
+            outputs: The tags the run gave to each, where they are known.
+            plain: Whether tags mark no entities; by default whether they do in the run's data.
+        """
         if not examples:
             raise ConfigError("there is no sentence to score")
         task = self.task
-        tagged = self.tagged([e.words for e in examples])
-        true, predicted = [e.tags for e in examples], [tags for tags, _ in tagged]
-        report = score_tags(true, predicted, plain=task.plain, resamples=self.task.config.evaluation.bootstrap)
-        if chosen := self.task.config.evaluation.words:
+        plain = task.plain if plain is None else plain
+        if outputs is None:
+            outputs = [tags for tags, _ in self.tagged([e.words for e in examples])]
+        true = [e.tags for e in examples]
+        marked = [mark_entities(e.words, tags) for e, tags in zip(examples, outputs, strict=True)]
+        outcomes = tag_outcomes(marked, true, outputs, plain)
+        evaluation = task.config.evaluation
+        if evaluation.words:
             words = [e.words for e in examples]
-            report["per_word"] = score_words(words, true, predicted, chosen, self.task.config.evaluation.bootstrap)
+            outcomes.details["per_word"] = score_words(words, true, outputs, evaluation.words, evaluation.bootstrap)
         if never := {tag for tags in true for tag in tags} - set(task.labels):
-            report["never_seen"] = sorted(never)
-        report["errors"] = self._plain_errors(examples, predicted) if task.plain else _errors(examples, predicted)
-        return report
+            outcomes.details["never_seen"] = sorted(never)
+        outcomes.details["errors"] = self._plain_errors(examples, outputs) if plain else _errors(examples, outputs)
+        return outcomes
 
     def _plain_errors(self, examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         """The most frequent confusions."""
@@ -145,37 +157,11 @@ class WordTagger(Run[Tagging, Tagger]):
         return ColumnOutputs(self, options) if options["columns"] else TaggingOutputs(self, options)
 
 
-class TaggingRun(WordTagger):
+class TaggingRun(WordTagger, LooksAtText):
     """A model that gives words tags."""
 
-    def look(
-        self,
-        text: str,
-        *,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """See the tag of each word, how sure it is, and what the networks did; a notebook displays the result.
-
-        Args:
-            text: The text.
-            steps: Whether to show every word that was read.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            mechanism: Only this attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such
-                attention.
-        """
-        refuse_blank(text)
-        choice = Choice(mechanism, layer, head)
-        look = look_at_tags(self.task, self.model, text, edits=edits, title=self.title, choice=choice)
-        return ShownLook(look, steps)
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at_tags(self.task, self.model, text, **options)
 
     @classmethod
     def examiner(cls) -> type[TaggingExaminer]:

@@ -20,7 +20,8 @@ from heed.data.read.tags import is_entity_tag
 from heed.data.store.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
-from heed.evaluation.entities import entity_f1
+from heed.evaluation.entities import tag_measures
+from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask
@@ -228,10 +229,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         (loss,) = processes.total(sum(losses))
         true = [e.tags for e in self.splits.examples["valid"]]
         predicted = processes.map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
-        words = sum(map(len, true))
-        right = sum(t == p for pair in zip(true, predicted, strict=True) for t, p in zip(*pair, strict=True))
-        scores = {"loss": loss / words, "accuracy": right / words}
-        return scores if self.plain else {**scores, "entity_f1": entity_f1(true, predicted)}
+        scores = values_of(tag_measures(true, predicted, self.plain))
+        kept = ("accuracy",) if self.plain else ("accuracy", "entity_f1")
+        return {"loss": loss / sum(map(len, true)), **{name: scores[name] for name in kept}}
 
     def _plan(self, encoded: Sequence[TokenWords]) -> list[list[int]]:
         return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from heed.config import FilesData
 from heed.data.examples import Pair
-from heed.evaluation.measures import Outcomes, share
-from heed.evaluation.text import text_measure
+from heed.evaluation.measures import Outcomes
 from heed.observe.html_map import map_to_html
 from heed.tasks.base.comparison import Examiner, token_lengths
 from heed.tasks.translation.run import TranslationRun
@@ -60,21 +58,8 @@ class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
         return sum(len(output.tokens) for output in outputs)
 
     def outcomes(self, run: TranslationRun, outputs: Sequence[Prediction]) -> Outcomes:
-        """Scores of texts for people's files, exact match, and what generated data knows besides."""
-        texts = [output.text for output in outputs]
-        scores = run.pair_scores(self.examples, outputs)
-        same = [float(t == r) for t, r in zip(texts, self.references, strict=True)]
-        exact = share("exact_match", "exact match", same)
-        if isinstance(run.config.data, FilesData):
-            measures = [*(text_measure(name, texts, self.references) for name in ("chrf", "bleu", "ter")), exact]
-        else:
-            measures = [exact]
-        if self._per_token:
-            measures.append(share("token_accuracy", "token accuracy", scores.correct, scores.tokens))
-        if any(pair.links for pair in self.examples):
-            wrong = [linked - aligned for aligned, linked in zip(scores.aligned, scores.linked, strict=True)]
-            measures.append(share("alignment_error", "alignment error", wrong, scores.linked, higher_is_better=False))
-        return Outcomes(tuple(texts), tuple(measures))
+        """As the run scores them, against the references of all runs."""
+        return run.outcomes(self.examples, outputs, self.references, self._per_token)
 
     def drawing(self, run: TranslationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""

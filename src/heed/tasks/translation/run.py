@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from heed.config import FilesData, RunConfig
 from heed.data.examples import Pair
@@ -13,17 +14,17 @@ from heed.data.read.findings import Findings
 from heed.data.read.pairs import read_pairs
 from heed.data.tokens.tokenizer import UNKNOWN
 from heed.errors import ConfigError
-from heed.evaluation.metrics import PairScores, summarise
+from heed.evaluation.measures import Outcomes, share
+from heed.evaluation.report import summarise
 from heed.generation import Writer
 from heed.models.base import PairDecoder
-from heed.observe.choice import Choice
-from heed.observe.edits import Edit
-from heed.observe.shown import ShownLook
-from heed.tasks.base.run import Run, refuse_blank
+from heed.observe.frames import Look
+from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.run import Run
 from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.report import body
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import Translation, output_measures
 from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
@@ -107,29 +108,57 @@ class Translator(Run[Translation, PairDecoder]):
         findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
         return list(read_pairs(files, *columns, findings))
 
-    def pair_scores(self, pairs: Sequence[Pair], outputs: Sequence[Prediction]) -> PairScores:
-        """What is measured on each pair, given what was written for it."""
-        encoded = self.task.encode_pairs(pairs)
-        nll, correct, tokens = self.task.forced_scores(self.model, encoded)
-        nothing = [0] * len(pairs)
-        found = aligned_counts(self.task, self.model, pairs) if self.attending is self else None
-        aligned, linked = found or (nothing, nothing)
-        exact = [self.task.is_exact(out.text, pair) for out, pair in zip(outputs, pairs, strict=True)]
-        return PairScores(exact, correct, tokens, nll, [len(p.source) for p in encoded], aligned, linked)
+    @property
+    def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Exact match; BLEU and chrF for people's files."""
+        return ("exact_match", *(("bleu", "chrf") if isinstance(self.task.config.data, FilesData) else ()))
 
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Any]:
-        """Score any pairs: the report of `heed.evaluation.metrics.summarise`; BLEU, chrF and TER for people's files."""
-        outputs = self.predict([pair.source for pair in pairs])
-        scores = self.pair_scores(pairs, outputs)
-        texts = None
-        if isinstance(self.task.config.data, FilesData):
-            references = [self.task.target_tokenizer.normalize(pair.target) for pair in pairs]
-            texts = [out.text for out in outputs], references
-        report = summarise(scores, self.config.evaluation.bootstrap, texts)
-        if not self.model.aligns and any(pair.links for pair in pairs):
-            report["alignment"] = "no attention"
-        report["cut_off"] = sum(not out.finished for out in outputs)
-        return report
+    def outcomes(
+        self,
+        examples: Sequence[Pair],
+        outputs: Sequence[Prediction] | None = None,
+        references: Sequence[str] | None = None,
+        per_token: bool = True,
+    ) -> Outcomes:
+        """What is written for each pair: scores of texts for people's files, exact match, what generated data knows.
+
+        Args:
+            examples: The pairs.
+            outputs: What the run wrote for each, where that is known.
+            references: What it is held against; the targets as the run normalises text by default.
+            per_token: Whether its tokens are scored too.
+        """
+        task = self.task
+        outputs = self.predict([pair.source for pair in examples]) if outputs is None else outputs
+        if references is None:
+            references = [task.target_tokenizer.normalize(pair.target) for pair in examples]
+        texts = [output.text for output in outputs]
+        encoded = task.encode_pairs(examples)
+        nll, correct, tokens = task.forced_scores(self.model, encoded)
+        names = ("chrf", "bleu", "ter") if isinstance(task.config.data, FilesData) else ()
+        measures = output_measures(texts, references, names)
+        if per_token:
+            measures.append(share("token_accuracy", "token accuracy", correct, tokens))
+        details: dict[str, Any] = {
+            "perplexity": math.exp(min(700.0, sum(nll) / max(1, sum(tokens)))),
+            "cut_off": sum(not output.finished for output in outputs),
+        }
+        if any(pair.links for pair in examples):
+            nothing = [0] * len(examples)
+            found = aligned_counts(task, self.model, examples) if self.attending is self else None
+            aligned, linked = found or (nothing, nothing)
+            wrong = [known - right for right, known in zip(aligned, linked, strict=True)]
+            measures.append(share("alignment_error", "alignment error", wrong, linked, higher_is_better=False))
+            if not self.model.aligns:
+                details["alignment"] = "no attention"
+        lengths = tuple(len(pair.source) for pair in encoded)
+        return Outcomes(tuple(texts), tuple(measures), lengths=lengths, details=details)
+
+    def score(self, examples: Sequence[Pair]) -> dict[str, Any]:
+        """As for every task; without an alignment error where it is not known."""
+        outcomes = self.outcomes(examples)
+        known = tuple(m for m in outcomes.measures if m.name != "alignment_error" or not math.isnan(m.score()))
+        return summarise(replace(outcomes, measures=known), self.config.evaluation.bootstrap, self.by_length)
 
     @staticmethod
     def body(report: dict[str, Any]) -> list[str]:
@@ -143,7 +172,7 @@ class Translator(Run[Translation, PairDecoder]):
         return TranslationOutputs(self, options)
 
 
-class TranslationRun(Translator):
+class TranslationRun(Translator, LooksAtText):
     """A model that writes a target for a source."""
 
     def __init__(
@@ -171,45 +200,8 @@ class TranslationRun(Translator):
         self._writers.clear()
         return export_translation(self.folder, self.task, self.model, to, quantization)
 
-    def look(
-        self,
-        text: str,
-        *,
-        target: str | None = None,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        beam_size: int | None = None,
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-    ) -> ShownLook:
-        """Look inside at one text: maps, and with `steps` a frame per token; a notebook displays the result.
-
-        Args:
-            text: The source.
-            target: A given output instead of the model's own.
-            steps: Whether to show every step.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            beam_size: Beam of the search.
-            mechanism: "cross", "encoder" or "decoder" attention; all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
-        """
-        refuse_blank(text)
-        look = look_at(
-            self.task,
-            self.model,
-            text,
-            target=target,
-            beam_size=beam_size,
-            edits=edits,
-            title=self.title,
-            choice=Choice(mechanism, layer, head),
-        )
-        return ShownLook(look, steps)
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at(self.task, self.model, text, **options)
 
     @classmethod
     def examiner(cls) -> type[TranslationExaminer]:

@@ -15,11 +15,11 @@ from torch import Tensor
 from heed.config import FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
-from heed.data.examples import Pair
 from heed.data.store.pairs import open_pairs
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
 from heed.errors import ConfigError
-from heed.evaluation.text import text_scores
+from heed.evaluation.measures import Measure, share, values_of
+from heed.evaluation.text import text_measure
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
@@ -59,7 +59,7 @@ class Translation(TranslationData, Transfers):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config, cls.interfaces)
+        config, parent, spoken = with_parents(config, cls)
         splits = open_pairs(config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
@@ -192,21 +192,11 @@ class Translation(TranslationData, Transfers):
             return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest)]
 
         texts = processes.map(written, [pair.source for pair in pairs])
-        exact = sum(self.is_exact(text, pair) for text, pair in zip(texts, pairs, strict=True))
-        scores = {
-            "loss": sum(nll) / sum(tokens),
-            "token_accuracy": sum(correct) / sum(tokens),
-            "exact_match": exact / len(pairs),
-        }
-        if isinstance(self.config.data, FilesData):
-            references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
-            text = text_scores(texts, references, ("bleu", "chrf"))
-            scores |= {name: text[name]["value"] for name in ("bleu", "chrf")}
-        return scores
-
-    def is_exact(self, text: str, pair: Pair) -> bool:
-        """Whether an output equals the reference, up to the tokenizer's normalisation."""
-        return text == self.target_tokenizer.normalize(pair.target)
+        references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
+        names = ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
+        *of_texts, exact = output_measures(texts, references, names)
+        token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
+        return {"loss": sum(nll) / sum(tokens), **values_of([token_accuracy, exact, *of_texts])}
 
     @torch.no_grad()
     def forced_scores(self, model: PairDecoder, pairs: Sequence[TokenPair]) -> tuple[list[float], list[int], list[int]]:
@@ -251,3 +241,10 @@ class Translation(TranslationData, Transfers):
     def report_counts(self) -> dict[str, Any]:
         """Per split and further corpus: examples, what was left out by which rule, tokens, unknown ones."""
         return report_counts(self)
+
+
+def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:
+    """Scores of what was written: those of texts that are named ("chrf", "bleu", "ter"), and exact match, last."""
+    same = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
+    of_texts = [text_measure(name, texts, references) for name in names]
+    return [*of_texts, share("exact_match", "exact match", same)]

@@ -1,0 +1,42 @@
+"""What a new model begins with instead of what was drawn, for people and for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Started(Protocol):
+    """Something that a new model begins with instead of what was drawn; its text is for people."""
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a model took over from its parent.
+
+    Attributes:
+        folder: The parent.
+        whole: Tensors taken as they are.
+        tokens: Tensors with a row per token, label or column: how many rows the parent has too, and of how many.
+        new: Tensors of which nothing was taken.
+    """
+
+    folder: Path
+    whole: tuple[str, ...]
+    tokens: Mapping[str, tuple[int, int]]
+    new: tuple[str, ...]
+
+    def __str__(self) -> str:
+        found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
+        return f"from {self.folder}: {len(self.whole)} tensors whole{found}; new: {', '.join(self.new) or 'none'}"
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        tokens = {name: {"taken": known, "of": total} for name, (known, total) in self.tokens.items()}
+        return {"run": str(self.folder), "whole": list(self.whole), "tokens": tokens, "new": list(self.new)}
