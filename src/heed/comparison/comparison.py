@@ -27,19 +27,12 @@ _TRIALS = 10_000
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which all runs gave their outputs.
+    """Under which all runs gave their outputs."""
 
-    Attributes:
-        device: Where.
-        threads: Processor threads.
-        beam_size: Beam of every run; None for each run's own, or where nothing is searched for.
-        passes: How often each run predicted the whole set to measure its speed: fewest and most.
-    """
-
-    device: str
-    threads: int
-    beam_size: int | None
-    passes: tuple[int, int]
+    device: str  # where
+    threads: int  # processor threads
+    beam_size: int | None  # beam of every run; None for each run's own, or where nothing is searched for
+    passes: tuple[int, int]  # how often each run predicted the whole set to measure its speed: fewest and most
 
 
 @dataclass(frozen=True)
@@ -148,12 +141,7 @@ class Comparison:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        texts = {
-            "html": self.to_html(sentences),
-            "tex": self.to_latex(),
-            "csv": self.to_csv(),
-            "json": self.to_json(),
-        }
+        texts = {"html": self.to_html(sentences), "tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
         for ending, text in texts.items():
             # As it stands: the CSV's line ends are its own.
             (folder / f"compare.{ending}").write_text(text, encoding="utf-8", newline="")

@@ -18,15 +18,10 @@ from heed.tasks.base.run import Run
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a comparison.
+    """One row of a comparison."""
 
-    Attributes:
-        label: What the tables call it.
-        runs: One run, or several that differ in their seed only.
-    """
-
-    label: str
-    runs: tuple[Run[Any, Any], ...]
+    label: str  # what the tables call it
+    runs: tuple[Run[Any, Any], ...]  # one run, or several that differ in their seed only
 
     @property
     def seeds(self) -> list[int]:

@@ -31,19 +31,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One table.
+    """One table."""
 
-    Attributes:
-        title: What it shows.
-        columns: Head of each column, without that of the labels.
-        rows: The label of each row and its cells.
-        notes: What must be known to read it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    notes: tuple[str, ...] = ()
+    title: str  # what it shows
+    columns: tuple[str, ...]  # head of each column, without that of the labels
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
+    notes: tuple[str, ...] = ()  # what must be known to read it
 
 
 def tables(comparison: Comparison) -> list[Table]:

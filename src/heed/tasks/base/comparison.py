@@ -26,17 +26,11 @@ O = TypeVar("O")  # noqa: E741
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a run gave its outputs.
+    """How fast a run gave its outputs."""
 
-    Attributes:
-        examples: Examples a second; the median over passes.
-        tokens: Tokens written a second, end tokens included; read, for a task that writes none.
-        passes: How often the whole set was predicted.
-    """
-
-    examples: float
-    tokens: float
-    passes: int
+    examples: float  # examples a second; the median over passes
+    tokens: float  # tokens written a second, end tokens included; read, for a task that writes none
+    passes: int  # how often the whole set was predicted
 
 
 class Examiner(ABC, Generic[R, E, O]):

@@ -22,19 +22,12 @@ MOST_ERRORS = 100
 
 @dataclass(frozen=True)
 class LabelPrediction:
-    """What a model says of one text.
+    """What a model says of one text."""
 
-    Attributes:
-        label: The most probable label, or with several the chosen ones joined by commas; "" for a blank text.
-        labels: The label, or the chosen ones, most probable first.
-        probability: Of the label; with several, of every decision on a label being as it is.
-        probabilities: Of each label.
-    """
-
-    label: str
-    labels: tuple[str, ...]
-    probability: float
-    probabilities: dict[str, float]
+    label: str  # the most probable label, or with several the chosen ones joined by commas; "" for a blank text
+    labels: tuple[str, ...]  # the label, or the chosen ones, most probable first
+    probability: float  # of the label; with several, of every decision on a label being as it is
+    probabilities: dict[str, float]  # of each label
 
     @property
     def uncertainty(self) -> float:

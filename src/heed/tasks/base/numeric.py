@@ -24,17 +24,11 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class ValuesBatch:
-    """Numbers, standardised, and what is to be said of them.
+    """Numbers, standardised, and what is to be said of them."""
 
-    Attributes:
-        indices: Which examples.
-        values: `(batch, columns)` or `(batch, length, columns)`.
-        targets: Labels `(batch,)`, or the rows one later, as `values`.
-    """
-
-    indices: list[int]
-    values: Tensor
-    targets: Tensor
+    indices: list[int]  # which examples
+    values: Tensor  # `(batch, columns)` or `(batch, length, columns)`
+    targets: Tensor  # labels `(batch,)`, or the rows one later, as `values`
 
     @property
     def num_targets(self) -> int:

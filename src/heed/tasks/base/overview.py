@@ -18,19 +18,12 @@ _MANY_UNKNOWN = 0.2
 
 @dataclass
 class SideCounts:
-    """How often each token and each length occurs on one side of a split.
+    """How often each token and each length occurs on one side of a split."""
 
-    Attributes:
-        split: The split.
-        side: The side: "source", "target", "text".
-        lengths: Length -> examples.
-        tokens: Token -> how often.
-    """
-
-    split: str
-    side: str
-    lengths: Counter[int] = field(default_factory=Counter)
-    tokens: Counter[int] = field(default_factory=Counter)
+    split: str  # the split
+    side: str  # the side: "source", "target", "text"
+    lengths: Counter[int] = field(default_factory=Counter)  # length -> examples
+    tokens: Counter[int] = field(default_factory=Counter)  # token -> how often
 
     @classmethod
     def of(cls, split: str, side: str, examples: Iterable[Sequence[int]]) -> SideCounts:

@@ -8,25 +8,15 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Flag:
-    """A command-line option that only some tasks have.
+    """A command-line option that only some tasks have."""
 
-    Attributes:
-        command: The command that takes it.
-        name: As typed, without dashes.
-        type: What its text becomes, `bool` for a switch; or the words it may be.
-        help: One line.
-        default: The value where it is not given.
-        least: The smallest number.
-        keyword: Keyword of the Python method, where it is not the name.
-    """
-
-    command: Literal["predict", "look", "evaluate"]
-    name: str
-    type: type | tuple[str, ...]
-    help: str
-    default: Any = None
-    least: int | None = None
-    keyword: str | None = None
+    command: Literal["predict", "look", "evaluate"]  # the command that takes it
+    name: str  # as typed, without dashes
+    type: type | tuple[str, ...]  # what its text becomes, `bool` for a switch; or the words it may be
+    help: str  # one line
+    default: Any = None  # the value where it is not given
+    least: int | None = None  # the smallest number
+    keyword: str | None = None  # keyword of the Python method, where it is not the name
 
     @property
     def key(self) -> str:

@@ -24,29 +24,17 @@ _MISSING = 10
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a vocabulary, and of the training text, has a vector.
+    """How much of a vocabulary, and of the training text, has a vector."""
 
-    Attributes:
-        path: The file.
-        vectors: Vectors in it.
-        words: Words of the vocabulary.
-        exact: Those that stand in the file as they are.
-        lowered: Those found lower-cased.
-        tokens: Tokens of the training text, words outside the vocabulary included.
-        tokens_exact: Those whose word stands in the file as it is.
-        tokens_lowered: Those whose word was found lower-cased.
-        missing: The most frequent words without a vector.
-    """
-
-    path: Path
-    vectors: int
-    words: int
-    exact: int
-    lowered: int
-    tokens: int
-    tokens_exact: int
-    tokens_lowered: int
-    missing: tuple[str, ...]
+    path: Path  # the file
+    vectors: int  # vectors in it
+    words: int  # words of the vocabulary
+    exact: int  # those that stand in the file as they are
+    lowered: int  # those found lower-cased
+    tokens: int  # tokens of the training text, words outside the vocabulary included
+    tokens_exact: int  # those whose word stands in the file as it is
+    tokens_lowered: int  # those whose word was found lower-cased
+    missing: tuple[str, ...]  # the most frequent words without a vector
 
     def __str__(self) -> str:
         def share(exact: int, lowered: int, of: int) -> str:

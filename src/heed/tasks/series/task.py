@@ -31,17 +31,11 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of one series that is trained on or forecast, with what came before it.
+    """A stretch of one series that is trained on or forecast, with what came before it."""
 
-    Attributes:
-        values: `(rows, columns)`, in their own units.
-        start: Where the stretch begins; what lies before is only read.
-        origin: Its file.
-    """
-
-    values: Values
-    start: int
-    origin: str
+    values: Values  # `(rows, columns)`, in their own units
+    start: int  # where the stretch begins; what lies before is only read
+    origin: str  # its file
 
     @property
     def rows(self) -> int:

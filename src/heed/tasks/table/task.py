@@ -19,14 +19,7 @@ from heed.errors import DataError
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
-from heed.tasks.base.labels import (
-    LabelPrediction,
-    check_labels,
-    load_labels,
-    most_probable,
-    number_of,
-    save_labels,
-)
+from heed.tasks.base.labels import LabelPrediction, check_labels, load_labels, most_probable, number_of, save_labels
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig

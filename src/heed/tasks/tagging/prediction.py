@@ -11,21 +11,13 @@ from heed.data.read.tags import entities
 
 @dataclass(frozen=True)
 class EntityPrediction:
-    """One entity that a model found.
+    """One entity that a model found."""
 
-    Attributes:
-        label: Its type.
-        text: Its characters.
-        start: Place of its first character in the text.
-        end: Place after its last.
-        probability: Product of the probabilities of its words' tags.
-    """
-
-    label: str
-    text: str
-    start: int
-    end: int
-    probability: float
+    label: str  # its type
+    text: str  # its characters
+    start: int  # place of its first character in the text
+    end: int  # place after its last
+    probability: float  # product of the probabilities of its words' tags
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     head_class = TaggingHead
 
     def __init__(
-        self,
-        config: TaggingConfig,
-        tokenizer: TextTokenizer,
-        labels: Sequence[str],
-        splits: Splits[Sentence] | None,
+        self, config: TaggingConfig, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[Sentence] | None
     ) -> None:
         super().__init__(config, tokenizer, labels, splits)
         self.characters: TextTokenizer | None = None
