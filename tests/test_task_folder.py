@@ -27,7 +27,7 @@ def made_up():
     tasks.__path__.append(str(HERE))
     yield
     tasks.__path__.remove(str(HERE))
-    tasks._class_of.cache_clear()
+    tasks.class_in.cache_clear()
     for name in [name for name in sys.modules if name.startswith("heed.tasks.rating")]:
         del sys.modules[name]
 

@@ -80,11 +80,7 @@ def results_of(
 ) -> tuple[list[Result], list[Bucket]]:
     """Score every entry, and test it against the best one and against the baseline.
 
-    Args:
-        outcomes: Per entry the outcomes of its runs; all have the same measures over the same examples.
-        lengths: The length of each example.
-        baseline: An entry.
-        resampling: For intervals and p-values.
+    `outcomes` are those of each entry's runs; all have the same measures over the same examples.
     """
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}

@@ -214,7 +214,7 @@ def _conditions(comparison: Comparison) -> str:
     )
 
 
-def tables_text(comparison: Comparison, width: int, color: bool) -> str:
+def tables_text(comparison: Comparison, width: int = 100, color: bool = False) -> str:
     """The tables with characters, fitted to the terminal's width."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)

@@ -18,11 +18,12 @@ from heed.models.base import Body, ModelConfig
 from heed.tasks.base.config import LabelledConfig
 from heed.tasks.base.labels import check_labels, load_labels, number_of, save_labels
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.prepared import PreparedTask
 from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
 from heed.tasks.base.started import Started
+from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
+from heed.training.contracts import Batch
 
 _TOKENIZER = "tokenizer.json"
 _SCIKIT = 95 * 2**20
@@ -32,18 +33,12 @@ C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
 T = TypeVar("T")
 """An example as tokens."""
-B = TypeVar("B")
+B = TypeVar("B", bound=Batch)
 """A batch."""
 
 
-class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
-    """A task whose examples are texts with labels; see `heed.tasks.base.task.Task` for what it promises.
-
-    Attributes:
-        config: The configuration.
-        tokenizer: Of the texts.
-        labels: Names of the labels; a label's number is its place.
-    """
+class LabelledTask(Task[C, E], Generic[C, E, T, B]):
+    """A task whose examples are texts with labels; a label's number is its place in `labels`."""
 
     interfaces = ("encoder",)
     size_fields: ClassVar = {"tokens": "vocab_size"}
@@ -129,7 +124,8 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
 
     # Settling -------------------------------------------------------------------------------------------------
 
-    def _fields_of_vectors(self, given: dict[str, Any]) -> dict[str, Any]:
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The width of given word vectors."""
         path = self.config.model.word_vectors
         if path is None:
             return {}
@@ -148,10 +144,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         """Tokens."""
         return self.tokenizer.vocab_size
 
-    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The width of given word vectors."""
-        return self._fields_of_vectors(given)
-
     def check_labels(self) -> None:
         """Refuse labels that nothing can be learned from."""
         check_labels(self.labels)
@@ -167,10 +159,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
     def tokenizers(self) -> dict[str, TextTokenizer]:
         """That of the texts."""
         return {"tokens": self.tokenizer}
-
-    @abstractmethod
-    def build_model(self) -> Any:
-        """A new model, its weights drawn from torch's random state."""
 
     def build_body(self, config: ModelConfig) -> Body:
         """The model's body, whose embeddings are trained or not."""

@@ -86,12 +86,7 @@ def outcomes_of(
 ) -> Outcomes:
     """Predictions with their scores, and the wrong ones among the details, surest first.
 
-    Args:
-        outputs: What the model says of each example.
-        true: The labels of each.
-        labels: All labels.
-        several: Whether an example may have several labels, or none.
-        example: The origin and the text of one.
+    `several`: whether an example may have several labels, or none; `example` gives the origin and the text of one.
     """
     right = np.array([[label in those for label in labels] for those in true])
     said = np.array([[label in output.labels for label in labels] for output in outputs])

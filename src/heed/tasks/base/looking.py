@@ -153,13 +153,7 @@ class Network:
 
 
 def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network]:
-    """The recurrent networks over the tokens of one text.
-
-    Args:
-        seen: A trace of a pass over a batch of one.
-        num_tokens: Their number.
-        num_further: Tokens that were read after them; they are not shown.
-    """
+    """The recurrent networks over the tokens of one text, without the `num_further` that were read after them."""
     found = []
     for name, gates in seen.gates().items():
         cell = _CELL.match(name)

@@ -61,12 +61,7 @@ def length_table(rows: Iterable[SideCounts]) -> str:
 
 
 def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTokenizer]) -> list[str]:
-    """What hints at a vocabulary that can say next to nothing, or at data that it does not fit.
-
-    Args:
-        rows: The token counts of every split and side.
-        tokenizers: Of each side.
-    """
+    """What hints at a vocabulary that can say next to nothing, or at data that it does not fit."""
     lines = []
     for side, tokenizer in tokenizers.items():
         size = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
@@ -93,10 +88,7 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
 def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:
     """One example for people: its text and, under it, what the model sees of it.
 
-    Args:
-        origin: Where it comes from.
-        labels: Its labels, or "".
-        sides: Name, text, tokenizer and tokens of each side.
+    Each of `sides` is a name, a text, a tokenizer and tokens.
     """
     lines = [f"  {origin}", *([f"    {labels}"] if labels else [])]
     for name, text, tokenizer, ids in sides:

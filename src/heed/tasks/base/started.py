@@ -13,7 +13,6 @@ class Started(Protocol):
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
-        ...
 
 
 @dataclass(frozen=True)

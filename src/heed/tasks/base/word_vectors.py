@@ -53,13 +53,7 @@ class Coverage:
 
 
 def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
-    """The vectors of a vocabulary of words.
-
-    Args:
-        path: The file.
-        tokenizer: Whose words are looked up; its places are those of the vocabulary.
-        width: Width of the model's embeddings.
-        field: The field that sets it.
+    """The vectors of a vocabulary of words, by its places; `field` sets the `width` of the model's embeddings.
 
     Raises:
         ConfigError: The file's vectors have another width.
@@ -95,10 +89,7 @@ def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iter
 def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
     """Write vectors into a table; the rows of other words are drawn ones of the same variance.
 
-    Args:
-        embedding: The table.
-        found: The vectors.
-        scale: What the model multiplies embeddings by: they are divided by it, so that it reads the vectors as given.
+    Vectors are divided by `scale`, which the model multiplies embeddings by, so that it reads them as given.
 
     Source: Kim 2014 (arXiv:1408.5882), section 4.3, for the variance.
     """

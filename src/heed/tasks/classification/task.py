@@ -27,7 +27,7 @@ from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask
-from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.base.labels import LabelPrediction, most_probable
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, text_format
@@ -282,12 +282,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return self.probabilities(self.logits(model, encoded))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """What one text's probabilities, `(num_labels,)`, say."""
+        """The prediction for one text, by its probabilities `(num_labels,)`."""
+        if not self.config.data.several_labels:
+            return most_probable(self.labels, probabilities.tolist())
         values = dict(zip(self.labels, probabilities.tolist(), strict=True))
         ranked = sorted(values, key=lambda label: -values[label])
-        if self.config.data.several_labels:
-            chosen = tuple(label for label in ranked if values[label] >= 0.5)
-            probability = math.prod(max(p, 1 - p) for p in values.values())
-        else:
-            chosen, probability = (ranked[0],), values[ranked[0]]
-        return LabelPrediction(",".join(chosen), chosen, probability, values)
+        chosen = tuple(label for label in ranked if values[label] >= 0.5)
+        return LabelPrediction(",".join(chosen), chosen, math.prod(max(p, 1 - p) for p in values.values()), values)

@@ -79,8 +79,31 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def open_splits(cls, config: TableConfig) -> Splits[Row]:
-        """Read the rows."""
-        return open_splits(config)
+        """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
+        data = config.data
+
+        def read(files: Sequence[str], like: Numbers | None) -> Numbers:
+            parts: list[Numbers] = []
+            for path in map(Path, files):
+                known = parts[0] if parts else like
+                wanted = data.columns.features if known is None else known.columns
+                parts.append(read_numbers(path, wanted, data.columns.label))
+            return joined(parts)
+
+        train = read(data.train, None)
+        if isinstance(data.valid, list):
+            splits = {"train": train, "valid": read(data.valid, train)}
+        else:
+            wanted = data.valid if data.valid is not None else default_held_out(len(train))
+            inside, outside = hold_out(train, wanted)
+            if not inside or not outside:
+                raise DataError(
+                    f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file"
+                )
+            splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
+        if data.test is not None:
+            splits["test"] = read(data.test, train)
+        return Splits({**splits})
 
     @property
     def rows(self) -> dict[str, Numbers]:
@@ -108,15 +131,11 @@ class Table(NumericTask[TableConfig, Row]):
 
     def overview(self) -> str:
         """Counts, labels, and each column's mean and deviation."""
-        shown = [
-            f"  {name:<24} mean {mean:>12.5g}  deviation {deviation:>12.5g}"
-            for name, mean, deviation in zip(*vars(self.standard).values(), strict=True)
-        ]
         counted = [
             f"{name:8}" + "  ".join(f"{label} {rows.labels.count(label):,}" for label in self.labels)
             for name, rows in self.rows.items()
         ]
-        return "\n".join([self.notes, "", "columns:", *shown, "", "labels:", *counted])
+        return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", "labels:", *counted])
 
     def report_counts(self) -> dict[str, Any]:
         """Per set: rows and labels."""
@@ -178,34 +197,12 @@ class Table(NumericTask[TableConfig, Row]):
         return true
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """What one row's probabilities say."""
+        """The prediction for one row, by its probabilities."""
         return most_probable(self.labels, probabilities.tolist())
 
 
-def open_splits(config: TableConfig) -> Splits[Row]:
-    """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
-    data = config.data
-
-    def read(files: Sequence[str], like: Numbers | None) -> Numbers:
-        parts: list[Numbers] = []
-        for path in map(Path, files):
-            known = parts[0] if parts else like
-            parts.append(
-                read_numbers(path, data.columns.features if known is None else known.columns, data.columns.label)
-            )
-        values = np.concatenate([part.values for part in parts])
-        labels = tuple(label for part in parts for label in part.labels)
-        return Numbers(parts[0].columns, values, labels, tuple(o for part in parts for o in part.origins))
-
-    train = read(data.train, None)
-    if isinstance(data.valid, list):
-        splits = {"train": train, "valid": read(data.valid, train)}
-    else:
-        wanted = data.valid if data.valid is not None else default_held_out(len(train))
-        inside, outside = hold_out(train, wanted)
-        if not inside or not outside:
-            raise DataError(f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file")
-        splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
-    if data.test is not None:
-        splits["test"] = read(data.test, train)
-    return Splits({**splits})
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    """The rows of several files with the same columns."""
+    labels = tuple(label for part in parts for label in part.labels)
+    origins = tuple(origin for part in parts for origin in part.origins)
+    return Numbers(parts[0].columns, np.concatenate([part.values for part in parts]), labels, origins)

@@ -253,14 +253,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def prediction(
         self, text: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], probabilities: Tensor
     ) -> TagPrediction:
-        """What the tags that `tag` gave one text say.
-
-        Args:
-            text: The text.
-            spans: The characters of its words.
-            tags: The tag of each word.
-            probabilities: Of every tag of every word, `(words, num_labels)`.
-        """
+        """The prediction for one text, from the tags that `tag` gave and their probabilities, `(words, num_labels)`."""
         words = tuple(text[start:end] for start, end in spans)
         rows, ranked = probabilities.tolist(), probabilities.argsort(dim=-1, descending=True)[:, :3].tolist()
         of_tags = tuple(row[self._number[tag]] for row, tag in zip(rows, tags, strict=True))

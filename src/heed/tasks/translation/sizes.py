@@ -58,16 +58,11 @@ def auto_size(config: TranslationConfig, num_examples: int) -> str:
 
 
 def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: int) -> TranslationConfig:
-    """The configuration with the kind and size of the tokenizer decided.
+    """The configuration with the kind and size of the tokenizer decided; `pairs` are read once.
 
     About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
     to learn anything. At least two for each different character, which matters where a script has thousands. A word
     vocabulary holds all words that occur often enough, up to 30,000.
-
-    Args:
-        config: What the user asked for.
-        pairs: What the tokenizers are trained on; read once.
-        num_pairs: How many pairs the model is trained on.
     """
     tokenizer = config.tokenizer
     kind = tokenizer.kind
