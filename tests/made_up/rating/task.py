@@ -103,10 +103,7 @@ class Rating(Task[RatingConfig, Rated]):
         config = config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"kind": "char"})})
         splits = cls.open_splits(config)
         texts = [one.text for one in splits.examples["train"]]
-        task = cls(config, TextTokenizer.train(texts, config.tokenizer), splits)
-        task.parent = parent
-        task.config = task.settled()
-        return task
+        return cls(config, TextTokenizer.train(texts, config.tokenizer), splits).settle(parent)
 
     @classmethod
     def open_splits(cls, config: RatingConfig) -> Splits[Rated]:

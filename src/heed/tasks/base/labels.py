@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -111,3 +112,8 @@ def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> Labe
     values = dict(zip(labels, probabilities, strict=True))
     best = max(values, key=lambda label: values[label])
     return LabelPrediction(best, (best,), values[best], values)
+
+
+def one_hot(places: Any, count: int) -> np.ndarray[Any, Any]:
+    """The chosen one of `count` labels of each example, `(examples, count)` of bool."""
+    return np.eye(count, dtype=bool)[places]  # type: ignore[no-any-return]

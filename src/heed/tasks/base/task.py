@@ -12,7 +12,7 @@ from heed.data.store.splits import Splits
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.tasks.base.settling import from_data, model_and_head, with_model
-from heed.tasks.base.transfer import Transfers
+from heed.tasks.base.transfer import Parent, Transfers
 from heed.training.contracts import Trainable
 
 C = TypeVar("C", bound=RunConfig)
@@ -53,6 +53,12 @@ class Task(Transfers, Trainable, Generic[C, E]):
     @abstractmethod
     def restore(cls, config: C, folder: Path) -> Self:
         """The task of a run folder; its data is opened only when asked for."""
+
+    def settle(self, parent: Parent | None) -> Self:
+        """Settle the configuration of a new run, which may start from another one."""
+        self.parent = parent
+        self.config = self.settled()
+        return self
 
     @classmethod
     def resume(cls, config: C, folder: Path) -> Self:

@@ -59,14 +59,8 @@ class Series(NumericTask[SeriesConfig, Part]):
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         columns, splits = open_series(config)
-        task = cls(
-            config,
-            Standard.of(columns, np.concatenate([p.values[p.start :] for p in splits.examples["train"]])),
-            splits,
-        )
-        task.parent = parent
-        task.config = task.settled()
-        return task
+        rows = np.concatenate([part.values[part.start :] for part in splits.examples["train"]])
+        return cls(config, Standard.of(columns, rows), splits).settle(parent)
 
     @classmethod
     def restore(cls, config: SeriesConfig, folder: Path) -> Self:

@@ -19,7 +19,15 @@ from heed.errors import DataError
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
-from heed.tasks.base.labels import LabelPrediction, check_labels, load_labels, most_probable, number_of, save_labels
+from heed.tasks.base.labels import (
+    LabelPrediction,
+    check_labels,
+    load_labels,
+    most_probable,
+    number_of,
+    one_hot,
+    save_labels,
+)
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
@@ -48,8 +56,7 @@ class Table(NumericTask[TableConfig, Row]):
         labels = label_order(train.labels)
         check_labels(labels)
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
-        task.parent = parent
-        task.config = task.settled()
+        task.settle(parent)
         for rows in task.rows.values():
             task.numbers_of(rows)
         return task
@@ -188,13 +195,11 @@ class Table(NumericTask[TableConfig, Row]):
 
     def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
         """The most probable label, `(rows, num_labels)` of bool."""
-        chosen: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]
-        return chosen
+        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
 
     def indicators(self, rows: Numbers) -> np.ndarray[Any, Any]:
         """The true labels, `(rows, num_labels)` of bool."""
-        true: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[self.numbers_of(rows)]
-        return true
+        return one_hot(self.numbers_of(rows), len(self.labels))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
         """The prediction for one row, by its probabilities."""

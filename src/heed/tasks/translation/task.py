@@ -76,10 +76,8 @@ class Translation(TranslationData):
             tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, tokenizers, splits)
-        task.parent = parent
         task._leave_out_long()
-        task.config = task.settled()
-        return task
+        return task.settle(parent)
 
     @classmethod
     def restore(cls, config: TranslationConfig, folder: Path) -> Translation:
