@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from heed.comparison import files, page, tables
+from heed.comparison.compared import Compared, Conditions
 from heed.comparison.entries import Entry, common_examples, find_entry, group_by_seed, open_runs
-from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
+from heed.comparison.results import Resampling, results_of
 from heed.errors import ConfigError
-from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.tasks.base.capabilities import Compares, capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
@@ -27,51 +26,9 @@ _TRIALS = 10_000
 """Of the tests: p-values are then known down to 0.0001."""
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Under which all runs gave their outputs."""
+class Comparison(Compared):
+    """Several runs on the same examples; a notebook displays it as its tables."""
 
-    device: str  # where
-    threads: int  # processor threads
-    beam_size: int | None  # beam of every run; None for each run's own, or where nothing is searched for
-    passes: tuple[int, int]  # how often each run predicted the whole set to measure its speed: fewest and most
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several runs on the same examples; a notebook displays it as its tables.
-
-    Attributes:
-        entries: The rows: one run each, or several seeds of one.
-        results: Their scores and differences.
-        measures: What was measured, the main one first (statistics are those of the first run).
-        buckets: Ranges of source length.
-        split: Which set the examples are.
-        examiner: What is known of the task: the examples, what outputs were held against, lengths.
-        outcomes: Per entry and run, the outputs.
-        speeds: Per entry and run, how fast they were written.
-        baseline: The entry that the others are tested against besides the best.
-        resampling: Of intervals and p-values.
-        conditions: Of the outputs.
-        remarks: What a reader must know besides.
-    """
-
-    entries: tuple[Entry, ...]
-    results: tuple[Result, ...]
-    measures: tuple[Measure, ...]
-    buckets: tuple[Bucket, ...]
-    split: str
-    examiner: Examiner[Any, Any, Any]
-    outcomes: tuple[tuple[Outcomes, ...], ...]
-    speeds: tuple[tuple[Speed, ...], ...]
-    baseline: int
-    resampling: Resampling
-    conditions: Conditions
-    remarks: tuple[str, ...] = ()
-
-    examples = property(attrgetter("examiner.examples"))
-    references = property(attrgetter("examiner.references"))
-    length_unit = property(attrgetter("examiner.length_unit"))
     rows = property(files.rows)
     text = tables.tables_text
     to_latex = files.to_latex
@@ -79,16 +36,6 @@ class Comparison:
     to_json = files.to_json
     to_html = page.to_html
     _repr_html_ = tables.tables_html
-
-    def best(self, name: str) -> int | None:
-        """The entry with the best score of a measure, the first of equal ones; None where no entry has a score."""
-        measure = next(measure for measure in self.measures if measure.name == name)
-        return best_of(measure, [result.scores[name] for result in self.results])
-
-    def is_best(self, name: str, entry: int) -> bool:
-        """Whether no entry has a better score."""
-        best = self.best(name)
-        return best is not None and self.results[entry].scores[name].value == self.results[best].scores[name].value
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
         """Write compare.html, .tex, .csv and .json into a folder.

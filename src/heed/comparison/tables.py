@@ -8,18 +8,15 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from heed.comparison.compared import Compared
 from heed.comparison.results import Score
 from heed.evaluation.measures import Measure
 from heed.observe.labels import clean
-
-if TYPE_CHECKING:
-    from heed.comparison.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,12 @@ class Table:
     notes: tuple[str, ...] = ()  # what must be known to read it
 
 
-def tables(comparison: Comparison) -> list[Table]:
+def tables(comparison: Compared) -> list[Table]:
     """Scores, significance, scores by length, cost."""
     return [_scores(comparison), *_significance(comparison), *_by_length(comparison), _cost(comparison)]
 
 
-def _scores(comparison: Comparison) -> Table:
+def _scores(comparison: Compared) -> Table:
     measures = comparison.measures
     cells = [
         [Cell(_score(result.scores[m.name], m), comparison.is_best(m.name, i)) for m in measures]
@@ -58,14 +55,14 @@ def _scores(comparison: Comparison) -> Table:
 
 
 def _table(
-    comparison: Comparison, title: str, columns: Iterable[str], cells: Iterable[Sequence[Cell]], *notes: str
+    comparison: Compared, title: str, columns: Iterable[str], cells: Iterable[Sequence[Cell]], *notes: str
 ) -> Table:
     """A table with a row for each entry."""
     rows = zip((entry.label for entry in comparison.entries), map(tuple, cells), strict=True)
     return Table(title, tuple(columns), tuple(rows), notes)
 
 
-def _significance(comparison: Comparison) -> list[Table]:
+def _significance(comparison: Compared) -> list[Table]:
     """Differences and p-values: against the best, and where that is another against the baseline."""
     best = {measure.name: comparison.best(measure.name) for measure in comparison.measures}
     wanted = [("the best", best)]
@@ -92,7 +89,7 @@ def _significance(comparison: Comparison) -> list[Table]:
     return made
 
 
-def _by_length(comparison: Comparison) -> list[Table]:
+def _by_length(comparison: Compared) -> list[Table]:
     if len(comparison.buckets) < 2:
         return []
     measure = comparison.measures[0]
@@ -113,7 +110,7 @@ _COSTS = {
 }
 
 
-def costs(comparison: Comparison, place: int) -> dict[str, float | None]:
+def costs(comparison: Compared, place: int) -> dict[str, float | None]:
     """What an entry cost, the mean over its runs; None where its report does not say."""
     runs, speeds = comparison.entries[place].runs, comparison.speeds[place]
 
@@ -133,7 +130,7 @@ def costs(comparison: Comparison, place: int) -> dict[str, float | None]:
     }
 
 
-def _cost(comparison: Comparison) -> Table:
+def _cost(comparison: Compared) -> Table:
     found = [costs(comparison, i) for i in range(len(comparison.entries))]
     cells = [[Cell(_number(one[name], int(name == "training_minutes"))) for name in _COSTS] for one in found]
     heads = [head.format(targets=comparison.examiner.targets) for head in _COSTS.values()]
@@ -164,12 +161,12 @@ def p_text(p: float, trials: int) -> str:
     return f"{p:.{min(4, max(2, len(str(trials)) - 1))}f}"
 
 
-def caption(comparison: Comparison) -> list[str]:
+def caption(comparison: Compared) -> list[str]:
     """What must be known to read all of the tables."""
     return list(dict.fromkeys(note for table in tables(comparison) for note in table.notes))
 
 
-def _intervals(comparison: Comparison) -> str:
+def _intervals(comparison: Compared) -> str:
     drawn = comparison.resampling
     return (
         f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
@@ -177,7 +174,7 @@ def _intervals(comparison: Comparison) -> str:
     )
 
 
-def _seeds(comparison: Comparison) -> list[str]:
+def _seeds(comparison: Compared) -> list[str]:
     if all(len(entry.runs) == 1 for entry in comparison.entries):
         return []
     listed = [f"seeds {' '.join(map(str, entry.seeds))}" for entry in comparison.entries]
@@ -190,7 +187,7 @@ def _seeds(comparison: Comparison) -> list[str]:
     ]
 
 
-def _test(comparison: Comparison) -> str:
+def _test(comparison: Compared) -> str:
     drawn = comparison.resampling
     return (
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
@@ -199,7 +196,7 @@ def _test(comparison: Comparison) -> str:
     )
 
 
-def _conditions(comparison: Comparison) -> str:
+def _conditions(comparison: Compared) -> str:
     given = comparison.conditions
     few, many = given.passes
     passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
@@ -214,7 +211,7 @@ def _conditions(comparison: Comparison) -> str:
     )
 
 
-def tables_text(comparison: Comparison, width: int = 100, color: bool = False) -> str:
+def tables_text(comparison: Compared, width: int = 100, color: bool = False) -> str:
     """The tables with characters, fitted to the terminal's width."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
@@ -232,7 +229,7 @@ def tables_text(comparison: Comparison, width: int = 100, color: bool = False) -
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def tables_html(comparison: Comparison) -> str:
+def tables_html(comparison: Compared) -> str:
     """The tables and their caption, to stand in a page."""
     notes = "".join(f"<li>{escape(clean(line))}</li>" for line in caption(comparison))
     return "\n".join([*map(_table_html, tables(comparison)), f'<ul class="notes">{notes}</ul>'])
