@@ -89,17 +89,14 @@ class Table(NumericTask[TableConfig, Row]):
         """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
         data = config.data
 
-        def read(files: Sequence[str], like: Numbers | None) -> Numbers:
-            parts: list[Numbers] = []
-            for path in map(Path, files):
-                known = parts[0] if parts else like
-                wanted = data.columns.features if known is None else known.columns
-                parts.append(read_numbers(path, wanted, data.columns.label))
+        def read(files: Sequence[str], wanted: Sequence[int | str] | None) -> Numbers:
+            parts = [read_numbers(Path(files[0]), wanted, data.columns.label)]
+            parts += [read_numbers(Path(path), parts[0].columns, data.columns.label) for path in files[1:]]
             return joined(parts)
 
-        train = read(data.train, None)
+        train = read(data.train, data.columns.features)
         if isinstance(data.valid, list):
-            splits = {"train": train, "valid": read(data.valid, train)}
+            splits = {"train": train, "valid": read(data.valid, train.columns)}
         else:
             wanted = data.valid if data.valid is not None else default_held_out(len(train))
             inside, outside = hold_out(train, wanted)
@@ -109,7 +106,7 @@ class Table(NumericTask[TableConfig, Row]):
                 )
             splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
         if data.test is not None:
-            splits["test"] = read(data.test, train)
+            splits["test"] = read(data.test, train.columns)
         return Splits({**splits})
 
     @property
@@ -125,12 +122,8 @@ class Table(NumericTask[TableConfig, Row]):
     @property
     def notes(self) -> str:
         """What was read."""
-        return "\n".join(
-            [
-                *(f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()),
-                f"{len(self.standard.columns)} columns, standardised by the training rows",
-            ]
-        )
+        lines = [f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()]
+        return "\n".join([*lines, f"{len(self.standard.columns)} columns, standardised by the training rows"])
 
     def numbers_of(self, rows: Numbers) -> list[int]:
         """The number of each row's label; a DataError where training never saw one."""

@@ -22,25 +22,15 @@ class EntityPrediction:
 
 @dataclass(frozen=True)
 class TagPrediction:
-    """What a model says of one text.
+    """The tags of one text; `others` are the next best of each word with their probabilities, best first."""
 
-    Attributes:
-        text: The text; of words that were given as words, with blanks between them.
-        words: Its words.
-        spans: The characters `(start, end)` of each.
-        tags: The tag of each.
-        probabilities: Of each tag.
-        others: The next best tags of each word with their probabilities, best first.
-        plain: Whether tags mark no entities.
-    """
-
-    text: str
+    text: str  # of words that were given as words, with blanks between them
     words: tuple[str, ...]
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[int, int], ...]  # the characters `(start, end)` of each word
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
     others: tuple[tuple[tuple[str, float], ...], ...]
-    plain: bool
+    plain: bool  # whether tags mark no entities
 
     @property
     def entities(self) -> tuple[EntityPrediction, ...]:
