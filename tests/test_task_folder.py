@@ -29,7 +29,7 @@ def made_up():
     yield
     sys.modules.pop("heed.cli.app", None)
     tasks.__path__.remove(str(HERE))
-    tasks._class_of.cache_clear()
+    tasks.class_in.cache_clear()
     for name in [name for name in sys.modules if name.startswith("heed.tasks.rating")]:
         del sys.modules[name]
 

@@ -12,7 +12,7 @@ from typing import Any
 from heed.cli.settings import settings_from
 from heed.cli.terminal import use_color, width
 from heed.comparison.choices import plan_runs, split_models
-from heed.comparison.comparison import compare_entries
+from heed.comparison.comparison import compare
 from heed.comparison.entries import Entry, group_by_seed, open_runs
 from heed.comparison.training import finished_entries, is_comparison, train_missing
 from heed.errors import ConfigError
@@ -60,7 +60,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
             print("interrupted; saved. The same command goes on", file=sys.stderr)
             raise SystemExit(130)
         entries = finished_entries(out, planned)
-    comparison = compare_entries(
+    comparison = compare(
         entries,
         split=options.split,
         baseline=options.baseline,

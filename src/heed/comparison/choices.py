@@ -16,17 +16,11 @@ _COMMON_SECTIONS = ("task", "data", "tokenizer", "evaluation")
 
 @dataclass(frozen=True)
 class Planned:
-    """One run of a comparison.
+    """One run of a comparison."""
 
-    Attributes:
-        label: The model as it was asked for: "luong:score=dot".
-        name: Of its folder: "luong_score=dot-seed1".
-        config: What to train.
-    """
-
-    label: str
-    name: str
-    config: RunConfig
+    label: str  # the model as it was asked for: "luong:score=dot"
+    name: str  # of its folder: "luong_score=dot-seed1"
+    config: RunConfig  # what to train
 
 
 def plan_runs(base: RunConfig, models: Sequence[str], seeds: int) -> list[Planned]:

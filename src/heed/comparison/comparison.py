@@ -10,18 +10,16 @@ from typing import Any
 
 import torch
 
+from heed.comparison import files, page, tables
 from heed.comparison.compared import Compared, Conditions
 from heed.comparison.entries import Entry, common_examples, find_entry, group_by_seed, open_runs
-from heed.comparison.files import rows, to_csv, to_json, to_latex
-from heed.comparison.page import to_html
 from heed.comparison.results import Resampling, results_of
-from heed.comparison.tables import tables_html, tables_text
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.tasks.base.capabilities import Compares, capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
-from heed.tasks.base.run import Run
+from heed.tasks.base.run import Run, check_one_task
 from heed.training.device import choose_device
 
 _TRIALS = 10_000
@@ -31,34 +29,13 @@ _TRIALS = 10_000
 class Comparison(Compared):
     """Several runs on the same examples; a notebook displays it as its tables."""
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """One plain dictionary per entry, with every number; the columns of the CSV."""
-        return rows(self)
-
-    def text(self, width: int = 100, color: bool = False) -> str:
-        """The tables for a terminal, and what must be known to read them."""
-        return tables_text(self, width, color)
-
-    def to_latex(self) -> str:
-        """The tables for a paper; they need the package booktabs."""
-        return to_latex(self)
-
-    def to_csv(self) -> str:
-        """`rows` as comma-separated values."""
-        return to_csv(self)
-
-    def to_json(self) -> str:
-        """`rows`, the conditions and the examples with every output."""
-        return to_json(self)
-
-    def to_html(self, sentences: int = 15) -> str:
-        """One self-contained page: the tables, the score by length, and sentences under every model with their maps.
-
-        Args:
-            sentences: How many; two thirds drawn at random, the others those on which the models differ most.
-        """
-        return to_html(self, sentences)
+    rows = property(files.rows)
+    text = tables.tables_text
+    to_latex = files.to_latex
+    to_csv = files.to_csv
+    to_json = files.to_json
+    to_html = page.to_html
+    _repr_html_ = tables.tables_html
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
         """Write compare.html, .tex, .csv and .json into a folder.
@@ -68,12 +45,7 @@ class Comparison(Compared):
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        texts = {
-            "html": self.to_html(sentences),
-            "tex": self.to_latex(),
-            "csv": self.to_csv(),
-            "json": self.to_json(),
-        }
+        texts = {"html": self.to_html(sentences), "tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
         for ending, text in texts.items():
             # As it stands: the CSV's line ends are its own.
             (folder / f"compare.{ending}").write_text(text, encoding="utf-8", newline="")
@@ -82,12 +54,9 @@ class Comparison(Compared):
     def __str__(self) -> str:
         return self.text()
 
-    def _repr_html_(self) -> str:
-        return tables_html(self)
-
 
 def compare(
-    runs: Sequence[Run[Any, Any] | str | os.PathLike[str]],
+    runs: Sequence[Run[Any, Any] | str | os.PathLike[str] | Entry],
     *,
     split: str | None = None,
     baseline: str | None = None,
@@ -96,6 +65,7 @@ def compare(
     device: str = "auto",
     resamples: int | None = None,
     seed: int = SEED,
+    say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Score runs on the examples they share, and test their differences.
 
@@ -103,7 +73,7 @@ def compare(
     batches. Runs that differ in their seed only are one row: the mean over seeds.
 
     Args:
-        runs: Runs of one task, or their folders.
+        runs: Runs of one task, or their folders; or the rows of the tables, whose labels are settled.
         split: Which examples: "test" by default, "valid" where no run has a test set.
         baseline: Label or folder of the run that the others are tested against besides the best; the first by default.
         beam_size: One beam for all; each run's own by default (translation only).
@@ -112,53 +82,33 @@ def compare(
         resamples: Resamples of intervals, and trials of the tests. By default intervals are resampled as often as the
             runs' own reports do (`evaluation.bootstrap`), so that both show the same; the tests have 10,000 trials.
         seed: Their seed; the reports' is 1.
+        say: Told what happens.
 
     Raises:
         ConfigError: Fewer than two runs, or an option that does not fit them.
         DataError: The runs do not have the same examples.
         RunError: A run cannot be opened.
     """
-    opened = open_runs([run if isinstance(run, Run) else Path(run) if str(run) != "last" else "last" for run in runs])
-    return compare_entries(
-        group_by_seed(opened),
-        split=split,
-        baseline=baseline,
-        beam_size=beam_size,
-        threads=threads,
-        device=device,
-        resamples=resamples,
-        seed=seed,
-    )
-
-
-def compare_entries(
-    entries: Sequence[Entry],
-    *,
-    split: str | None,
-    baseline: str | None,
-    beam_size: int | None,
-    threads: int | None,
-    device: str,
-    resamples: int | None,
-    seed: int = SEED,
-    say: Callable[[str], None] = lambda message: None,
-) -> Comparison:
-    """Compare entries whose labels are settled; see `compare`. `say` is told what happens."""
-    runs = [run for entry in entries for run in entry.runs]
+    entries = [one for one in runs if isinstance(one, Entry)]
+    if not entries:
+        given = [run if isinstance(run, Run) or run == "last" else Path(run) for run in runs]  # type: ignore[arg-type]
+        entries = group_by_seed(open_runs(given))
+    opened = [run for entry in entries for run in entry.runs]
     first = find_entry(entries, baseline) if baseline is not None else 0
     where = choose_device(device)
     if resamples is None:
-        resampling = Resampling(max(run.config.evaluation.bootstrap for run in runs), _TRIALS, seed)
+        resampling = Resampling(max(run.config.evaluation.bootstrap for run in opened), _TRIALS, seed)
     else:
         resampling = Resampling(resamples, resamples, seed)
     if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
         raise ConfigError("resamples, threads and beam_size must be at least 1")
-    kind = _examiner_of(runs)
+    check_one_task(opened, "can be compared")
+    kind = capability(opened[0], Compares).examiner()
     if beam_size is not None and not kind.has_beam:
-        raise ConfigError(f"beam_size {beam_size} does not apply to runs of {runs[0].config.task}")
-    name, examples = common_examples(runs, split, kind)
-    examiner = kind(runs, examples)
-    count = threads or max(run.report.get("training", {}).get("threads", 1) for run in runs)
+        raise ConfigError(f"beam_size {beam_size} does not apply to runs of {opened[0].config.task}")
+    name, examples = common_examples(opened, split, kind)
+    examiner = kind(opened, examples)
+    count = threads or max(run.report.get("training", {}).get("threads", 1) for run in opened)
     outcomes: list[tuple[Outcomes, ...]] = []
     speeds: list[tuple[Speed, ...]] = []
     with _threads(count):
@@ -190,22 +140,6 @@ def compare_entries(
     )
 
 
-def _examiner_of(runs: Sequence[Run[Any, Any]]) -> type[Examiner[Any, Any, Any]]:
-    """What runs of one task are compared by.
-
-    Raises:
-        ConfigError: They are of several tasks, or of one that cannot be compared.
-    """
-    first = runs[0]
-    for run in runs[1:]:
-        if run.config.task != first.config.task:
-            raise ConfigError(
-                f"'{first.folder}' is a run of {first.config.task} and '{run.folder}' one of {run.config.task}; only "
-                "runs of one task can be compared"
-            )
-    return capability(first, Compares).examiner()
-
-
 def _remarks(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:
     remarks, runs = [], examiner.runs
     if split == "valid":
@@ -214,12 +148,10 @@ def _remarks(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | Non
     beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:
         remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
-    threads = sorted({run.report["training"]["threads"] for run in runs if "training" in run.report})
-    if len(threads) > 1:
-        remarks.append(f"Training speeds are with different numbers of threads ({', '.join(map(str, threads))}).")
-    devices = sorted({run.report["training"]["device"] for run in runs if "training" in run.report})
-    if len(devices) > 1:
-        remarks.append(f"Training speeds are of different devices ({', '.join(devices)}).")
+    for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
+        found = sorted({run.report["training"][name] for run in runs if "training" in run.report})
+        if len(found) > 1:
+            remarks.append(f"Training speeds are {what} ({', '.join(map(str, found))}).")
     if any(not run.report for run in runs):
         remarks.append("A run without a report has no numbers of its training.")
     return tuple(remarks)

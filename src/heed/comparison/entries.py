@@ -18,15 +18,10 @@ from heed.tasks.base.run import Run
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a comparison.
+    """One row of a comparison."""
 
-    Attributes:
-        label: What the tables call it.
-        runs: One run, or several that differ in their seed only.
-    """
-
-    label: str
-    runs: tuple[Run[Any, Any], ...]
+    label: str  # what the tables call it
+    runs: tuple[Run[Any, Any], ...]  # one run, or several that differ in their seed only
 
     @property
     def seeds(self) -> list[int]:
@@ -94,15 +89,9 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
 def common_examples(
     runs: Sequence[Run[Any, Any]], split: str | None, kind: type[Examiner[Any, Any, Any]]
 ) -> tuple[str, list[Any]]:
-    """The examples that all runs are scored on.
+    """The name of a split, and its examples, that all runs are scored on.
 
-    Args:
-        runs: All runs.
-        split: Which split; by default the test set, or where no run has one the validation set.
-        kind: What the runs are compared by.
-
-    Returns:
-        Name of the split, and its examples.
+    By default it is the test set, or where no run has one the validation set.
 
     Raises:
         DataError: The runs do not have the same examples; the message says which differ and where.

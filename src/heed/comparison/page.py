@@ -22,8 +22,11 @@ _AT_RANDOM = 2 / 3
 """Share of the sentences that is drawn at random."""
 
 
-def to_html(comparison: Compared, sentences: int) -> str:
-    """Draw a comparison as a self-contained page (see `Comparison.to_html`)."""
+def to_html(comparison: Compared, sentences: int = 15) -> str:
+    """One self-contained page: the tables, the score by length, and sentences under every model with their maps.
+
+    Of the `sentences`, two thirds are drawn at random; on the others the models differ most.
+    """
     models = ", ".join(entry.label for entry in comparison.entries)
     title = f"{models} on {comparison.entries[0].runs[0].config.data.name}"
     random_ones, different = _chosen(comparison, sentences)

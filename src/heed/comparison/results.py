@@ -13,34 +13,21 @@ from heed.evaluation.significance import interval, randomisation_test, resampled
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals and p-values are drawn.
+    """How intervals and p-values are drawn."""
 
-    Attributes:
-        count: Resamples of the intervals.
-        trials: Of the tests.
-        seed: Of both.
-    """
-
-    count: int
-    trials: int
-    seed: int
+    count: int  # resamples of the intervals
+    trials: int  # of the tests
+    seed: int  # of both
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score over all examples.
+    """A score over all examples."""
 
-    Attributes:
-        value: Mean over the runs (seeds) of an entry.
-        low: Lower end of the 95 % bootstrap interval over examples; NaN where there is none.
-        high: Its upper end.
-        runs: The score of each run.
-    """
-
-    value: float
-    low: float
-    high: float
-    runs: tuple[float, ...]
+    value: float  # mean over the runs (seeds) of an entry
+    low: float  # lower end of the 95 % bootstrap interval over examples; NaN where there is none
+    high: float  # its upper end
+    runs: tuple[float, ...]  # the score of each run
 
     @property
     def deviation(self) -> float | None:
@@ -50,21 +37,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """An entry's score minus another's, paired over examples.
+    """An entry's score minus another's, paired over examples."""
 
-    Attributes:
-        other: Which entry.
-        value: The difference.
-        low: Lower end of its 95 % paired bootstrap interval.
-        high: Its upper end.
-        p: Two-sided p-value by approximate randomisation.
-    """
-
-    other: int
-    value: float
-    low: float
-    high: float
-    p: float
+    other: int  # which entry
+    value: float  # the difference
+    low: float  # lower end of its 95 % paired bootstrap interval
+    high: float  # its upper end
+    p: float  # two-sided p-value by approximate randomisation
 
 
 @dataclass(frozen=True)
@@ -101,11 +80,7 @@ def results_of(
 ) -> tuple[list[Result], list[Bucket]]:
     """Score every entry, and test it against the best one and against the baseline.
 
-    Args:
-        outcomes: Per entry the outcomes of its runs; all have the same measures over the same examples.
-        lengths: The length of each example.
-        baseline: An entry.
-        resampling: For intervals and p-values.
+    `outcomes` are those of each entry's runs; all have the same measures over the same examples.
     """
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -28,19 +29,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One table.
+    """One table."""
 
-    Attributes:
-        title: What it shows.
-        columns: Head of each column, without that of the labels.
-        rows: The label of each row and its cells.
-        notes: What must be known to read it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    notes: tuple[str, ...] = ()
+    title: str  # what it shows
+    columns: tuple[str, ...]  # head of each column, without that of the labels
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
+    notes: tuple[str, ...] = ()  # what must be known to read it
 
 
 def tables(comparison: Compared) -> list[Table]:
@@ -49,17 +43,23 @@ def tables(comparison: Compared) -> list[Table]:
 
 
 def _scores(comparison: Compared) -> Table:
-    columns = tuple(_head(measure) for measure in comparison.measures)
-    rows = []
-    for i, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
-        cells = [
-            Cell(_score(result.scores[m.name], m), best=comparison.is_best(m.name, i)) for m in comparison.measures
-        ]
-        rows.append((entry.label, tuple(cells)))
+    measures = comparison.measures
+    cells = [
+        [Cell(_score(result.scores[m.name], m), comparison.is_best(m.name, i)) for m in measures]
+        for i, result in enumerate(comparison.results)
+    ]
     title = f"scores on {len(comparison.examples):,} {comparison.split} examples"
-    signatures = [f"{measure.label}: {measure.note}." for measure in comparison.measures if measure.note]
+    signatures = [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
     notes = (*comparison.remarks, _intervals(comparison), *_seeds(comparison), *signatures)
-    return Table(title, columns, tuple(rows), notes)
+    return _table(comparison, title, map(_head, measures), cells, *notes)
+
+
+def _table(
+    comparison: Compared, title: str, columns: Iterable[str], cells: Iterable[Sequence[Cell]], *notes: str
+) -> Table:
+    """A table with a row for each entry."""
+    rows = zip((entry.label for entry in comparison.entries), map(tuple, cells), strict=True)
+    return Table(title, tuple(columns), tuple(rows), notes)
 
 
 def _significance(comparison: Compared) -> list[Table]:
@@ -71,9 +71,9 @@ def _significance(comparison: Compared) -> list[Table]:
         wanted.append((baseline, {measure.name: comparison.baseline for measure in comparison.measures}))
     made = []
     for name, others in wanted:
-        rows = []
-        for i, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
-            cells = []
+        rows: list[list[Cell]] = []
+        for i, result in enumerate(comparison.results):
+            rows.append([])
             for measure in comparison.measures:
                 found = [d for d in result.against[measure.name] if d.other == others[measure.name]]
                 itself = others[measure.name] == i
@@ -83,10 +83,9 @@ def _significance(comparison: Compared) -> list[Table]:
                     low, value, high = (scale * number for number in (found[0].low, found[0].value, found[0].high))
                     p = p_text(found[0].p, comparison.resampling.trials)
                     text = f"{value:+z.1f} [{low:+z.1f}, {high:+z.1f}] p {p}"
-                cells.append(Cell(text))
-            rows.append((entry.label, tuple(cells)))
-        columns = tuple(_head(measure) for measure in comparison.measures)
-        made.append(Table(f"difference from {name}", columns, tuple(rows), (_test(comparison),)))
+                rows[-1].append(Cell(text))
+        title = f"difference from {name}"
+        made.append(_table(comparison, title, map(_head, comparison.measures), rows, _test(comparison)))
     return made
 
 
@@ -94,13 +93,10 @@ def _by_length(comparison: Compared) -> list[Table]:
     if len(comparison.buckets) < 2:
         return []
     measure = comparison.measures[0]
-    columns = tuple(f"{bucket.label} ({bucket.examples:,})" for bucket in comparison.buckets)
-    rows = [
-        (entry.label, tuple(Cell(_score(score, measure)) for score in result.by_length))
-        for entry, result in zip(comparison.entries, comparison.results, strict=True)
-    ]
+    columns = [f"{bucket.label} ({bucket.examples:,})" for bucket in comparison.buckets]
+    cells = [[Cell(_score(score, measure)) for score in result.by_length] for result in comparison.results]
     title = f"{_head(measure)} by {comparison.examiner.names[0]} {comparison.length_unit} (examples)"
-    return [Table(title, columns, tuple(rows), (_intervals(comparison),))]
+    return [_table(comparison, title, columns, cells, _intervals(comparison))]
 
 
 _COSTS = {
@@ -135,13 +131,10 @@ def costs(comparison: Compared, place: int) -> dict[str, float | None]:
 
 
 def _cost(comparison: Compared) -> Table:
-    rows = []
-    for i, entry in enumerate(comparison.entries):
-        found = costs(comparison, i)
-        cells = [Cell(_number(found[name], 1 if name == "training_minutes" else 0)) for name in _COSTS]
-        rows.append((entry.label, tuple(cells)))
+    found = [costs(comparison, i) for i in range(len(comparison.entries))]
+    cells = [[Cell(_number(one[name], int(name == "training_minutes"))) for name in _COSTS] for one in found]
     heads = [head.format(targets=comparison.examiner.targets) for head in _COSTS.values()]
-    return Table("cost", tuple(heads), tuple(rows), (_conditions(comparison),))
+    return _table(comparison, "cost", heads, cells, _conditions(comparison))
 
 
 def _number(value: float | None, places: int) -> str:
@@ -218,7 +211,7 @@ def _conditions(comparison: Compared) -> str:
     )
 
 
-def tables_text(comparison: Compared, width: int, color: bool) -> str:
+def tables_text(comparison: Compared, width: int = 100, color: bool = False) -> str:
     """The tables with characters, fitted to the terminal's width."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)

@@ -19,6 +19,7 @@ from heed import folder as folders
 from heed.comparison.choices import Planned
 from heed.comparison.entries import Entry
 from heed.errors import ConfigError, HeedError, RunError, TrainingError
+from heed.runs.resume import differences
 from heed.runs.train import load, train_config
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
@@ -35,11 +36,6 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
     """Train the runs that are not there yet, one after the other; an unfinished one goes on.
 
     Each has a process of its own, so that its memory is its own and no run inherits another's state.
-
-    Args:
-        folder: Where the runs are kept, made if need be.
-        planned: All runs of the comparison.
-        reporter: Told what happens.
 
     Returns:
         False where it was interrupted.
@@ -72,11 +68,7 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
 
 
 def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> list[Entry]:
-    """The runs of a comparison's folder, a row for each model as it was asked for.
-
-    Args:
-        folder: Its folder.
-        only: Which of its runs; all by default.
+    """The runs of a comparison's folder (or `only` some), a row for each model as it was asked for.
 
     Raises:
         RunError: One has not finished.
@@ -103,10 +95,10 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
     plan = _read_plan(folder) if is_comparison(folder) else {}
     for one in planned:
         asked = one.config.model_dump(mode="json", by_alias=True)
-        if one.name in plan and (found := _first_difference(plan[one.name]["config"], asked)):
-            name, before, now = found
+        for found in differences(plan[one.name]["config"], asked) if one.name in plan else ():
             raise ConfigError(
-                f"'{folder / one.name}' was planned with {name} {before}, and now it is {now}; name another --out"
+                f"'{folder / one.name}' was planned with {found.name} {found.before}, and now it is {found.after}; "
+                "name another --out"
             )
         plan[one.name] = {"label": one.label, "config": asked}
     first = next(iter(plan.values()))["config"]
@@ -115,16 +107,6 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
             if entry["config"][section] != first[section]:
                 raise ConfigError(f"'{folder / name}' has another {section} section; name another --out")
     return plan
-
-
-def _first_difference(before: Any, now: Any, name: str = "") -> tuple[str, Any, Any] | None:
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in dict.fromkeys([*before, *now]):
-            found = _first_difference(before.get(key), now.get(key), f"{name}.{key}" if name else key)
-            if found:
-                return found
-        return None
-    return None if before == now else (name, before, now)
 
 
 def _read_plan(folder: Path) -> dict[str, Any]:

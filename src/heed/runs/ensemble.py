@@ -9,7 +9,7 @@ from typing import Any
 from heed.errors import ConfigError
 from heed.runs.train import load
 from heed.tasks.base.capabilities import Combines, capability
-from heed.tasks.base.run import Run
+from heed.tasks.base.run import Run, check_one_task
 
 
 def ensemble(runs: Sequence[Run[Any, Any] | str | Path]) -> Run[Any, Any]:
@@ -25,11 +25,5 @@ def ensemble(runs: Sequence[Run[Any, Any] | str | Path]) -> Run[Any, Any]:
     opened = [run if isinstance(run, Run) else load(run) for run in runs]
     if not opened:
         raise ConfigError("an ensemble needs at least one run")
-    first = opened[0]
-    for other in opened[1:]:
-        if other.config.task != first.config.task:
-            raise ConfigError(
-                f"'{first.folder}' is a run of {first.config.task} and '{other.folder}' one of {other.config.task}; "
-                "only runs of one task answer together"
-            )
-    return capability(first, Combines).combine(opened)
+    check_one_task(opened, "answer together")
+    return capability(opened[0], Combines).ensemble()(opened)

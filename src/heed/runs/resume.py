@@ -73,7 +73,7 @@ class Unfinished:
                     f"another model; start a new run (--from {folder} takes over what fits), or leave the field out"
                 )
         config = merged(began, given)
-        changes = tuple(_differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
+        changes = tuple(differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
         for change in changes:
             if change.name.startswith("tokenizer.") and change.name != "tokenizer.sampling":
                 raise ConfigError(
@@ -82,7 +82,7 @@ class Unfinished:
                 )
         return cls(folder, config, changes)
 
-    def task(self, kind: type[Task]) -> Task:
+    def task(self, kind: type[Task[Any, Any]]) -> Task[Any, Any]:
         """The task with what it learned from the data when the run began.
 
         Raises:
@@ -119,12 +119,13 @@ def merged(began: S, given: S) -> S:
     return type(began).model_validate({**dict(began), **update, **(given.model_extra or {})}, by_name=True)
 
 
-def _differences(before: Any, after: Any, name: str = "") -> list[Change]:
+def differences(before: Any, after: Any, name: str = "") -> list[Change]:
+    """The values that differ between two nested dictionaries, by their path, "training.seed"."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [*before, *(key for key in after if key not in before)]
         return [
             change
             for key in keys
-            for change in _differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
+            for change in differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
         ]
     return [] if before == after else [Change(name, before, after)]

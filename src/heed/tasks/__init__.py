@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from heed.tasks.base.spec import TaskSpec
     from heed.tasks.base.task import Task
 
-__all__ = ["DEFAULT", "check_config", "config_class", "run_class", "spec_of", "task_class", "task_names", "with_paths"]
+__all__ = [
+    "DEFAULT",
+    "check_config",
+    "class_in",
+    "config_class",
+    "run_class",
+    "spec_of",
+    "task_class",
+    "task_names",
+    "with_paths",
+]
 
 DEFAULT = "translation"
 """The task of a configuration that names none."""
@@ -28,10 +38,10 @@ def task_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base")
 
 
-def _module(task: str, part: str = "") -> Any:
+def _package(task: str) -> str:
     if task not in task_names():
         raise ConfigError(f"task is {task!r}{suggest(task, task_names())}")
-    return importlib.import_module(f"heed.tasks.{task}{part}")
+    return f"{__name__}.{task}"
 
 
 def spec_of(task: str) -> TaskSpec:
@@ -40,13 +50,13 @@ def spec_of(task: str) -> TaskSpec:
     Raises:
         ConfigError: There is no such task.
     """
-    return _module(task).SPEC  # type: ignore[no-any-return]
+    return importlib.import_module(_package(task)).SPEC  # type: ignore[no-any-return]
 
 
 @cache
-def _class_of(task: str, part: str, base: type[Any]) -> Any:
-    """The class of a kind that a task's module is about: the one there that no other derives from."""
-    module = _module(task, f".{part}")
+def class_in(package: str, part: str, base: type[Any] = object) -> Any:
+    """The class of a kind in a file of a task's folder: the one there that no other derives from."""
+    module = importlib.import_module(f"{package}.{part}")
     own = [
         value
         for value in vars(module).values()
@@ -60,17 +70,17 @@ def config_class(task: str) -> type[RunConfig]:
     """The configuration of a task; imports no torch."""
     from heed.config import RunConfig
 
-    return _class_of(task, "config", RunConfig)  # type: ignore[no-any-return]
+    return class_in(_package(task), "config", RunConfig)  # type: ignore[no-any-return]
 
 
 def run_class(task: str) -> type[Run[Any, Any]]:
     """The class of a task's runs."""
     from heed.tasks.base.run import Run
 
-    return _class_of(task, "run", Run)  # type: ignore[no-any-return]
+    return class_in(_package(task), "run", Run)  # type: ignore[no-any-return]
 
 
-def task_class(task: str) -> type[Task]:
+def task_class(task: str) -> type[Task[Any, Any]]:
     """The class of a task."""
     return run_class(task).task_class
 
@@ -86,11 +96,7 @@ def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def check_config(values: dict[str, Any], where: str) -> RunConfig:
-    """Build the configuration of a run, of the class that its task means.
-
-    Args:
-        values: What the user wrote.
-        where: What messages call the place: a file, "the command line".
+    """Build the configuration of a run, of the class that its task means; `where` is its place, as messages call it.
 
     Raises:
         ConfigError: There is no such task, or a field is wrong; all problems, one line each.

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from heed.tasks.rating.run import RatingRun
 from heed.tasks.rating.task import Rated
 
-from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner
 
 
@@ -28,14 +27,8 @@ class RatingExaminer(Examiner[RatingRun, Rated, float]):
     def _lengths(self) -> tuple[list[int], str]:
         return [len(one.text) for one in self.examples], "characters"
 
-    def predict(self, run: RatingRun, examples: Sequence[Rated], beam_size: int | None) -> list[float]:
-        return run.predict([one.text for one in examples])
-
     def count_tokens(self, run: RatingRun, outputs: Sequence[float]) -> int:
         return sum(len(one.text) for one in self.examples)
-
-    def outcomes(self, run: RatingRun, outputs: Sequence[float]) -> Outcomes:
-        return run.outcomes(self.examples, outputs)
 
     def drawing(self, run: RatingRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         return f"<p>{run.predict(self.sources[index]):.2f}</p>"

@@ -16,21 +16,17 @@ from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import Words, networks, watched
 from heed.tasks.base.outputs import TextOutputs, Written
 from heed.tasks.base.report import plain
-from heed.tasks.base.run import Run
+from heed.tasks.base.run import TextRun, part
 
 
-class RatingRun(Run[Rating, Rater]):
+class RatingRun(TextRun[Rating, Rater, float]):
     """A model that rates texts."""
 
     task_class = Rating
+    examiner = part("comparison")
 
-    def predict(self, text: str | Sequence[str]) -> float | list[float]:
-        texts = [text] if isinstance(text, str) else list(text)
-        rated = self.task.rate(self.model, [Rated(one, 0.0) for one in texts])
-        return rated[0] if isinstance(text, str) else rated
-
-    def examples(self, split: str) -> Sequence[Rated]:
-        return self.task.splits.examples[split]
+    def predictions(self, texts: Sequence[str]) -> list[float]:
+        return self.task.rate(self.model, [Rated(one, 0.0) for one in texts])
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Rated]:
         return list(read_ratings(files, Findings.of(self.task.config.data, strict=True)))
@@ -60,12 +56,6 @@ class RatingRun(Run[Rating, Rater]):
         maps = tuple(net.traces(words) for net in nets)
         look = Look(self.title, text, f"{self.predict(text):.2f}", maps, (), (), (), names=("text", "rating"))
         return ShownLook(look, steps)
-
-    @classmethod
-    def examiner(cls) -> type[Any]:
-        from heed.tasks.rating.comparison import RatingExaminer
-
-        return RatingExaminer
 
 
 def absolute_error(said: Sequence[float], examples: Sequence[Rated]) -> Measure:

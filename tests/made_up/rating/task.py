@@ -20,7 +20,7 @@ from heed.data.read.rows import tabbed_rows
 from heed.data.store.splits import Splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.layers import max_pooling, mean_pooling
-from heed.tasks.base.prepared import PreparedTask
+from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
 
 
@@ -84,7 +84,7 @@ class Rater(nn.Module):
         return rated if self.ends is None or self.training else rated.clamp(*self.ends)
 
 
-class Rating(PreparedTask[RatingConfig, Rated]):
+class Rating(Task[RatingConfig, Rated]):
     """The task."""
 
     interfaces = ("encoder",)
@@ -103,10 +103,7 @@ class Rating(PreparedTask[RatingConfig, Rated]):
         config = config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"kind": "char"})})
         splits = cls.open_splits(config)
         texts = [one.text for one in splits.examples["train"]]
-        task = cls(config, TextTokenizer.train(texts, config.tokenizer), splits)
-        task.parent = parent
-        task.config = task.settled()
-        return task
+        return cls(config, TextTokenizer.train(texts, config.tokenizer), splits).settle(parent)
 
     @classmethod
     def open_splits(cls, config: RatingConfig) -> Splits[Rated]:

@@ -1,20 +1,8 @@
-"""What runs of some tasks can do and others cannot: a capability is a method that is there or absent.
-
-| capability | method | command |
-|---|---|---|
-| Writes | outputs | heed predict |
-| Looks | look | heed look |
-| Compares | examiner | heed compare |
-| Combines | combine | --with, heed.ensemble |
-| Exports | export | heed export |
-| Aligns | align | heed predict --align |
-| ListsErrors | errors | heed evaluate --errors |
-| Baselines | baselines | heed evaluate |
-"""
+"""What runs of some tasks can do and others cannot: a capability is a method that is there or absent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from heed import tasks
@@ -37,7 +25,6 @@ class Writes(Protocol):
 
     def outputs(self, options: Mapping[str, Any]) -> Outputs:
         """How predictions are written, by the options of the task's flags."""
-        ...
 
 
 @runtime_checkable
@@ -46,7 +33,6 @@ class Looks(Protocol):
 
     def look(self, text: str, **options: Any) -> ShownLook:
         """Maps, gates and steps for one input."""
-        ...
 
 
 @runtime_checkable
@@ -55,8 +41,7 @@ class Compares(Protocol):
 
     @classmethod
     def examiner(cls) -> type[Examiner[Any, Any, Any]]:
-        """What a comparison of such runs is made by."""
-        ...
+        """The class that compares such runs."""
 
 
 @runtime_checkable
@@ -64,9 +49,8 @@ class Combines(Protocol):
     """An ensemble (`--with`)."""
 
     @classmethod
-    def combine(cls, runs: Sequence[Any]) -> Run[Any, Any]:
-        """An ensemble: the mean of several runs' probabilities decides."""
-        ...
+    def ensemble(cls) -> Callable[[Sequence[Any]], Run[Any, Any]]:
+        """The class of an ensemble of such runs: the mean of their probabilities decides."""
 
 
 @runtime_checkable
@@ -75,7 +59,6 @@ class Exports(Protocol):
 
     def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
         """Write the model for another program."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +67,6 @@ class Aligns(Protocol):
 
     def align(self, source: str, prediction: Any) -> list[tuple[int, int]]:
         """Pairs (source word, written word)."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +75,6 @@ class ListsErrors(Protocol):
 
     def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
         """The wrong examples of a report, for people."""
-        ...
 
 
 @runtime_checkable
@@ -102,7 +83,6 @@ class Baselines(Protocol):
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         """What plain ways without a model make of examples, by name."""
-        ...
 
 
 CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors, Baselines)

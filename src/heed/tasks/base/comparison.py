@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_shading import shading_to_html
 from heed.observe.frames import Look
-from heed.tasks.base.run import Run
+from heed.tasks.base.capabilities import Looks, capability
+from heed.tasks.base.run import TextRun
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
 """The set is predicted again until this much time is measured, or this many times."""
 
-R = TypeVar("R", bound=Run[Any, Any])
+R = TypeVar("R", bound=TextRun[Any, Any, Any])
 E = TypeVar("E")
 """An example."""
 O = TypeVar("O")  # noqa: E741
@@ -26,31 +27,15 @@ O = TypeVar("O")  # noqa: E741
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a run gave its outputs.
+    """How fast a run gave its outputs."""
 
-    Attributes:
-        examples: Examples a second; the median over passes.
-        tokens: Tokens written a second, end tokens included; read, for a task that writes none.
-        passes: How often the whole set was predicted.
-    """
-
-    examples: float
-    tokens: float
-    passes: int
+    examples: float  # examples a second; the median over passes
+    tokens: float  # tokens written a second, end tokens included; read, for a task that writes none
+    passes: int  # how often the whole set was predicted
 
 
 class Examiner(ABC, Generic[R, E, O]):
-    """What a comparison knows of a task, for some runs on the same examples.
-
-    Attributes:
-        runs: The runs.
-        examples: The examples.
-        sources: What is read, as people read it.
-        references: What outputs are held against.
-        lengths: The length of each source.
-        length_unit: What lengths count.
-        remarks: What a reader must know.
-    """
+    """What a comparison knows of a task, for some runs on the same examples."""
 
     names: ClassVar[tuple[str, str]]
     """What a reader calls a source and a reference."""
@@ -83,21 +68,21 @@ class Examiner(ABC, Generic[R, E, O]):
     def _lengths(self) -> tuple[list[int], str]:
         """The length of each source and its unit: tokens where all runs cut sources alike."""
 
-    @abstractmethod
     def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
-        """What a run says of some examples."""
+        """What a run says of some examples; `beam_size` only where `has_beam`."""
+        return run.predict([self.source_of(example) for example in examples])
 
     @abstractmethod
     def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
         """Tokens that the outputs for all examples took."""
 
-    @abstractmethod
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
         """The outputs for all examples with the measures of the task, the most telling first."""
+        return run.outcomes(self.examples, outputs)
 
-    @abstractmethod
     def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """What a look at an example shows, as HTML; `numbers` numbers the maps of the page."""
+        """A look at an example as HTML, by default its shaded words; `numbers` numbers the maps of the page."""
+        return shadings_html(capability(run, Looks).look(self.sources[index]).look)
 
 
 def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:

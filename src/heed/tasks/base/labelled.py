@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from heed.data.batch.plan import plan_batches
+from heed.data.embedded.generated import Split
 from heed.data.examples import Sentence, Text, label_order
 from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
-from heed.data.store.splits import Splits
+from heed.data.store.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
 from heed.tasks.base.config import LabelledConfig
 from heed.tasks.base.labels import check_labels, load_labels, number_of, save_labels
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.prepared import PreparedTask
-from heed.tasks.base.sizes import labelled_size, with_word_tokenizer
+from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
+from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
+from heed.training.contracts import Batch
 
 _TOKENIZER = "tokenizer.json"
 _SCIKIT = 95 * 2**20
@@ -32,18 +34,18 @@ C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
 T = TypeVar("T")
 """An example as tokens."""
-B = TypeVar("B")
+B = TypeVar("B", bound=Batch)
 """A batch."""
 
 
-class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
-    """A task whose examples are texts with labels; see `heed.tasks.base.task.Task` for what it promises.
+def drawn(data: Any, draw: Callable[[Split, int], Sequence[E]], unit: str) -> Splits[E]:
+    """The sets of embedded data, as many examples of each as it says."""
+    sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
+    return drawn_splits({name: [*draw(name, size)] for name, size in sizes.items()}, data.name, unit)
 
-    Attributes:
-        config: The configuration.
-        tokenizer: Of the texts.
-        labels: Names of the labels; a label's number is its place.
-    """
+
+class LabelledTask(Task[C, E], Generic[C, E, T, B]):
+    """A task whose examples are texts with labels; a label's number is its place in `labels`."""
 
     interfaces = ("encoder",)
     size_fields: ClassVar = {"tokens": "vocab_size"}
@@ -70,16 +72,16 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         splits = cls.open_splits(config)
         train = splits.examples["train"]
         if spoken is None:
-            config = with_word_tokenizer(config, [text for example in train for text in cls.texts_of(example)])
+            texts = [text for example in train for text in cls.texts_of(example)]
+            # Labels rest on words, so these are the default.
+            config = with_tokenizer(config, "word", lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = cls.train_tokenizer(config, train)
         else:
             tokenizer = spoken.tokenizer("tokens", cls)
         known = [*train, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
-        task.parent = parent
         task.check_labels()
-        task.config = task.settled()
-        return task
+        return task.settle(parent)
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:
@@ -129,7 +131,8 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
 
     # Settling -------------------------------------------------------------------------------------------------
 
-    def _fields_of_vectors(self, given: dict[str, Any]) -> dict[str, Any]:
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The width of given word vectors."""
         path = self.config.model.word_vectors
         if path is None:
             return {}
@@ -148,10 +151,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         """Tokens."""
         return self.tokenizer.vocab_size
 
-    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The width of given word vectors."""
-        return self._fields_of_vectors(given)
-
     def check_labels(self) -> None:
         """Refuse labels that nothing can be learned from."""
         check_labels(self.labels)
@@ -167,10 +166,6 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
     def tokenizers(self) -> dict[str, TextTokenizer]:
         """That of the texts."""
         return {"tokens": self.tokenizer}
-
-    @abstractmethod
-    def build_model(self) -> Any:
-        """A new model, its weights drawn from torch's random state."""
 
     def build_body(self, config: ModelConfig) -> Body:
         """The model's body, whose embeddings are trained or not."""
@@ -275,6 +270,10 @@ class LabelledTask(PreparedTask[C, E], Generic[C, E, T, B]):
         training = self.config.training
         costs = [self.cost(e) for e in self.encoded("train")]
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def scoring_batches(self, encoded: Sequence[T]) -> list[list[int]]:
+        """The batches of examples that are scored."""
+        return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,19 +23,12 @@ MOST_ERRORS = 100
 
 @dataclass(frozen=True)
 class LabelPrediction:
-    """What a model says of one text.
+    """What a model says of one text."""
 
-    Attributes:
-        label: The most probable label, or with several the chosen ones joined by commas; "" for a blank text.
-        labels: The label, or the chosen ones, most probable first.
-        probability: Of the label; with several, of every decision on a label being as it is.
-        probabilities: Of each label.
-    """
-
-    label: str
-    labels: tuple[str, ...]
-    probability: float
-    probabilities: dict[str, float]
+    label: str  # the most probable label, or with several the chosen ones joined by commas; "" for a blank text
+    labels: tuple[str, ...]  # the label, or the chosen ones, most probable first
+    probability: float  # of the label; with several, of every decision on a label being as it is
+    probabilities: dict[str, float]  # of each label
 
     @property
     def uncertainty(self) -> float:
@@ -93,12 +87,7 @@ def outcomes_of(
 ) -> Outcomes:
     """Predictions with their scores, and the wrong ones among the details, surest first.
 
-    Args:
-        outputs: What the model says of each example.
-        true: The labels of each.
-        labels: All labels.
-        several: Whether an example may have several labels, or none.
-        example: The origin and the text of one.
+    `several`: whether an example may have several labels, or none; `example` gives the origin and the text of one.
     """
     right = np.array([[label in those for label in labels] for those in true])
     said = np.array([[label in output.labels for label in labels] for output in outputs])
@@ -123,3 +112,8 @@ def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> Labe
     values = dict(zip(labels, probabilities, strict=True))
     best = max(values, key=lambda label: values[label])
     return LabelPrediction(best, (best,), values[best], values)
+
+
+def one_hot(places: Any, count: int) -> np.ndarray[Any, Any]:
+    """The chosen one of `count` labels of each example, `(examples, count)` of bool."""
+    return np.eye(count, dtype=bool)[places]  # type: ignore[no-any-return]

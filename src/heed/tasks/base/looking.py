@@ -82,15 +82,10 @@ def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterat
 
 @dataclass(frozen=True)
 class Words:
-    """A text word by word.
+    """A text word by word."""
 
-    Attributes:
-        axis: What a reader sees of it.
-        tokens: The tokens of each word.
-    """
-
-    axis: Axis
-    tokens: Sequence[range]
+    axis: Axis  # what a reader sees of it
+    tokens: Sequence[range]  # the tokens of each word
 
     @classmethod
     def of(cls, tokenizer: TextTokenizer, ids: Sequence[int], name: str, special: Mapping[int, str]) -> Words:
@@ -141,21 +136,13 @@ def shown_weights(seen: Trace, choice: Choice, num_tokens: int) -> Iterator[tupl
 
 @dataclass(frozen=True)
 class Network:
-    """What one layer of a recurrent network did over a text.
+    """What one layer of a recurrent network did over a text."""
 
-    Attributes:
-        kind: "forward" or "backward".
-        layer: From 0.
-        label: What a reader calls it.
-        hidden: `(tokens, d_hidden)`, its states.
-        gates: The mean of each gate over its units, `(tokens,)`.
-    """
-
-    kind: str
-    layer: int
-    label: str
-    hidden: Tensor
-    gates: dict[str, Tensor]
+    kind: str  # "forward" or "backward"
+    layer: int  # from 0
+    label: str  # what a reader calls it
+    hidden: Tensor  # `(tokens, d_hidden)`, its states
+    gates: dict[str, Tensor]  # the mean of each gate over its units, `(tokens,)`
 
     def traces(self, words: Words) -> Traces:
         """Its gates, and the mean size of its states, over the words."""
@@ -166,13 +153,7 @@ class Network:
 
 
 def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network]:
-    """The recurrent networks over the tokens of one text.
-
-    Args:
-        seen: A trace of a pass over a batch of one.
-        num_tokens: Their number.
-        num_further: Tokens that were read after them; they are not shown.
-    """
+    """The recurrent networks over the tokens of one text, without the `num_further` that were read after them."""
     found = []
     for name, gates in seen.gates().items():
         cell = _CELL.match(name)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig
+from heed.data.batch.rows import Batch
 from heed.data.read.numbers import Standard
 from heed.data.store.splits import Splits
-from heed.device import to_device
 from heed.errors import ConfigError
 from heed.storage.disk import write_whole
-from heed.tasks.base.prepared import PreparedTask
+from heed.tasks.base.task import Task
 
 _STANDARD = "standard.json"
 C = TypeVar("C", bound=RunConfig)
@@ -23,18 +23,12 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True)
-class ValuesBatch:
-    """Numbers, standardised, and what is to be said of them.
+class ValuesBatch(Batch):
+    """Numbers, standardised, and what is to be said of them."""
 
-    Attributes:
-        indices: Which examples.
-        values: `(batch, columns)` or `(batch, length, columns)`.
-        targets: Labels `(batch,)`, or the rows one later, as `values`.
-    """
-
-    indices: list[int]
-    values: Tensor
-    targets: Tensor
+    indices: list[int]  # which examples
+    values: Tensor  # `(batch, columns)` or `(batch, length, columns)`
+    targets: Tensor  # labels `(batch,)`, or the rows one later, as `values`
 
     @property
     def num_targets(self) -> int:
@@ -46,18 +40,9 @@ class ValuesBatch:
         """Rows of numbers are all of one length."""
         return 0.0
 
-    def to(self, device: torch.device) -> ValuesBatch:
-        """The batch on a device."""
-        return to_device(self, device)
 
-
-class NumericTask(PreparedTask[C, E], Generic[C, E]):
-    """A task over columns of numbers; see `heed.tasks.base.task.Task` for what it promises.
-
-    Attributes:
-        config: The configuration.
-        standard: Mean and deviation of each column in training.
-    """
+class NumericTask(Task[C, E], Generic[C, E]):
+    """A task over columns of numbers, standardised by the training rows (`standard`)."""
 
     size_fields: ClassVar = {"columns": "num_columns"}
 
@@ -88,6 +73,11 @@ class NumericTask(PreparedTask[C, E], Generic[C, E]):
     def axes(self) -> dict[str, list[str]]:
         """The columns."""
         return {"columns": [*self.standard.columns]}
+
+    def column_lines(self) -> list[str]:
+        """Mean and deviation of each column, for people."""
+        rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
+        return [f"  {name:<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
     def tensor(self, values: Any) -> Tensor:
         """Rows in their own units as the model reads them."""

@@ -21,12 +21,7 @@ class Written:
 
 
 class Outputs:
-    """Predictions of a run as text.
-
-    Attributes:
-        run: The run.
-        options: The values of the task's flags.
-    """
+    """Predictions of a run as text, by the values of the task's flags (`options`)."""
 
     def __init__(self, run: Run[Any, Any], options: Mapping[str, Any]) -> None:
         self.run: Any = run

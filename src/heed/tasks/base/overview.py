@@ -16,19 +16,12 @@ _MANY_UNKNOWN = 0.2
 
 @dataclass
 class SideCounts:
-    """How often each token and each length occurs on one side of a split.
+    """How often each token and each length occurs on one side of a split."""
 
-    Attributes:
-        split: The split.
-        side: The side: "source", "target", "text".
-        lengths: Length -> examples.
-        tokens: Token -> how often.
-    """
-
-    split: str
-    side: str
-    lengths: Counter[int] = field(default_factory=Counter)
-    tokens: Counter[int] = field(default_factory=Counter)
+    split: str  # the split
+    side: str  # the side: "source", "target", "text"
+    lengths: Counter[int] = field(default_factory=Counter)  # length -> examples
+    tokens: Counter[int] = field(default_factory=Counter)  # token -> how often
 
     @classmethod
     def of(cls, split: str, side: str, examples: Iterable[Sequence[int]]) -> SideCounts:
@@ -66,12 +59,7 @@ def length_table(rows: Iterable[SideCounts]) -> str:
 
 
 def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTokenizer]) -> list[str]:
-    """What hints at a vocabulary that can say next to nothing, or at data that it does not fit.
-
-    Args:
-        rows: The token counts of every split and side.
-        tokenizers: Of each side.
-    """
+    """What hints at a vocabulary that can say next to nothing, or at data that it does not fit."""
     lines = []
     for side, tokenizer in tokenizers.items():
         size = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
@@ -98,10 +86,7 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
 def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:
     """One example for people: its text and, under it, what the model sees of it.
 
-    Args:
-        origin: Where it comes from.
-        labels: Its labels, or "".
-        sides: Name, text, tokenizer and tokens of each side.
+    Each of `sides` is a name, a text, a tokenizer and tokens.
     """
     lines = [f"  {origin}", *([f"    {labels}"] if labels else [])]
     for name, text, tokenizer, ids in sides:

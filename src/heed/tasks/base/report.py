@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -62,11 +62,11 @@ def confusion_table(confusion: dict[str, Any]) -> list[str]:
     return lines
 
 
-def label_errors(errors: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Wrong examples, the surest first."""
+def label_errors(report: Mapping[str, Any], most: int) -> list[str]:
+    """The wrong examples of a report, the surest first."""
     lines = [
         f"  {e['origin']}  is {e['true'] or '(none)'}, predicted {e['predicted'] or '(none)'} "
         f"({e['probability']:.3f})\n    {e['text']}"
-        for e in errors
+        for e in report["errors"][:most]
     ]
     return ["errors, the surest first:", *lines] if lines else ["no errors"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from torch import nn
 
+from heed import tasks
 from heed.config import RunConfig
 from heed.errors import ConfigError, suggest
 from heed.evaluation.measures import Outcomes, values_of
@@ -16,8 +17,12 @@ from heed.evaluation.report import summarise
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.task import Task
 
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=Task[Any, Any])
 M = TypeVar("M", bound=nn.Module)
+
+
+P = TypeVar("P")
+"""What a run says of a text."""
 
 
 class MissingCapabilityError(ConfigError, AttributeError):
@@ -25,20 +30,20 @@ class MissingCapabilityError(ConfigError, AttributeError):
 
 
 class Run(ABC, Generic[T, M]):
-    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task.
+    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task."""
 
-    Attributes:
-        task_class: The task's class.
-        folder: The run folder.
-        config: Its effective configuration.
-        task: Turns text into tensors and back.
-        model: The torch module, in evaluation mode.
-        report: Scores, counts, speed and versions, as in `report.json`.
-    """
+    task_class: ClassVar[type[Task[Any, Any]]]
 
-    task_class: ClassVar[type[Task]]
-
-    def __init__(self, folder: Path, config: RunConfig, task: T, model: M, report: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        task: T,
+        model: M,
+        report: dict[str, Any],
+        members: Sequence[Run[Any, Any]] = (),
+    ) -> None:
+        self._members = tuple(members)
         self.folder = folder
         self.config = config
         self.task = task
@@ -53,9 +58,9 @@ class Run(ABC, Generic[T, M]):
         score = f", test {name.replace('_', ' ')} {test[name]['value']:.4g}" if name in test else ""
         return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}>"
 
-    @abstractmethod
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
+        return self.task.splits.examples[split]
 
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
@@ -66,11 +71,9 @@ class Run(ABC, Generic[T, M]):
 
     @abstractmethod
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None) -> Outcomes:
-        """What the run does with any examples, and how well: the one thing that reports and comparisons score.
+        """The outputs for any examples and their measures, which reports and comparisons share.
 
-        Args:
-            examples: The examples.
-            outputs: What it said of each, where that is known; else it is asked.
+        `outputs` are the run's own predictions of these examples, where they are known.
         """
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
@@ -107,9 +110,9 @@ class Run(ABC, Generic[T, M]):
         return self.score(self.examples(split))
 
     @property
-    def members(self) -> tuple[Run[Any, Any], ...]:
+    def members(self) -> tuple[Any, ...]:
         """The runs that answer together; of a single run itself."""
-        return (self,)
+        return self._members or (self,)
 
     if not TYPE_CHECKING:  # a type checker shall see what is missing
 
@@ -124,3 +127,45 @@ class Run(ABC, Generic[T, M]):
     def title(self) -> str:
         """Title of a look."""
         return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
+
+
+def check_one_task(runs: Sequence[Run[Any, Any]], what: str) -> None:
+    """Refuse runs of several tasks.
+
+    Raises:
+        ConfigError: It says what runs of one task can do.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        if run.config.task != first.config.task:
+            raise ConfigError(
+                f"'{first.folder}' is a run of {first.config.task} and '{run.folder}' one of {run.config.task}; only "
+                f"runs of one task {what}"
+            )
+
+
+class TextRun(Run[T, M], Generic[T, M, P]):
+    """A run that reads texts."""
+
+    @overload
+    def predict(self, text: str, **options: Any) -> P: ...
+
+    @overload
+    def predict(self, text: Sequence[str], **options: Any) -> list[P]: ...
+
+    def predict(self, text: str | Sequence[str], **options: Any) -> P | list[P]:
+        """The prediction for a text, or for each of several; see `predictions` for the options."""
+        found = self.predictions([text] if isinstance(text, str) else list(text), **options)
+        return found[0] if isinstance(text, str) else found
+
+    @abstractmethod
+    def predictions(self, texts: Sequence[str], **options: Any) -> list[P]:
+        """The prediction for each text."""
+
+
+def part(name: str) -> Any:
+    """A class method that gives the class in another file of the task's folder, imported when it is called.
+
+    A run has the capability where it has the method.
+    """
+    return classmethod(lambda cls: tasks.class_in(cls.__module__.rpartition(".")[0], name))

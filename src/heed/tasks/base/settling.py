@@ -45,11 +45,7 @@ def check_model_section(
 ) -> None:
     """Refuse a wrong name, size or field of the `model` section before any data is read.
 
-    Args:
-        config: As given; sizes that follow from the data may be missing.
-        interfaces: Of the models that the task can use.
-        head: Fields of the head.
-        from_data: Fields that follow from the data.
+    Fields that follow from the data (`from_data`) may be missing.
 
     Raises:
         ConfigError: It names the field.
@@ -73,15 +69,7 @@ def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:
 
 
 def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], selected_by: str) -> C:
-    """The configuration with its `model` section written out, and with the score that "auto" selects by.
-
-    Args:
-        config: As given.
-        size: The named size, decided.
-        model: The model's fields.
-        head: The head's fields.
-        selected_by: The validation score that "auto" means.
-    """
+    """The configuration with its `model` section written out, and with the score that "auto" selects by."""
     values = {**config.model.model_dump(by_alias=True), "size": size, **model.model_dump(), **head}
     update: dict[str, Any] = {"model": type(config.model).model_validate(values)}
     if config.evaluation.select_by == "auto":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from heed.config import RunConfig
@@ -15,19 +15,16 @@ def labelled_size(num_examples: int) -> str:
     return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
 
 
-def with_word_tokenizer(config: C, texts: Sequence[str]) -> C:
+def with_tokenizer(config: C, auto: str, subwords: Callable[[], int]) -> C:
     """The configuration with the kind and size of the tokenizer decided.
 
-    Labels rest on words, so these are the default: all that occur often enough, up to 30,000. Subwords as many as for
-    translation.
+    A word vocabulary holds all words that occur often enough, up to 30,000. `subwords` counts other tokens.
     """
     tokenizer = config.tokenizer
-    kind = "word" if tokenizer.kind == "auto" else tokenizer.kind
+    kind = auto if tokenizer.kind == "auto" else tokenizer.kind
     size = tokenizer.vocab_size
-    if size is None and kind == "word":
-        size = 30_000
-    elif size is None and kind != "char":
-        size = num_subwords(len(texts), len(set().union(*texts)))
+    if size is None and kind != "char":
+        size = 30_000 if kind == "word" else subwords()
     changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
     return config.model_copy(update={"tokenizer": changed})
 

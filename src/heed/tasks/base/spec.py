@@ -8,25 +8,15 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Flag:
-    """A command-line option that only some tasks have.
+    """A command-line option that only some tasks have."""
 
-    Attributes:
-        command: The command that takes it.
-        name: As typed, without dashes.
-        type: What its text becomes, `bool` for a switch; or the words it may be.
-        help: One line.
-        default: The value where it is not given.
-        least: The smallest number.
-        keyword: Keyword of the Python method, where it is not the name.
-    """
-
-    command: Literal["predict", "look", "evaluate"]
-    name: str
-    type: type | tuple[str, ...]
-    help: str
-    default: Any = None
-    least: int | None = None
-    keyword: str | None = None
+    command: Literal["predict", "look", "evaluate"]  # the command that takes it
+    name: str  # as typed, without dashes
+    type: type | tuple[str, ...]  # what its text becomes, `bool` for a switch; or the words it may be
+    help: str  # one line
+    default: Any = None  # the value where it is not given
+    least: int | None = None  # the smallest number
+    keyword: str | None = None  # keyword of the Python method, where it is not the name
 
     @property
     def key(self) -> str:
@@ -36,24 +26,13 @@ class Flag:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task in a few words.
+    """A task in a few words; in `uses`, commands for a trained model, `{run}` is its folder."""
 
-    Attributes:
-        summary: One line.
-        example: Its training files, as in `heed train TASK <example>`.
-        interfaces: Interfaces of the models it can use, the preferred one first.
-        num_files: Fewest and most training files; None for any number.
-        files: What messages say of its training files.
-        flags: Options that only some tasks have.
-        uses: Commands for a trained model; `{run}` is its folder.
-        next_command: The command to type after training.
-    """
-
-    summary: str
-    example: str
-    interfaces: tuple[str, ...]
-    num_files: tuple[int, int | None] = (1, None)
-    files: str = "any number of files"
-    flags: tuple[Flag, ...] = ()
+    summary: str  # one line
+    example: str  # its training files, as in `heed train TASK <example>`
+    interfaces: tuple[str, ...]  # of the models it can use, the preferred one first
+    num_files: tuple[int, int | None] = (1, None)  # fewest and most training files; None for any number
+    files: str = "any number of files"  # how messages call its training files
+    flags: tuple[Flag, ...] = ()  # options that only some tasks have
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
-    next_command: str = "heed look {run} TEXT"
+    next_command: str = "heed look {run} TEXT"  # after training

@@ -13,24 +13,16 @@ class Started(Protocol):
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
-        ...
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a model took over from its parent.
+    """The tensors that a model took over from its parent."""
 
-    Attributes:
-        folder: The parent.
-        whole: Tensors taken as they are.
-        tokens: Tensors with a row per token, label or column: how many rows the parent has too, and of how many.
-        new: Tensors of which nothing was taken.
-    """
-
-    folder: Path
-    whole: tuple[str, ...]
-    tokens: Mapping[str, tuple[int, int]]
-    new: tuple[str, ...]
+    folder: Path  # the parent
+    whole: tuple[str, ...]  # those taken as they are
+    tokens: Mapping[str, tuple[int, int]]  # with a row per token, label or column: rows the parent has too, of how many
+    new: tuple[str, ...]  # those of which nothing was taken
 
     def __str__(self) -> str:
         found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())

@@ -1,83 +1,159 @@
-"""What every task promises to the commands: where data, model, loss and scores meet, and nothing of how it is shown."""
+"""A task: where data, model, loss and scores meet, and nothing of how it is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
-
-from torch import nn
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from heed.config import RunConfig
-from heed.tasks.base.started import Started
+from heed.data.store.splits import Splits
+from heed.models.base import Body, ModelConfig
+from heed.registry import body_class
+from heed.tasks.base.settling import from_data, model_and_head, with_model
+from heed.tasks.base.transfer import Parent, Transfers
 from heed.training.contracts import Trainable
 
+C = TypeVar("C", bound=RunConfig)
+E = TypeVar("E")
+"""An example."""
 
-class Task(Trainable, Protocol):
-    """A task; the training loop sees the part of it that is `Trainable`."""
 
-    @property
-    def config(self) -> RunConfig:
-        """The configuration, with every field decided."""
-        ...
+class Task(Transfers, Trainable, Generic[C, E]):
+    """A task with splits and a model of a body and a head; the training loop sees the part that is `Trainable`."""
+
+    config: C
+    units: ClassVar[Mapping[str, str]] = {}
+    """Kind of row -> its name in messages, where that is another."""
+
+    def __init__(self, config: C, splits: Splits[E] | None) -> None:
+        self.config = config
+        self._splits = splits
 
     @classmethod
-    def prepare(cls, config: Any) -> Self:
+    @abstractmethod
+    def prepare(cls, config: C) -> Self:
         """Read the data, train the tokenizers, settle what depends on the data.
 
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        ...
 
     @classmethod
-    def restore(cls, config: Any, folder: Path) -> Self:
+    @abstractmethod
+    def open_splits(cls, config: C) -> Splits[E]:
+        """Read the data.
+
+        Raises:
+            DataError: It cannot be read.
+        """
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, config: C, folder: Path) -> Self:
         """The task of a run folder; its data is opened only when asked for."""
-        ...
+
+    def settle(self, parent: Parent | None) -> Self:
+        """Settle the configuration of a new run, which may start from another one."""
+        self.parent = parent
+        self.config = self.settled()
+        return self
 
     @classmethod
-    def resume(cls, config: Any, folder: Path) -> Self:
-        """The task of a run that goes on: as prepared, with what it learned from the data read from the folder."""
-        ...
+    def resume(cls, config: C, folder: Path) -> Self:
+        """The task of a run that goes on, with what it learned from the data when it began."""
+        return cls.restore(config, folder)
 
+    @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what it learned from the data (tokenizers, labels) into a run folder."""
-        ...
 
-    def build_model(self) -> nn.Module:
-        """A new model, its weights drawn from torch's random state."""
-        ...
+    @abstractmethod
+    def overview(self) -> str:
+        """The text of `heed check`: counts, lengths, unknown tokens, samples as the model sees them."""
 
-    def axes(self) -> Mapping[str, Sequence[str]]:
-        """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
-        ...
+    @abstractmethod
+    def report_counts(self) -> dict[str, Any]:
+        """Per set: examples and what else can be counted."""
 
-    def body(self, model: Any) -> nn.Module:
-        """The part of a model that other tasks can use."""
-        ...
+    @abstractmethod
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
 
-    def start(self, model: Any) -> dict[str, Started]:
-        """Fill a new model with what it begins with: a parent's weights, given vectors; by name for the report."""
-        ...
+    @property
+    @abstractmethod
+    def selected_by(self) -> str:
+        """The validation score that "auto" means."""
+
+    @property
+    def splits(self) -> Splits[E]:
+        """The examples; read on first use."""
+        if self._splits is None:
+            self._splits = self.open_splits(self.config)
+        return self._splits
 
     @property
     def split_names(self) -> list[str]:
-        """The sets that the data has: "train", "valid", "test", "unseen"."""
-        ...
+        """The sets that the data has."""
+        return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
-        """What was read, kept and left out, for people."""
-        ...
+        """What was read, kept and left out."""
+        return self.splits.notes
 
-    def overview(self) -> str:
-        """What `heed check` says: counts, lengths, unknown tokens, samples as the model sees them."""
-        ...
+    @property
+    def finishing_work(self) -> float:
+        """Evaluating every test set, in validations."""
+        examples = self.splits.examples
+        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, len(examples["valid"]))
 
-    def report_counts(self) -> dict[str, Any]:
-        """Per set: examples and what else can be counted."""
-        ...
+    # The model ------------------------------------------------------------------------------------------------
 
-    def work(self, indices: list[int]) -> int:
-        """Padded positions of a training batch."""
-        ...
+    @abstractmethod
+    def build_model(self) -> Any:
+        """A new model, its weights drawn from torch's random state."""
+
+    @property
+    def body_class(self) -> type[Body]:
+        """The class of the model's body."""
+        return body_class(self.config.model.name, self.interfaces)
+
+    def model_and_head(self) -> tuple[ModelConfig, Any]:
+        """The fields of the body and of the head, typed."""
+        section = self.config.model
+        return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
+
+    @property
+    def auto_size(self) -> str:
+        """The named size that "auto" means."""
+        return "small"
+
+    def count_of(self, kind: str) -> int:
+        """How many rows of a kind of `size_fields` the data has, before the model section is settled."""
+        return len(self.axes()[kind])
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Fields of the body that follow from the data or from the head's fields, beside the sizes of `axes`."""
+        return {}
+
+    def head_fields(self, head: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """The head's fields as they are written into the configuration."""
+        return dict(head.model_dump())
+
+    def settled(self) -> C:
+        """The configuration with every field of the model, and the score to select by, written out.
+
+        Raises:
+            ConfigError: A field contradicts the data, or is unknown.
+        """
+        config = self.config
+        size = self.auto_size if config.model.size == "auto" else config.model.size
+        fields = {**(config.model.model_extra or {})}
+        for kind, name in self.size_fields.items():
+            from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
+        fields |= self.fields_from_data(fields)
+        model, head = model_and_head(self.body_class, self.head_class, size, fields)
+        return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)

@@ -22,29 +22,17 @@ _MISSING = 10
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a vocabulary, and of the training text, has a vector.
+    """How much of a vocabulary, and of the training text, has a vector."""
 
-    Attributes:
-        path: The file.
-        vectors: Vectors in it.
-        words: Words of the vocabulary.
-        exact: Those that stand in the file as they are.
-        lowered: Those found lower-cased.
-        tokens: Tokens of the training text, words outside the vocabulary included.
-        tokens_exact: Those whose word stands in the file as it is.
-        tokens_lowered: Those whose word was found lower-cased.
-        missing: The most frequent words without a vector.
-    """
-
-    path: Path
-    vectors: int
-    words: int
-    exact: int
-    lowered: int
-    tokens: int
-    tokens_exact: int
-    tokens_lowered: int
-    missing: tuple[str, ...]
+    path: Path  # the file
+    vectors: int  # vectors in it
+    words: int  # words of the vocabulary
+    exact: int  # those that stand in the file as they are
+    lowered: int  # those found lower-cased
+    tokens: int  # tokens of the training text, words outside the vocabulary included
+    tokens_exact: int  # those whose word stands in the file as it is
+    tokens_lowered: int  # those whose word was found lower-cased
+    missing: tuple[str, ...]  # the most frequent words without a vector
 
     def __str__(self) -> str:
         def share(exact: int, lowered: int, of: int) -> str:
@@ -63,13 +51,7 @@ class Coverage:
 
 
 def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
-    """The vectors of a vocabulary of words.
-
-    Args:
-        path: The file.
-        tokenizer: Whose words are looked up; its places are those of the vocabulary.
-        width: Width of the model's embeddings.
-        field: The field that sets it.
+    """The vectors of a vocabulary of words, by its places; `field` sets the `width` of the model's embeddings.
 
     Raises:
         ConfigError: The file's vectors have another width.
@@ -105,10 +87,7 @@ def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iter
 def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
     """Write vectors into a table; the rows of other words are drawn ones of the same variance.
 
-    Args:
-        embedding: The table.
-        found: The vectors.
-        scale: What the model multiplies embeddings by: they are divided by it, so that it reads the vectors as given.
+    Vectors are divided by `scale`, which the model multiplies embeddings by, so that it reads them as given.
 
     Source: Kim 2014 (arXiv:1408.5882), section 4.3, for the variance.
     """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from heed.data.examples import Text, label_order
 from heed.data.read.sentences import without_breaks
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.comparison import Examiner, shadings_html, token_lengths
+from heed.tasks.base.comparison import Examiner, token_lengths
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.classification.run import ClassificationRun
 
@@ -32,10 +32,6 @@ class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction])
         texts = [without_breaks(text) for text in self.sources]
         return token_lengths([run.task.tokenizer for run in self.runs], texts)
 
-    def predict(self, run: ClassificationRun, examples: Sequence[Text], beam_size: int | None) -> list[LabelPrediction]:
-        """The label of each text."""
-        return run.predict([text.text for text in examples])
-
     def count_tokens(self, run: ClassificationRun, outputs: Sequence[LabelPrediction]) -> int:
         """Tokens read."""
         return sum(text.length for text in run.task.encode_texts(self.sources))
@@ -46,7 +42,3 @@ class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction])
         labels = label_order([*found, *(label for text in self.examples for label in text.labels)])
         several = any(one.task.config.data.several_labels for one in self.runs)
         return run.outcomes(self.examples, outputs, labels, several)
-
-    def drawing(self, run: ClassificationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """The words that the label rests on."""
-        return shadings_html(run.look(self.sources[index]).look)

@@ -18,14 +18,8 @@ class ClassificationEnsemble(Labeller):
     def __init__(self, runs: Sequence[ClassificationRun]) -> None:
         check_labels(runs)
         first = runs[0]
-        super().__init__(first.folder, first.config, first.task, first.model, {})
-        self.runs = tuple(runs)
-
-    @property
-    def members(self) -> tuple[ClassificationRun, ...]:
-        """The runs."""
-        return self.runs
+        super().__init__(first.folder, first.config, first.task, first.model, {}, runs)
 
     def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
         """The mean of the runs' probabilities, `(texts, labels)`; each cuts the texts as it does."""
-        return torch.stack([run.probabilities(texts) for run in self.runs]).mean(0)
+        return torch.stack([run.probabilities(texts) for run in self.members]).mean(0)

@@ -71,42 +71,32 @@ def _attention(
     seen: Trace, choice: Choice, words: Words, num_tokens: int, has_cls: bool
 ) -> tuple[list[Map], list[Shading]]:
     """Maps of the words, and how much the label rests on each: by the pooling attention, or by where [CLS] looked."""
-    maps, shadings = [], []
+    maps, shadings, axis = [], [], words.axis
     for mechanism, layer, head, weights in shown_weights(seen, choice, num_tokens):
         if weights.shape[1] != num_tokens:
             continue
         if mechanism == "pooling":
             columns = words.sum(weights)
-            shadings.append(_pooling(words.axis, columns))
+            several = f", mean of {len(columns)} learned queries" if len(columns) > 1 else ""
+            title = f"The words that the label rests on: weights of the pooling attention{several}"
+            shadings.append(_shading(title, axis, columns.mean(0)))
             query = Axis("learned", "vector", tuple(str(i + 1) for i in range(len(columns))))
             if len(columns) == 1:
                 continue  # the shading says it all
         elif len(weights) == num_tokens:
-            columns, query = words.square(weights), words.axis
-            if has_cls:
-                shadings.append(_cls(words.axis, columns[0], mechanism, layer, head))
+            columns, query = words.square(weights), axis
+            if has_cls:  # its state is classified; the weight that it gave itself is left out
+                which = "mean of the heads" if head is None else f"head {head}"
+                title = f"The words that the label rests on: where [CLS] looked, {mechanism} layer {layer}, {which}"
+                shadings.append(_shading(title, replace(axis, labels=axis.labels[1:]), columns[0, 1:]))
         else:
             continue
-        maps.append(Map(mechanism, layer, head, query, words.axis, columns, caption="Weights before dropout."))
+        maps.append(Map(mechanism, layer, head, query, axis, columns, caption="Weights before dropout."))
     return maps, shadings
 
 
 def _shading(title: str, axis: Axis, shares: Tensor) -> Shading:
     return Shading(title, axis, tuple(shares.tolist()), float(shares.max()) if len(shares) else 1.0)
-
-
-def _pooling(axis: Axis, weights: Tensor) -> Shading:
-    """How much each word counts in the vector that is classified: the mean over the learned queries."""
-    several = f", mean of {len(weights)} learned queries" if len(weights) > 1 else ""
-    title = f"The words that the label rests on: weights of the pooling attention{several}"
-    return _shading(title, axis, weights.mean(0))
-
-
-def _cls(axis: Axis, weights: Tensor, mechanism: str, layer: int, head: int | None) -> Shading:
-    """Where [CLS], whose state is classified, looked in one layer; what it gave itself is left out."""
-    which = "mean of the heads" if head is None else f"head {head}"
-    title = f"The words that the label rests on: where [CLS] looked, {mechanism} layer {layer}, {which}"
-    return _shading(title, replace(axis, labels=axis.labels[1:]), weights[1:])
 
 
 def _levels(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from torch import Tensor
 
@@ -19,49 +19,31 @@ from heed.observe.frames import Look
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.report import label_body, label_errors
-from heed.tasks.base.run import Run
+from heed.tasks.base.run import TextRun, part
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.model import Classifier
+from heed.tasks.classification.outputs import ClassificationOutputs
 from heed.tasks.classification.task import Classification
 from heed.tasks.classification.texts import text_format
 
-if TYPE_CHECKING:
-    from heed.tasks.classification.comparison import ClassificationExaminer
-    from heed.tasks.classification.outputs import ClassificationOutputs
 
-
-class Labeller(Run[Classification, Classifier]):
+class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
     """What a run and an ensemble of runs share: labels of texts, and their scores."""
 
     task_class = Classification
+    body = staticmethod(label_body)
+    errors = staticmethod(label_errors)
 
-    @overload
-    def predict(self, text: str) -> LabelPrediction: ...  # type: ignore[overload-overlap]  # text is a sequence too
-
-    @overload
-    def predict(self, text: Sequence[str]) -> list[LabelPrediction]: ...
-
-    def predict(self, text: str | Sequence[str]) -> LabelPrediction | list[LabelPrediction]:
-        """The label of a text, or of each of several."""
-        texts = [text] if isinstance(text, str) else list(text)
-        predictions = [
+    def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
+        """The label of each text."""
+        return [
             LabelPrediction("", (), 0.0, {}) if is_blank(one) else self.task.prediction(row)
             for one, row in zip(texts, self.probabilities(texts), strict=True)
         ]
-        return predictions[0] if isinstance(text, str) else predictions
 
     def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
-        """The probability of each label of each text, `(texts, labels)`.
-
-        Args:
-            texts: The texts.
-            encoded: The same as this run's tokens, where they are known.
-        """
+        """The probability of each label of each text, `(texts, labels)`; `encoded` are the same texts, where known."""
         return self.task.classify(self.model, self.task.encode_texts(texts) if encoded is None else encoded)
-
-    def examples(self, split: str) -> Sequence[Text]:
-        """The texts of a split."""
-        return self.task.splits.examples[split]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Text]:
         """Labelled texts from files written as the run's own; blank ones are left out."""
@@ -76,14 +58,7 @@ class Labeller(Run[Classification, Classifier]):
         labels: Sequence[str] | None = None,
         several: bool | None = None,
     ) -> Outcomes:
-        """The label of each text, its scores, and the wrong ones, surest first.
-
-        Args:
-            examples: The texts.
-            outputs: What the run said of each, where that is known.
-            labels: Those that are scored; the run's own by default.
-            several: Whether a text may have several; by default whether it may in the run's data.
-        """
+        """The label of each text, its scores, and the wrong ones, surest first; `labels` by default the run's own."""
         if not examples:
             raise ConfigError("there is no text to score")
         task = self.task
@@ -100,38 +75,15 @@ class Labeller(Run[Classification, Classifier]):
         outcomes.details["cut"] = sum(text.cut > 0 for text in encoded)
         return outcomes
 
-    @staticmethod
-    def body(report: dict[str, Any]) -> list[str]:
-        """The scores of one set, as lines for people."""
-        return label_body(report)
-
-    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
-        """The wrong texts of a report."""
-        return label_errors(report["errors"][:most])
-
     def outputs(self, options: Mapping[str, Any]) -> ClassificationOutputs:
-        """How predictions are written."""
-        from heed.tasks.classification.outputs import ClassificationOutputs
-
+        """The writer of predictions."""
         return ClassificationOutputs(self, options)
 
 
 class ClassificationRun(Labeller, LooksAtText):
     """A model that gives texts labels."""
 
+    examiner, ensemble = part("comparison"), part("ensemble")
+
     def _look(self, text: str, **options: Any) -> Look:
         return look_at_text(self.task, self.model, text, **options)
-
-    @classmethod
-    def examiner(cls) -> type[ClassificationExaminer]:
-        """What a comparison is made by."""
-        from heed.tasks.classification.comparison import ClassificationExaminer
-
-        return ClassificationExaminer
-
-    @classmethod
-    def combine(cls, runs: Sequence[ClassificationRun]) -> Labeller:
-        """Runs that label together."""
-        from heed.tasks.classification.ensemble import ClassificationEnsemble
-
-        return ClassificationEnsemble(runs)

@@ -12,22 +12,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from heed.data.batch.plan import plan_batches
 from heed.data.batch.texts import TextBatch, TokenText, collate_texts
-from heed.data.embedded.generated import Split
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
 from heed.data.read.sentences import without_breaks
 from heed.data.read.texts import text_reader
-from heed.data.store.splits import Splits, drawn_splits, open_splits
+from heed.data.store.splits import Splits, open_splits
 from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.labelled import LabelledTask
-from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.base.labelled import LabelledTask, drawn
+from heed.tasks.base.labels import LabelPrediction, most_probable, one_hot
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, text_format
@@ -56,15 +54,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """Read or draw the texts."""
         data = config.data
         if isinstance(data, PlantedData):
-            sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
-            return drawn_splits(
-                {
-                    name: [one.text for one in draw_documents(name, size, data.sentences, data.seed)]
-                    for name, size in sizes.items()
-                },
-                data.name,
-                "texts",
-            )
+            what = data.sentences, data.seed
+            return drawn(data, lambda name, size: [d.text for d in draw_documents(name, size, *what)], "texts")
         return open_splits(data, text_reader(text_format(data)))
 
     @classmethod
@@ -251,7 +242,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         model.eval()
         device = next(model.parameters()).device
         result = torch.zeros(len(encoded), model.output.out_features)
-        for indices in plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens):
+        for indices in self.scoring_batches(encoded):
             batch = self.collate_encoded(encoded, indices).to(device)
             result[indices] = model(batch.tokens, batch.mask).float().cpu()
         return result
@@ -267,8 +258,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """The labels chosen, `(texts, num_labels)` of bool: the most probable one, or all of at least 1/2."""
         if self.config.data.several_labels:
             return (probabilities >= 0.5).numpy()
-        chosen: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]
-        return chosen
+        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
 
     def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
         """The true labels, `(texts, num_labels)` of bool."""
@@ -282,12 +272,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return self.probabilities(self.logits(model, encoded))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """What one text's probabilities, `(num_labels,)`, say."""
+        """The prediction for one text, by its probabilities `(num_labels,)`."""
+        if not self.config.data.several_labels:
+            return most_probable(self.labels, probabilities.tolist())
         values = dict(zip(self.labels, probabilities.tolist(), strict=True))
         ranked = sorted(values, key=lambda label: -values[label])
-        if self.config.data.several_labels:
-            chosen = tuple(label for label in ranked if values[label] >= 0.5)
-            probability = math.prod(max(p, 1 - p) for p in values.values())
-        else:
-            chosen, probability = (ranked[0],), values[ranked[0]]
-        return LabelPrediction(",".join(chosen), chosen, probability, values)
+        chosen = tuple(label for label in ranked if values[label] >= 0.5)
+        return LabelPrediction(",".join(chosen), chosen, math.prod(max(p, 1 - p) for p in values.values()), values)

@@ -16,12 +16,7 @@ def cut_texts(
 ) -> list[tuple[list[list[int]], int]]:
     """Texts as sentences of tokens, and how many tokens behind `data.max_length` were left away.
 
-    Args:
-        tokenizer: Of the texts.
-        texts: The texts.
-        data: Separator of sentences and largest lengths.
-        hierarchical: Whether the model reads sentence by sentence; if not, a text is one.
-        kept: The tokens of many texts may be kept on disk.
+    Without `hierarchical` a text is one sentence; `kept` keeps the tokens of many texts on disk.
     """
     if hierarchical:
         spans = [split_sentences(text, data.sentence_separator) for text in texts]

@@ -12,8 +12,6 @@ from heed.tasks.base.outputs import FileOutputs
 if TYPE_CHECKING:
     from heed.tasks.series.run import SeriesRun
 
-    pass
-
 
 class SeriesOutputs(FileOutputs):
     """The rows that follow those of a file."""

@@ -16,7 +16,7 @@ from heed.tasks.base.run import Run
 from heed.tasks.series.model import Forecaster
 from heed.tasks.series.outputs import SeriesOutputs
 from heed.tasks.series.report import body
-from heed.tasks.series.task import Part, Series
+from heed.tasks.series.task import Part, Series, whole_series
 
 Values = NDArray[np.float64]
 
@@ -25,6 +25,7 @@ class SeriesRun(Run[Series, Forecaster]):
     """A model that continues series of numbers."""
 
     task_class = Series
+    body = staticmethod(body)
 
     def predict(self, rows: Any, horizon: int | None = None) -> Values:
         """The rows that follow a series.
@@ -51,19 +52,10 @@ class SeriesRun(Run[Series, Forecaster]):
         """The rows that follow those of a file with the run's columns."""
         return self.predict(self.task.read(Path(path)).values, horizon)
 
-    def examples(self, split: str) -> Sequence[Part]:
-        """The series of a split."""
-        return self.task.splits.examples[split]
-
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
         """Series from files with the run's columns; the first `data.window` rows of each (or half) are only read."""
-        window, parts = self.task.config.data.window, []
-        for path in map(Path, files):
-            values = self.task.read(path).values
-            if len(values) < 3:
-                raise ConfigError(f"'{path}' has {len(values)} rows; a series to forecast has three or more")
-            parts.append(Part(values, min(window, len(values) // 2), path.name))
-        return parts
+        columns, window = self.task.standard.columns, self.task.config.data.window
+        return [whole_series(path, columns, window, ConfigError) for path in map(Path, files)]
 
     def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
         """Forecasts of every row of some series, `data.horizon` at a time, with the errors of each column."""
@@ -85,12 +77,9 @@ class SeriesRun(Run[Series, Forecaster]):
     ) -> tuple[Sequence[Values], Errors]:
         """What is forecast from each origin, and how wrong that is, and naive forecasts are."""
         data = self.task.config.data
-        true: list[Values] = []
-        contexts: list[Values] = []
-        for part in examples:
-            for at in range(part.start, len(part.values), data.horizon):
-                contexts.append(part.values[:at])
-                true.append(part.values[at : at + data.horizon])
+        ends = [(p.values, at) for p in examples for at in range(p.start, len(p.values), data.horizon)]
+        contexts = [values[:at] for values, at in ends]
+        true = [values[at : at + data.horizon] for values, at in ends]
         if not true:
             raise ConfigError("there is no series to score")
         made = self.task.forecast(self.model, contexts, data.horizon) if made is None else made
@@ -101,11 +90,6 @@ class SeriesRun(Run[Series, Forecaster]):
         cut = {name: [f[: len(t)] for f, t in zip(given, true, strict=True)] for name, given in forecasts.items()}
         return made, error_measures(true, cut, self.task.standard.columns)
 
-    @staticmethod
-    def body(report: dict[str, Any]) -> list[str]:
-        """The scores of one set, as lines for people."""
-        return body(report)
-
     def outputs(self, options: Mapping[str, Any]) -> SeriesOutputs:
-        """How predictions are written."""
+        """The writer of predictions."""
         return SeriesOutputs(self, options)

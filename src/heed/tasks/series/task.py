@@ -7,6 +7,7 @@ A forecast of several rows feeds each one back. Columns are standardised by the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from heed.data.read.numbers import Numbers, Standard, read_numbers
 from heed.data.store.splits import Splits
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
@@ -31,17 +32,11 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of one series that is trained on or forecast, with what came before it.
+    """A stretch of one series that is trained on or forecast, with what came before it."""
 
-    Attributes:
-        values: `(rows, columns)`, in their own units.
-        start: Where the stretch begins; what lies before is only read.
-        origin: Its file.
-    """
-
-    values: Values
-    start: int
-    origin: str
+    values: Values  # `(rows, columns)`, in their own units
+    start: int  # where the stretch begins; what lies before is only read
+    origin: str  # its file
 
     @property
     def rows(self) -> int:
@@ -64,14 +59,8 @@ class Series(NumericTask[SeriesConfig, Part]):
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         columns, splits = open_series(config)
-        task = cls(
-            config,
-            Standard.of(columns, np.concatenate([p.values[p.start :] for p in splits.examples["train"]])),
-            splits,
-        )
-        task.parent = parent
-        task.config = task.settled()
-        return task
+        rows = np.concatenate([part.values[part.start :] for part in splits.examples["train"]])
+        return cls(config, Standard.of(columns, rows), splits).settle(parent)
 
     @classmethod
     def restore(cls, config: SeriesConfig, folder: Path) -> Self:
@@ -107,11 +96,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     def overview(self) -> str:
         """Counts, and each column's mean and deviation."""
-        shown = [
-            f"  {name:<24} mean {mean:>12.5g}  deviation {deviation:>12.5g}"
-            for name, mean, deviation in zip(*vars(self.standard).values(), strict=True)
-        ]
-        return "\n".join([self.notes, "", *shown])
+        return "\n".join([self.notes, "", *self.column_lines()])
 
     def report_counts(self) -> dict[str, Any]:
         """Per set: rows and series."""
@@ -197,6 +182,14 @@ class Series(NumericTask[SeriesConfig, Part]):
         return made
 
 
+def whole_series(path: Path, columns: Sequence[str], window: int, error: type[HeedError]) -> Part:
+    """The series of a file; its first `window` rows (or half of them) are only read."""
+    values = read_numbers(path, columns).values
+    if len(values) < 3:
+        raise error(f"'{path}' has {len(values)} rows; a series to forecast has three or more")
+    return Part(values, min(window, len(values) // 2), path.name)
+
+
 def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
     """Read every split: files of their own, or the last rows of each training file.
 
@@ -214,12 +207,9 @@ def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
     splits: dict[str, list[Part]] = {"train": [], "valid": []}
     for name, values in series:
         end = len(values)
-        cut = {
-            "test": data.test if isinstance(data.test, int) else 0,
-            "valid": (data.valid if data.valid is not None else max(1, (end - _count(data.test)) // 10))
-            if not isinstance(data.valid, list)
-            else 0,
-        }
+        cut = {"test": _count(data.test), "valid": _count(data.valid)}
+        if data.valid is None:
+            cut["valid"] = max(1, (end - cut["test"]) // 10)
         if end - cut["test"] - cut["valid"] < data.window + 2:
             raise DataError(
                 f"'{name}' has {end:,} rows; without {cut['valid']} for validation and {cut['test']} for the test less "
@@ -232,11 +222,7 @@ def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
         splits["train"].append(Part(values[:end], 0, name))
     for split, files in (("valid", data.valid), ("test", data.test)):
         for path in map(Path, files if isinstance(files, list) else ()):
-            read = read_numbers(path, columns)
-            if len(read) < 3:
-                raise DataError(f"'{path}' has {len(read)} rows; a series to forecast has three or more")
-            first = min(data.window, len(read) // 2)  # what is read before the first forecast
-            splits.setdefault(split, []).append(Part(read.values, first, path.name))
+            splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
     return columns, Splits({name: splits[name] for name in ("train", "valid", "test") if name in splits})
 
 

@@ -12,8 +12,6 @@ from heed.tasks.base.outputs import FileOutputs
 if TYPE_CHECKING:
     from heed.tasks.table.run import TableRun
 
-    pass
-
 
 class TableOutputs(FileOutputs):
     """A line for each row of a file."""

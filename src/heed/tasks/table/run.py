@@ -16,13 +16,15 @@ from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.table.model import RowClassifier
 from heed.tasks.table.outputs import TableOutputs
-from heed.tasks.table.task import Table
+from heed.tasks.table.task import Table, joined
 
 
 class TableRun(Run[Table, RowClassifier]):
     """A model that gives rows of numbers labels."""
 
     task_class = Table
+    body = staticmethod(label_body)
+    errors = staticmethod(label_errors)
 
     @overload
     def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
@@ -54,19 +56,9 @@ class TableRun(Run[Table, RowClassifier]):
     def _of(self, values: Any) -> list[LabelPrediction]:
         return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
 
-    def examples(self, split: str) -> Numbers:
-        """The rows of a split."""
-        return self.task.rows[split]
-
     def read(self, files: Sequence[str | Path]) -> Numbers:
         """Labelled rows from files with the run's columns."""
-        parts = [self.task.read(Path(file)) for file in files]
-        return Numbers(
-            parts[0].columns,
-            np.concatenate([part.values for part in parts]),
-            tuple(label for part in parts for label in part.labels),
-            tuple(origin for part in parts for origin in part.origins),
-        )
+        return joined([self.task.read(Path(file)) for file in files])
 
     def outcomes(  # type: ignore[override]
         self, examples: Numbers, outputs: Sequence[LabelPrediction] | None = None
@@ -84,15 +76,6 @@ class TableRun(Run[Table, RowClassifier]):
             ),
         )
 
-    @staticmethod
-    def body(report: dict[str, Any]) -> list[str]:
-        """The scores of one set, as lines for people."""
-        return label_body(report)
-
-    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
-        """The wrong rows of a report."""
-        return label_errors(report["errors"][:most])
-
     def outputs(self, options: Mapping[str, Any]) -> TableOutputs:
-        """How predictions are written."""
+        """The writer of predictions."""
         return TableOutputs(self, options)

@@ -25,6 +25,7 @@ from heed.tasks.base.labels import (
     load_labels,
     most_probable,
     number_of,
+    one_hot,
     save_labels,
 )
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
@@ -55,8 +56,7 @@ class Table(NumericTask[TableConfig, Row]):
         labels = label_order(train.labels)
         check_labels(labels)
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
-        task.parent = parent
-        task.config = task.settled()
+        task.settle(parent)
         for rows in task.rows.values():
             task.numbers_of(rows)
         return task
@@ -86,8 +86,28 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def open_splits(cls, config: TableConfig) -> Splits[Row]:
-        """Read the rows."""
-        return open_splits(config)
+        """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
+        data = config.data
+
+        def read(files: Sequence[str], wanted: Sequence[int | str] | None) -> Numbers:
+            parts = [read_numbers(Path(files[0]), wanted, data.columns.label)]
+            parts += [read_numbers(Path(path), parts[0].columns, data.columns.label) for path in files[1:]]
+            return joined(parts)
+
+        train = read(data.train, data.columns.features)
+        if isinstance(data.valid, list):
+            splits = {"train": train, "valid": read(data.valid, train.columns)}
+        else:
+            wanted = data.valid if data.valid is not None else default_held_out(len(train))
+            inside, outside = hold_out(train, wanted)
+            if not inside or not outside:
+                raise DataError(
+                    f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file"
+                )
+            splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
+        if data.test is not None:
+            splits["test"] = read(data.test, train.columns)
+        return Splits({**splits})
 
     @property
     def rows(self) -> dict[str, Numbers]:
@@ -102,12 +122,8 @@ class Table(NumericTask[TableConfig, Row]):
     @property
     def notes(self) -> str:
         """What was read."""
-        return "\n".join(
-            [
-                *(f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()),
-                f"{len(self.standard.columns)} columns, standardised by the training rows",
-            ]
-        )
+        lines = [f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()]
+        return "\n".join([*lines, f"{len(self.standard.columns)} columns, standardised by the training rows"])
 
     def numbers_of(self, rows: Numbers) -> list[int]:
         """The number of each row's label; a DataError where training never saw one."""
@@ -115,15 +131,11 @@ class Table(NumericTask[TableConfig, Row]):
 
     def overview(self) -> str:
         """Counts, labels, and each column's mean and deviation."""
-        shown = [
-            f"  {name:<24} mean {mean:>12.5g}  deviation {deviation:>12.5g}"
-            for name, mean, deviation in zip(*vars(self.standard).values(), strict=True)
-        ]
         counted = [
             f"{name:8}" + "  ".join(f"{label} {rows.labels.count(label):,}" for label in self.labels)
             for name, rows in self.rows.items()
         ]
-        return "\n".join([self.notes, "", "columns:", *shown, "", "labels:", *counted])
+        return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", "labels:", *counted])
 
     def report_counts(self) -> dict[str, Any]:
         """Per set: rows and labels."""
@@ -176,43 +188,19 @@ class Table(NumericTask[TableConfig, Row]):
 
     def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
         """The most probable label, `(rows, num_labels)` of bool."""
-        chosen: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]
-        return chosen
+        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
 
     def indicators(self, rows: Numbers) -> np.ndarray[Any, Any]:
         """The true labels, `(rows, num_labels)` of bool."""
-        true: np.ndarray[Any, Any] = np.eye(len(self.labels), dtype=bool)[self.numbers_of(rows)]
-        return true
+        return one_hot(self.numbers_of(rows), len(self.labels))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """What one row's probabilities say."""
+        """The prediction for one row, by its probabilities."""
         return most_probable(self.labels, probabilities.tolist())
 
 
-def open_splits(config: TableConfig) -> Splits[Row]:
-    """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
-    data = config.data
-
-    def read(files: Sequence[str], like: Numbers | None) -> Numbers:
-        parts: list[Numbers] = []
-        for path in map(Path, files):
-            known = parts[0] if parts else like
-            parts.append(
-                read_numbers(path, data.columns.features if known is None else known.columns, data.columns.label)
-            )
-        values = np.concatenate([part.values for part in parts])
-        labels = tuple(label for part in parts for label in part.labels)
-        return Numbers(parts[0].columns, values, labels, tuple(o for part in parts for o in part.origins))
-
-    train = read(data.train, None)
-    if isinstance(data.valid, list):
-        splits = {"train": train, "valid": read(data.valid, train)}
-    else:
-        wanted = data.valid if data.valid is not None else default_held_out(len(train))
-        inside, outside = hold_out(train, wanted)
-        if not inside or not outside:
-            raise DataError(f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file")
-        splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
-    if data.test is not None:
-        splits["test"] = read(data.test, train)
-    return Splits({**splits})
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    """The rows of several files with the same columns."""
+    labels = tuple(label for part in parts for label in part.labels)
+    origins = tuple(origin for part in parts for origin in part.origins)
+    return Numbers(parts[0].columns, np.concatenate([part.values for part in parts]), labels, origins)

@@ -22,16 +22,10 @@ class TaggingEnsemble(WordTagger):
     def __init__(self, runs: Sequence[TaggingRun]) -> None:
         check_labels(runs)
         first = next((run for run in runs if isinstance(run.model.head, CrfHead)), runs[0])
-        super().__init__(first.folder, runs[0].config, first.task, first.model, {})
-        self.runs = tuple(runs)
-
-    @property
-    def members(self) -> tuple[TaggingRun, ...]:
-        """The runs."""
-        return self.runs
+        super().__init__(first.folder, runs[0].config, first.task, first.model, {}, runs)
 
     def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:
         """The tags of each text, and the mean of the runs' probabilities, `(words, labels)`."""
-        each = [[probabilities for _, probabilities in run.tagged(sentences)] for run in self.runs]
+        each = [[probabilities for _, probabilities in run.tagged(sentences)] for run in self.members]
         means = [torch.stack(one).mean(0) for one in zip(*each, strict=True)]
         return [([self.task.labels[i] for i in self.model.head.choose(mean)], mean) for mean in means]

@@ -20,13 +20,9 @@ class TagHead(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
-        """Sum over the words of the negative log-likelihood in nats.
+        """Sum over the words of the negative log-likelihood in nats, smoothed where the head can.
 
-        Args:
-            hidden: `(batch, W, d)`.
-            tags: `(batch, W)`, the true ones.
-            mask: `(batch, W)`, True on real words, which come first.
-            label_smoothing: Probability spread evenly over the tags in the training target, where the head can.
+        `hidden` is `(batch, W, d)`; `tags` and `mask` are `(batch, W)`, real words first.
         """
 
     @abstractmethod

@@ -11,44 +11,26 @@ from heed.data.read.tags import entities
 
 @dataclass(frozen=True)
 class EntityPrediction:
-    """One entity that a model found.
+    """One entity that a model found."""
 
-    Attributes:
-        label: Its type.
-        text: Its characters.
-        start: Place of its first character in the text.
-        end: Place after its last.
-        probability: Product of the probabilities of its words' tags.
-    """
-
-    label: str
-    text: str
-    start: int
-    end: int
-    probability: float
+    label: str  # its type
+    text: str  # its characters
+    start: int  # place of its first character in the text
+    end: int  # place after its last
+    probability: float  # product of the probabilities of its words' tags
 
 
 @dataclass(frozen=True)
 class TagPrediction:
-    """What a model says of one text.
+    """The tags of one text; `others` are the next best of each word with their probabilities, best first."""
 
-    Attributes:
-        text: The text; of words that were given as words, with blanks between them.
-        words: Its words.
-        spans: The characters `(start, end)` of each.
-        tags: The tag of each.
-        probabilities: Of each tag.
-        others: The next best tags of each word with their probabilities, best first.
-        plain: Whether tags mark no entities.
-    """
-
-    text: str
+    text: str  # of words that were given as words, with blanks between them
     words: tuple[str, ...]
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[int, int], ...]  # the characters `(start, end)` of each word
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
     others: tuple[tuple[tuple[str, float], ...], ...]
-    plain: bool
+    plain: bool  # whether tags mark no entities
 
     @property
     def entities(self) -> tuple[EntityPrediction, ...]:

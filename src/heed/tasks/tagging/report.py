@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from heed.tasks.base.report import interval, per_label
@@ -26,10 +26,10 @@ def body(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def error_lines(errors: Sequence[Mapping[str, Any]]) -> list[str]:
+def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
     """Wrong entities in their context, or the most frequent confusions."""
     lines = []
-    for e in errors:
+    for e in report["errors"][:most]:
         if "count" in e:
             lines.append(f"  {e['count']:>6,}  {e['true']} predicted as {e['predicted']}")
         else:

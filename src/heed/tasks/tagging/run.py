@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from torch import Tensor
 
@@ -18,37 +19,28 @@ from heed.evaluation.entities import entity_errors, mark_entities, score_words, 
 from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.run import Run
+from heed.tasks.base.run import TextRun, part
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import Tagger
+from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
 from heed.tasks.tagging.prediction import TagPrediction
 from heed.tasks.tagging.report import body, error_lines
 from heed.tasks.tagging.task import Tagging
-
-if TYPE_CHECKING:
-    from heed.tasks.tagging.comparison import TaggingExaminer
-    from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
 
 _ERRORS = 100
 """Wrong entities kept in a report."""
 
 
-class WordTagger(Run[Tagging, Tagger]):
+class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     """What a run and an ensemble of runs share: tags of words, and their scores."""
 
     task_class = Tagging
+    body = staticmethod(body)
+    errors = staticmethod(error_lines)
 
-    @overload
-    def predict(self, text: str) -> TagPrediction: ...  # type: ignore[overload-overlap]  # text is a sequence too
-
-    @overload
-    def predict(self, text: Sequence[str]) -> list[TagPrediction]: ...
-
-    def predict(self, text: str | Sequence[str]) -> TagPrediction | list[TagPrediction]:
-        """The tags of a raw text, or of each of several, cut into words by `heed.data.tokens.words.split_words`."""
-        texts = [text] if isinstance(text, str) else list(text)
-        predictions = self._predictions([(one, split_words(one)) for one in texts])
-        return predictions[0] if isinstance(text, str) else predictions
+    def predictions(self, texts: Sequence[str]) -> list[TagPrediction]:  # type: ignore[override]  # no options
+        """The tags of each raw text, cut into words by `heed.data.tokens.words.split_words`."""
+        return self._predictions([(one, split_words(one)) for one in texts])
 
     def predict_words(self, sentences: Sequence[Sequence[str]]) -> list[TagPrediction]:
         """The tags of texts that are given as words."""
@@ -76,27 +68,15 @@ class WordTagger(Run[Tagging, Tagger]):
         word = file.column(columns.word, "word")
         width = len(next(row for row in file.rows if isinstance(row, list)))
         label = columns.label if columns.label >= 0 else columns.label + width
-        if label in (word, -1, width):
-            label = width  # a file of words without tags: they come as a new column
-        else:
-            label = file.column(columns.label, "label")
-        tagged = self.predict_words(
-            [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
-        )
-        tags = iter([tag for prediction in tagged for tag in prediction.tags])
-        lines = []
-        for line, row in zip(file.lines, file.rows, strict=True):
-            if not isinstance(row, list):
-                lines.append(line)
-            else:
-                lines.append(
-                    ("\t" if file.tabs or width == 1 else " ").join([*row[:label], next(tags), *row[label + 1 :]])
-                )
-        return lines
-
-    def examples(self, split: str) -> Sequence[Sentence]:
-        """The sentences of a split."""
-        return self.task.splits.examples[split]
+        # In a file of words without tags, these are a new column.
+        label = width if label in (word, -1, width) else file.column(columns.label, "label")
+        words = [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
+        tags = iter([tag for prediction in self.predict_words(words) for tag in prediction.tags])
+        between = "\t" if file.tabs or width == 1 else " "
+        return [
+            between.join([*row[:label], next(tags), *row[label + 1 :]]) if isinstance(row, list) else line
+            for line, row in zip(file.lines, file.rows, strict=True)
+        ]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
         """Sentences from files in the run's own columns."""
@@ -106,13 +86,7 @@ class WordTagger(Run[Tagging, Tagger]):
     def outcomes(
         self, examples: Sequence[Sentence], outputs: Sequence[Sequence[str]] | None = None, plain: bool | None = None
     ) -> Outcomes:
-        """The tags of each sentence, their scores, and what is wrong, with its context.
-
-        Args:
-            examples: The sentences.
-            outputs: The tags the run gave to each, where they are known.
-            plain: Whether tags mark no entities; by default whether they do in the run's data.
-        """
+        """The tags of each sentence, their scores, and the errors in their context; `plain` tags mark no entities."""
         if not examples:
             raise ConfigError("there is no sentence to score")
         task = self.task
@@ -128,69 +102,40 @@ class WordTagger(Run[Tagging, Tagger]):
             outcomes.details["per_word"] = score_words(words, true, outputs, evaluation.words, evaluation.bootstrap)
         if never := {tag for tags in true for tag in tags} - set(task.labels):
             outcomes.details["never_seen"] = sorted(never)
-        outcomes.details["errors"] = self._plain_errors(examples, outputs) if plain else _errors(examples, outputs)
+        outcomes.details["errors"] = _confusions(examples, outputs) if plain else _errors(examples, outputs)
         return outcomes
 
-    def _plain_errors(self, examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-        """The most frequent confusions."""
-        pairs = Counter(
-            (true, said)
-            for example, tags in zip(examples, predicted, strict=True)
-            for true, said in zip(example.tags, tags, strict=True)
-            if true != said
-        )
-        return [{"true": t, "predicted": p, "count": count} for (t, p), count in pairs.most_common(_ERRORS)]
-
-    @staticmethod
-    def body(report: dict[str, Any]) -> list[str]:
-        """The scores of one set, as lines for people."""
-        return body(report)
-
-    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
-        """The wrong entities of a report, or the most frequent confusions of tags."""
-        return error_lines(report["errors"][:most])
-
     def outputs(self, options: Mapping[str, Any]) -> TaggingOutputs | ColumnOutputs:
-        """How predictions are written."""
-        from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
-
+        """The writer of predictions."""
         return ColumnOutputs(self, options) if options["columns"] else TaggingOutputs(self, options)
 
 
 class TaggingRun(WordTagger, LooksAtText):
     """A model that gives words tags."""
 
+    examiner, ensemble = part("comparison"), part("ensemble")
+
     def _look(self, text: str, **options: Any) -> Look:
         return look_at_tags(self.task, self.model, text, **options)
 
-    @classmethod
-    def examiner(cls) -> type[TaggingExaminer]:
-        """What a comparison is made by."""
-        from heed.tasks.tagging.comparison import TaggingExaminer
-
-        return TaggingExaminer
-
-    @classmethod
-    def combine(cls, runs: Sequence[TaggingRun]) -> WordTagger:
-        """Runs that tag together."""
-        from heed.tasks.tagging.ensemble import TaggingEnsemble
-
-        return TaggingEnsemble(runs)
-
 
 def _errors(examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for example, tags in zip(examples, predicted, strict=True):
-        for error in entity_errors(example.tags, tags):
-            if len(found) == _ERRORS:
-                return found
-            found.append(
-                {
-                    "origin": example.origin,
-                    "kind": error.kind,
-                    "true": error.true[0] if error.true else "",
-                    "predicted": error.predicted[0] if error.predicted else "",
-                    "context": error.context(example.words),
-                }
-            )
-    return found
+    pairs = zip(examples, predicted, strict=True)
+    every = ((example, error) for example, tags in pairs for error in entity_errors(example.tags, tags))
+    return [
+        {
+            "origin": example.origin,
+            "kind": error.kind,
+            "true": error.true[0] if error.true else "",
+            "predicted": error.predicted[0] if error.predicted else "",
+            "context": error.context(example.words),
+        }
+        for example, error in islice(every, _ERRORS)
+    ]
+
+
+def _confusions(examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """The most frequent confusions of plain tags."""
+    tags = (pair for e, said in zip(examples, predicted, strict=True) for pair in zip(e.tags, said, strict=True))
+    counts = Counter((true, said) for true, said in tags if true != said)
+    return [{"true": t, "predicted": p, "count": count} for (t, p), count in counts.most_common(_ERRORS)]

@@ -10,22 +10,20 @@ import torch
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.data.batch.plan import plan_batches
 from heed.data.batch.texts import TokenWords, WordBatch, collate_words
-from heed.data.embedded.generated import Split
 from heed.data.embedded.teddy import draw_sentences
 from heed.data.examples import Sentence
 from heed.data.read.conll import sentence_reader
 from heed.data.read.tags import is_entity_tag
-from heed.data.store.splits import Splits, drawn_splits, open_splits
+from heed.data.store.splits import Splits, open_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.entities import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.labelled import LabelledTask
-from heed.tasks.tagging.config import ColumnsData, TaggingConfig, TaggingHead, TeddyData
+from heed.tasks.base.labelled import LabelledTask, drawn
+from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
 from heed.tasks.tagging.prediction import TagPrediction
 from heed.training.processes import current
@@ -38,15 +36,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     head_class = TaggingHead
 
-    def __init__(
-        self,
-        config: TaggingConfig,
-        tokenizer: TextTokenizer,
-        labels: Sequence[str],
-        splits: Splits[Sentence] | None,
-    ) -> None:
-        super().__init__(config, tokenizer, labels, splits)
-        self.characters: TextTokenizer | None = None
+    characters: TextTokenizer | None = None
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -97,15 +87,11 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     @classmethod
     def open_splits(cls, config: TaggingConfig) -> Splits[Sentence]:
         """Read or draw the sentences."""
-        if isinstance(config.data, TeddyData):
-            data = config.data
-            sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
-            drawn: dict[str, list[Sentence]] = {
-                name: draw_sentences(name, size, data.seed, data.mirrored) for name, size in sizes.items()
-            }
-            return drawn_splits(drawn, data.name, "sentences")
-        files: ColumnsData = config.data
-        return open_splits(files, sentence_reader(files))
+        data = config.data
+        if isinstance(data, TeddyData):
+            seed, mirrored = data.seed, data.mirrored
+            return drawn(data, lambda name, size: draw_sentences(name, size, seed, mirrored), "sentences")
+        return open_splits(data, sentence_reader(data))
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:
@@ -224,7 +210,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         processes = current()
         losses = [
             float(self.loss(model, self.collate_encoded(encoded, indices).to(device), 0.0))
-            for indices in processes.share(self._plan(encoded))
+            for indices in processes.share(self.scoring_batches(encoded))
         ]
         (loss,) = processes.total(sum(losses))
         true = [e.tags for e in self.splits.examples["valid"]]
@@ -232,9 +218,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         scores = values_of(tag_measures(true, predicted, self.plain))
         kept = ("accuracy",) if self.plain else ("accuracy", "entity_f1")
         return {"loss": loss / sum(map(len, true)), **{name: scores[name] for name in kept}}
-
-    def _plan(self, encoded: Sequence[TokenWords]) -> list[list[int]]:
-        return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)
 
     # Using a model --------------------------------------------------------------------------------------------
 
@@ -245,7 +228,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         device = next(model.parameters()).device
         result: list[tuple[list[str], Tensor]] = [([], torch.zeros(0, len(self.labels)))] * len(encoded)
         known = [i for i, e in enumerate(encoded) if e.words]
-        for chosen in self._plan([encoded[i] for i in known]):
+        for chosen in self.scoring_batches([encoded[i] for i in known]):
             batch = self.collate_encoded(encoded, [known[n] for n in chosen]).to(device)
             best, probabilities = model.head.decode(self.hidden(model, batch), batch.word_mask)
             for row, i in enumerate(batch.indices):
@@ -257,14 +240,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def prediction(
         self, text: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], probabilities: Tensor
     ) -> TagPrediction:
-        """What the tags that `tag` gave one text say.
-
-        Args:
-            text: The text.
-            spans: The characters of its words.
-            tags: The tag of each word.
-            probabilities: Of every tag of every word, `(words, num_labels)`.
-        """
+        """The prediction for one text, from the tags that `tag` gave and their probabilities, `(words, num_labels)`."""
         words = tuple(text[start:end] for start, end in spans)
         rows, ranked = probabilities.tolist(), probabilities.argsort(dim=-1, descending=True)[:, :3].tolist()
         of_tags = tuple(row[self._number[tag]] for row, tag in zip(rows, tags, strict=True))

@@ -28,7 +28,7 @@ class TranslationEvaluation(EvaluationConfig):
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
     if isinstance(value, BaseModel):
-        return next((kind for kind, section in _DATA_KINDS.items() if type(value) is section), "files")
+        return _DATA_KINDS.get(type(value), "files")
     if isinstance(value, dict) and "hub" in value:
         return "hub"
     name = value.get("name") if isinstance(value, dict) else None
@@ -41,13 +41,8 @@ _EMBEDDED = {"copy": "digits", "dates": "dates", "grammar": "grammar", "reverse"
 """Name of embedded data -> kind of its section."""
 
 
-_DATA_KINDS: dict[str, type[BaseModel]] = {
-    "dates": DatesData,
-    "digits": DigitsData,
-    "grammar": GrammarData,
-    "files": FilesData,
-    "hub": HubData,
-}
+_DATA_KINDS: dict[type[BaseModel], str] = {DatesData: "dates", DigitsData: "digits", GrammarData: "grammar"}
+_DATA_KINDS |= {FilesData: "files", HubData: "hub"}
 
 
 class TranslationConfig(RunConfig):
@@ -80,31 +75,19 @@ class TranslationConfig(RunConfig):
         return self
 
     @model_validator(mode="after")
-    def _one_cut_to_align(self) -> Self:
-        if self.training.guided_attention and self.tokenizer.sampling:
-            raise ValueError(
-                f"training.guided_attention is {self.training.guided_attention} and tokenizer.sampling "
-                f"{self.tokenizer.sampling}; an alignment holds for one cut of a text into tokens: set one of them to 0"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _a_look_at_what_is_kept(self) -> Self:
-        if self.training.guided_attention and self.training.activation_checkpointing:
-            raise ValueError(
-                f"training.guided_attention is {self.training.guided_attention} and training.activation_checkpointing "
-                "true; what guides attention looks into every block, so nothing could be left out: set one of them to "
-                "0 or false"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _an_end_to_align(self) -> Self:
-        if self.training.guided_attention and isinstance(self.data, FilesData) and self.data.stream:
-            raise ValueError(
-                f"training.guided_attention is {self.training.guided_attention} and data.stream true; words are "
-                "aligned over the whole corpus, and a stream has no end: set one of them to 0 or false"
-            )
+    def _can_be_guided(self) -> Self:
+        why = ""
+        if sampling := self.tokenizer.sampling:
+            why = f"tokenizer.sampling {sampling}; an alignment holds for one cut of a text into tokens: set one of "
+            why += "them to 0"
+        elif self.training.activation_checkpointing:
+            why = "training.activation_checkpointing true; what guides attention looks into every block, so nothing "
+            why += "could be left out: set one of them to 0 or false"
+        elif isinstance(self.data, FilesData) and self.data.stream:
+            why = "data.stream true; words are aligned over the whole corpus, and a stream has no end: set one of them "
+            why += "to 0 or false"
+        if why and self.training.guided_attention:
+            raise ValueError(f"training.guided_attention is {self.training.guided_attention} and {why}")
         return self
 
     @model_validator(mode="before")

@@ -19,25 +19,19 @@ from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
+from heed.tasks.base.task import Task
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.tokenizers import Tokenizers
 from heed.training.checkpoint import draw_seed
 
 
-class TranslationData:
-    """What a translation reads: splits, tokens, what is trained on.
-
-    Attributes:
-        config: The configuration.
-        source_tokenizer: Of the sources.
-        target_tokenizer: Of the targets.
-    """
+class TranslationData(Task[TranslationConfig, Pair]):
+    """What a translation reads: splits, tokens, what is trained on."""
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
-        self.config = config
+        super().__init__(config, splits)
         self.source_tokenizer, self.target_tokenizer = tokenizers
-        self._splits = splits
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._lengths: dict[str, Lengths] = {}
         self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
@@ -49,22 +43,10 @@ class TranslationData:
         """Those of both sides."""
         return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
-    @property
-    def splits(self) -> Splits[Pair]:
-        """The examples; read or generated on first use."""
-        if self._splits is None:
-            self._splits = open_pairs(self.config.data)
-        return self._splits
-
-    @property
-    def split_names(self) -> list[str]:
-        """The sets that the data has."""
-        return list(self.splits.examples)
-
-    @property
-    def notes(self) -> str:
-        """What was read, kept and left out."""
-        return self.splits.notes
+    @classmethod
+    def open_splits(cls, config: TranslationConfig) -> Splits[Pair]:
+        """Read or generate the pairs."""
+        return open_pairs(config.data)
 
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""

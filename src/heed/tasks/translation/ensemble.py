@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import Ensemble
 from heed.tasks.translation.run import TranslationRun, Translator
@@ -24,33 +23,22 @@ class TranslationEnsemble(Translator):
         first = runs[0]
         for other in runs[1:]:
             _check_tokenizers(first, other)
-        super().__init__(first.folder, first.config, first.task, Ensemble([run.model for run in runs]), {})
-        self.runs = tuple(runs)
-
-    @property
-    def members(self) -> tuple[TranslationRun, ...]:
-        """The runs."""
-        return self.runs
+        super().__init__(first.folder, first.config, first.task, Ensemble([run.model for run in runs]), {}, runs)
 
     @property
     def attending(self) -> Translator:
         """The first run."""
-        return self.runs[0]
+        return self.members[0]  # type: ignore[no-any-return]
 
 
 def _check_tokenizers(first: TranslationRun, other: TranslationRun) -> None:
-    for side in ("source", "target"):
-        if difference := _difference(first, other, side):
+    for side, mine in first.task.tokenizers().items():
+        theirs = other.task.tokenizers()[side]
+        difference = mine.first_difference(theirs)
+        if not difference and side == "target" and mine.tags != theirs.tags:  # each token is one to choose from
+            difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
+        if difference:
             raise ConfigError(
                 f"'{first.folder}' and '{other.folder}' cannot write together, their {side} tokenizers differ: "
                 f"{difference}; train one with tokenizer.from={first.folder}"
             )
-
-
-def _difference(first: TranslationRun, other: TranslationRun, side: str) -> str:
-    mine: TextTokenizer = getattr(first.task, f"{side}_tokenizer")
-    theirs: TextTokenizer = getattr(other.task, f"{side}_tokenizer")
-    difference = mine.first_difference(theirs)
-    if not difference and side == "target" and mine.tags != theirs.tags:  # each token is one to choose from
-        difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
-    return difference

@@ -31,11 +31,6 @@ _LONGEST = 4.0
 def guides(pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer) -> list[Tensor]:
     """Where each label should be read from: all tokens of a word from all tokens of the words it is aligned with.
 
-    Args:
-        pairs: The corpus.
-        source: What made its source tokens; says which tokens are a word.
-        target: The same for its target tokens.
-
     Returns:
         Per pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
     """
@@ -52,12 +47,7 @@ def guides(pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokeni
 
 
 class _Words:
-    """The words of texts, numbered by their stems.
-
-    Attributes:
-        stems: Per text the number of each word's stem.
-        owners: Per text and token, which word of the text it belongs to.
-    """
+    """The words of texts, numbered by their stems; `owners` tells to which word each token belongs."""
 
     def __init__(self, texts: Sequence[list[int]], tokenizer: TextTokenizer) -> None:
         words = [tokenizer.words(ids) for ids in texts]
@@ -73,11 +63,6 @@ class _Words:
 
 
 def alignment_loss(weights: Tensor, alignment: Tensor) -> Tensor:
-    """Cross-entropy of attention weights against an alignment, summed over targets, in nats.
-
-    Args:
-        weights: `(rows, target, source)`, rows sum to 1.
-        alignment: The same shape, rows sum to at most 1.
-    """
+    """Cross-entropy of attention `(rows, target, source)` against an alignment, summed over targets, in nats."""
     tiny = torch.finfo(weights.dtype).tiny
     return -(alignment * weights.clamp_min(tiny).log()).sum()

@@ -16,11 +16,7 @@ def aligned_characters(
 ) -> tuple[int, int]:
     """Count the target characters whose largest weight lies in the source text they come from.
 
-    Args:
-        best: For each target token the source token with its largest weight.
-        query_spans: Character span of each target token.
-        key_spans: Character span of each source token.
-        links: The truth: target spans and the source spans that say them.
+    `best` is the source token with the largest weight of each target token; spans are those of the tokens' characters.
 
     Returns:
         Number of linked target characters that are aligned right, and number of linked target characters. A
@@ -74,12 +70,6 @@ def word_links(
     task: Translation, model: PairDecoder, source: str, ids: Sequence[int]
 ) -> tuple[list[tuple[int, int]], dict[int, str]]:
     """Which source word each written word looked at most.
-
-    Args:
-        task: The task of the model.
-        model: What wrote.
-        source: The source text.
-        ids: What it wrote, as tokens.
 
     Returns:
         Pairs (source word, target word), counted from 0, punctuation marks as words (the Pharaoh format of word

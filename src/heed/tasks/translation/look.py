@@ -42,19 +42,10 @@ def look_at(
     title: str = "",
     choice: Choice | None = None,
 ) -> Look:
-    """Look at what a model writes for a source, or at a target that is given.
+    """Look at what a model writes for a source, or at a `target` that is given.
 
-    The finished output is read once more in one watched pass, which equals the steps that wrote it.
-
-    Args:
-        task: The task of the model.
-        model: What to look at.
-        source: The source text.
-        target: A given output instead of the model's own.
-        beam_size: Beam of the search; the configuration's by default.
-        edits: Changes of the attention weights, also while the output is written.
-        title: First line; the model's name by default.
-        choice: Which attention is shown; by default every mechanism's last layer, the mean of its heads.
+    The finished output is read once more in one watched pass, which equals the steps that wrote it. `edits` also hold
+    while the output is written; by default every mechanism's last layer is shown, the mean of its heads.
 
     Raises:
         ConfigError: The model has no such mechanism, layer or head.

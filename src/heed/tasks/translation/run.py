@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from heed.config import FilesData, RunConfig
+from heed.config import FilesData
 from heed.data.examples import Pair
 from heed.data.read.findings import Findings
 from heed.data.read.pairs import read_pairs
@@ -20,47 +21,39 @@ from heed.generation import Writer
 from heed.models.base import PairDecoder
 from heed.observe.frames import Look
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.run import Run
+from heed.tasks.base.run import TextRun, part
 from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
+from heed.tasks.translation.outputs import TranslationOutputs
 from heed.tasks.translation.report import body
 from heed.tasks.translation.task import Translation, output_measures
 from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
-    from heed.tasks.translation.comparison import TranslationExaminer
-    from heed.tasks.translation.outputs import TranslationOutputs
 
 
-class Translator(Run[Translation, PairDecoder]):
+class Translator(TextRun[Translation, PairDecoder, Prediction]):
     """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
+    body = staticmethod(body)
 
     @property
     def attending(self) -> Translator:
         """The run whose attention links words."""
         return self
 
-    @overload
-    def predict(self, text: str, **options: Any) -> Prediction: ...
-
-    @overload
-    def predict(self, text: Sequence[str], **options: Any) -> list[Prediction]: ...
-
-    def predict(self, text: str | Sequence[str], **options: Any) -> Prediction | list[Prediction]:
-        """Write the output for a text, or for each of several.
+    def predictions(self, texts: Sequence[str], **options: Any) -> list[Prediction]:
+        """Write the output for each text.
 
         Args:
-            text: One text, or several.
+            texts: The sources.
             options: `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
                 `sampling` (`heed.generation.SamplingOptions`), `prefix`, `engine` ("torch", or one that the run was
                 exported for: "ctranslate2", "ctranslate2-int8").
         """
-        texts = [text] if isinstance(text, str) else list(text)
-        best = [candidates[0] for candidates in self.candidates(texts, **options)]
-        return best[0] if isinstance(text, str) else best
+        return [candidates[0] for candidates in self.candidates(texts, **options)]
 
     def candidates(
         self, texts: Sequence[str], num_best: int = 1, engine: str = "torch", **options: Any
@@ -96,10 +89,6 @@ class Translator(Run[Translation, PairDecoder]):
         """
         raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
 
-    def examples(self, split: str) -> Sequence[Pair]:
-        """The pairs of a split."""
-        return self.task.splits.examples[split]
-
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         """Pairs from two parallel files, or from one with both sides."""
         data = self.task.config.data
@@ -122,11 +111,7 @@ class Translator(Run[Translation, PairDecoder]):
     ) -> Outcomes:
         """What is written for each pair: scores of texts for people's files, exact match, what generated data knows.
 
-        Args:
-            examples: The pairs.
-            outputs: What the run wrote for each, where that is known.
-            references: What it is held against; the targets as the run normalises text by default.
-            per_token: Whether its tokens are scored too.
+        The default `references` are the targets as the run normalises text; `per_token` scores its tokens too.
         """
         task = self.task
         outputs = self.predict([pair.source for pair in examples]) if outputs is None else outputs
@@ -160,26 +145,19 @@ class Translator(Run[Translation, PairDecoder]):
         known = tuple(m for m in outcomes.measures if m.name != "alignment_error" or not math.isnan(m.score()))
         return summarise(replace(outcomes, measures=known), self.config.evaluation.bootstrap, self.by_length)
 
-    @staticmethod
-    def body(report: dict[str, Any]) -> list[str]:
-        """The scores of one set, as lines for people."""
-        return body(report)
-
     def outputs(self, options: Mapping[str, Any]) -> TranslationOutputs:
-        """How predictions are written."""
-        from heed.tasks.translation.outputs import TranslationOutputs
-
+        """The writer of predictions."""
         return TranslationOutputs(self, options)
 
 
 class TranslationRun(Translator, LooksAtText):
     """A model that writes a target for a source."""
 
-    def __init__(
-        self, folder: Path, config: RunConfig, task: Translation, model: PairDecoder, report: dict[str, Any]
-    ) -> None:
-        super().__init__(folder, config, task, model, report)
-        self._writers: dict[str, Writer] = {}
+    examiner, ensemble = part("comparison"), part("ensemble")
+
+    @cached_property
+    def _writers(self) -> dict[str, Writer]:
+        return {}
 
     def writer(self, engine: str) -> Writer:
         """What was exported of this run, opened on first use.
@@ -202,17 +180,3 @@ class TranslationRun(Translator, LooksAtText):
 
     def _look(self, text: str, **options: Any) -> Look:
         return look_at(self.task, self.model, text, **options)
-
-    @classmethod
-    def examiner(cls) -> type[TranslationExaminer]:
-        """What a comparison is made by."""
-        from heed.tasks.translation.comparison import TranslationExaminer
-
-        return TranslationExaminer
-
-    @classmethod
-    def combine(cls, runs: Sequence[TranslationRun]) -> Translator:
-        """Runs that write together."""
-        from heed.tasks.translation.ensemble import TranslationEnsemble
-
-        return TranslationEnsemble(runs)

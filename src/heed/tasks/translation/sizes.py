@@ -8,6 +8,7 @@ from typing import Any
 from heed.config import FilesData, GrammarData
 from heed.data.examples import Pair
 from heed.models.base import Body
+from heed.tasks.base import sizes
 from heed.tasks.base.sizes import num_subwords
 from heed.tasks.translation.config import TranslationConfig
 
@@ -58,31 +59,19 @@ def auto_size(config: TranslationConfig, num_examples: int) -> str:
 
 
 def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: int) -> TranslationConfig:
-    """The configuration with the kind and size of the tokenizer decided.
+    """The configuration with the kind and size of the tokenizer decided; `pairs` are read once.
 
     About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
-    to learn anything. At least two for each different character, which matters where a script has thousands. A word
-    vocabulary holds all words that occur often enough, up to 30,000.
-
-    Args:
-        config: What the user asked for.
-        pairs: What the tokenizers are trained on; read once.
-        num_pairs: How many pairs the model is trained on.
+    to learn anything. At least two for each different character, which matters where a script has thousands.
     """
-    tokenizer = config.tokenizer
-    kind = tokenizer.kind
-    if kind == "auto":
-        words = isinstance(config.data, GrammarData)
-        kind = "bpe" if isinstance(config.data, FilesData) else "word" if words else "char"
-    size = tokenizer.vocab_size
-    if size is None and kind == "word":
-        size = 30_000
-    elif size is None and kind != "char":
+
+    def subwords() -> int:
         sides: tuple[set[str], set[str]] = (set(), set())
         for pair in pairs:
             sides[0].update(pair.source)
             sides[1].update(pair.target)
-        characters = len(sides[0] | sides[1]) if tokenizer.shared else max(map(len, sides))
-        size = num_subwords(num_pairs, characters)
-    changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
-    return config.model_copy(update={"tokenizer": changed})
+        characters = len(sides[0] | sides[1]) if config.tokenizer.shared else max(map(len, sides))
+        return num_subwords(num_pairs, characters)
+
+    auto = "bpe" if isinstance(config.data, FilesData) else "word" if isinstance(config.data, GrammarData) else "char"
+    return sizes.with_tokenizer(config, auto, subwords)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +15,6 @@ from torch import Tensor
 from heed.config import FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
-from heed.data.store.pairs import open_pairs
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, share, values_of
@@ -23,16 +22,15 @@ from heed.evaluation.text import text_measure
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
-from heed.registry import body_class, model_config
-from heed.tasks.base.settling import from_data, with_model
-from heed.tasks.base.transfer import Transfers, with_parents
+from heed.registry import body_class
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.writing import GENERATE_TOKENS, Prediction, translate
+from heed.tasks.translation.writing import GENERATE_TOKENS, translate
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
@@ -42,12 +40,16 @@ _VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
 
-class Translation(TranslationData, Transfers):
+class Translation(TranslationData):
     """The task: where data, model, loss and scores meet."""
 
     interfaces = ("pair_decoder",)
     size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
+    units: ClassVar = {"source": "source tokens", "target": "target tokens"}
     alternatives: ClassVar = {"source": ("source", "tokens")}
+    translate = translate
+    overview = overview
+    report_counts = report_counts
 
     @classmethod
     def prepare(cls, config: TranslationConfig) -> Translation:
@@ -60,7 +62,7 @@ class Translation(TranslationData, Transfers):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
-        splits = open_pairs(config.data)
+        splits = cls.open_splits(config)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         given, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
@@ -74,10 +76,8 @@ class Translation(TranslationData, Transfers):
             tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, tokenizers, splits)
-        task.parent = parent
         task._leave_out_long()
-        task.config = task._settled()
-        return task
+        return task.settle(parent)
 
     @classmethod
     def restore(cls, config: TranslationConfig, folder: Path) -> Translation:
@@ -95,26 +95,27 @@ class Translation(TranslationData, Transfers):
         """Write the tokenizers into a run folder."""
         save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
 
-    def _settled(self) -> TranslationConfig:
-        """The configuration with the model's fields, its vocabulary sizes and the largest output written out."""
-        config, count = self.config, _WITHOUT_END if self.splits.stream else len(self.training)
-        fields = dict(config.model.model_extra or {})
-        body = body_class(config.model.name, self.interfaces)
-        size = auto_size(config, count) if config.model.size == "auto" else config.model.size
-        for name, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
-            from_data(fields, f"{name}_vocab_size", tokenizer.vocab_size, f"{name} tokens")
-        model = model_config(body, size, fields)
-        generation = config.generation
-        if generation.max_length is None:
-            longest = math.ceil(1.5 * self.training.longest(1)) + 20
-            generation = generation.model_copy(update={"max_length": longest})
-        best = "chrf" if isinstance(config.data, FilesData) else "exact_match"
-        return with_model(config, size, model, {}, best).model_copy(update={"generation": generation})
+    @property
+    def selected_by(self) -> str:
+        """Of people's files chrF, of embedded data exact match."""
+        return "chrf" if isinstance(self.config.data, FilesData) else "exact_match"
+
+    @property
+    def auto_size(self) -> str:
+        """By the number of training pairs."""
+        return auto_size(self.config, _WITHOUT_END if self.splits.stream else len(self.training))
+
+    def settled(self) -> TranslationConfig:
+        """As for every task, with the largest output written out."""
+        config = super().settled()
+        if config.generation.max_length is not None:
+            return config
+        longest = math.ceil(1.5 * self.training.longest(1)) + 20
+        return config.model_copy(update={"generation": config.generation.model_copy(update={"max_length": longest})})
 
     def build_model(self) -> PairDecoder:
         """A new model, its weights drawn from torch's random state."""
-        body = body_class(self.config.model.name, self.interfaces)
-        model = body(model_config(body, self.config.model.size, dict(self.config.model.model_extra or {})))
+        model = self.body_class(self.model_and_head()[0])
         assert isinstance(model, PairDecoder)
         return model
 
@@ -229,18 +230,6 @@ class Translation(TranslationData, Transfers):
     def writes_unknown(self) -> bool:
         """Whether a model that attends may write the unknown token, replaced by the source word it looked at."""
         return self.target_tokenizer.unit == "word" and self.config.generation.replace_unknown
-
-    def translate(self, model: PairDecoder, texts: Sequence[str], **options: Any) -> list[list[Prediction]]:
-        """Write a target for each text; see `heed.tasks.translation.writing.translate`."""
-        return translate(self, model, texts, **options)
-
-    def overview(self) -> str:
-        """Counts, what was found in the files, lengths, unknown tokens, samples as the model sees them."""
-        return overview(self)
-
-    def report_counts(self) -> dict[str, Any]:
-        """Per split and further corpus: examples, what was left out by which rule, tokens, unknown ones."""
-        return report_counts(self)
 
 
 def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:

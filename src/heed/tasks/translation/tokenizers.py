@@ -36,11 +36,6 @@ def learn_tokenizers(
 
     Of corpora that are not all held in memory a random sample is used, the same every time.
 
-    Args:
-        config: What the user asked for.
-        corpora: What the model is trained on.
-        count: How many pairs that is.
-
     Returns:
         The configuration, decided; the tokenizers; and what the user should know, or nothing.
     """

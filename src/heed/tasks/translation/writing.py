@@ -24,25 +24,15 @@ GENERATE_TOKENS = 8_000
 
 @dataclass(frozen=True)
 class Prediction:
-    """One output.
-
-    Attributes:
-        text: What was written.
-        score: What candidates are ranked by: log-probability / length ** length_penalty.
-        log_prob: Log-probability of the whole output in nats.
-        tokens: The tokens that were written (a forced prefix was not), as text; "</s>" last where the model ended it.
-        token_probs: Probability of each of them.
-        finished: Whether the model ended it; False where the largest length cut it off.
-        ids: All its tokens as numbers, a forced prefix too, without the end token.
-    """
+    """One output."""
 
     text: str
-    score: float
-    log_prob: float
-    tokens: tuple[str, ...]
-    token_probs: tuple[float, ...]
-    finished: bool
-    ids: tuple[int, ...]
+    score: float  # candidates are ranked by it: log-probability / length ** length_penalty
+    log_prob: float  # of the whole output, in nats
+    tokens: tuple[str, ...]  # those written (a forced prefix was not), as text; "</s>" last where the model ended it
+    token_probs: tuple[float, ...]  # of each of them
+    finished: bool  # whether the model ended it; False where the largest length cut it off
+    ids: tuple[int, ...]  # all its tokens as numbers, a forced prefix too, without the end token
 
 
 def translate(
