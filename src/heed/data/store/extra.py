@@ -25,14 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ExtraCorpus(Generic[T]):
-    """One further corpus.
-
-    Attributes:
-        examples: What is kept of it.
-        counts: What became of its lines.
-        weight: How often it is seen in one pass.
-        tag: Token before its first texts, or None.
-    """
+    """One further corpus, seen `weight` times a pass; `tag` is put before its first texts."""
 
     examples: Sequence[T]
     counts: Counts
@@ -40,7 +33,7 @@ class ExtraCorpus(Generic[T]):
     tag: str | None
 
     def keep(self, indices: NDArray[np.int64], rule: str) -> ExtraCorpus[T]:
-        """The corpus with these examples only; the others are counted under a rule."""
+        """The corpus with these examples only; the others are counted as left out by `rule`."""
         gone = len(self.examples) - len(indices)
         if not gone:
             return self
@@ -55,12 +48,7 @@ class ExtraCorpus(Generic[T]):
 def open_extra(
     given: Sequence[tuple[ExtraData, Reader[E]]], data: OwnData, splits: Mapping[str, Sequence[E]]
 ) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
-    """Read the further corpora, and leave out what stands in the validation or test set.
-
-    Args:
-        given: Their sections, and how each is read.
-        data: What becomes of bad lines.
-        splits: The examples of "valid" and, where there is one, "test".
+    """Read the further corpora without the first texts of the validation and test sets.
 
     Returns:
         The corpora by name ("extra bt.en"), in the order given; and remarks for the user.
@@ -91,7 +79,7 @@ def open_extra(
 
 
 def _names(given: Iterable[ExtraData]) -> Iterator[str]:
-    """What to call each corpus: by its first file, and by its number where two have the same name."""
+    """Names of corpora: the first file, and a number where that name is taken."""
     seen: set[str] = set()
     for number, one in enumerate(given, start=1):
         name = f"extra {Path(one.files[0]).name}"

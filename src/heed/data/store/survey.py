@@ -170,6 +170,6 @@ def _without(
 ) -> Sequence[E]:
     kept = np.setdiff1d(np.arange(len(examples)), places, assume_unique=True)
     survey.hashes = survey.hashes[kept]
-    counts.filtered[rule] = counts.filtered.get(rule, 0) + len(places)
+    counts.leave_out(rule, len(places))
     counts.kept = len(kept)
     return select(examples, kept)
