@@ -42,18 +42,21 @@ _TARGET_SPANS: tuple[tuple[Literal["year", "month", "day"], Span], ...] = (
 
 @dataclass(frozen=True)
 class Counts:
-    """What the dates are drawn from, and what was left out and why."""
+    """What dates are drawn from, and what was left out.
+
+    Attributes:
+        languages: Number of languages, unseen ones included.
+        locales: Number of locales, each writing dates in a way of its own within its language.
+        left_out: Rule -> the locales ("es_MX") or formats ("es_MX:medium") that it left out.
+        strings: Language -> dates times distinct formats.
+        ambiguous: Language -> strings that have two readings among all these languages, and are left out.
+    """
 
     languages: int
-    """Languages that are drawn from, unseen ones included."""
     locales: int
-    """Locales that are drawn from, each writing dates in a way of its own within its language."""
     left_out: dict[str, tuple[str, ...]]
-    """Rule -> the locales ("es_MX") or formats ("es_MX:medium") that it left out."""
     strings: dict[str, int]
-    """Language -> dates times distinct formats."""
     ambiguous: dict[str, int]
-    """Language -> how many of its strings have two readings among all these languages, and are left out."""
 
     def __str__(self) -> str:
         lines = [f"{self.languages} languages, {self.locales} locales that write dates differently; left out:"]
@@ -63,7 +66,7 @@ class Counts:
         return "\n".join(lines)
 
     def _most(self) -> str:
-        """Name the languages with the largest shares of strings with two readings."""
+        """The languages with the largest shares of strings with two readings."""
         shares = {language: n / self.strings[language] for language, n in self.ambiguous.items() if n}
         most = sorted(shares, key=lambda language: -shares[language])[:5]
         return ": mostly " + ", ".join(f"{language} {shares[language]:.1%}" for language in most) if most else ""
@@ -118,9 +121,7 @@ class DateSource(PairSource):
         self.joined = (joined, joined) if isinstance(joined, int) else joined
         check_range("joined", self.joined, least=1)
         check_range("years", years, least=1000, most=9999)
-        self.styles = _check_styles(styles)
-        self.years = years
-        self.seed = seed
+        self.styles, self.years, self.seed = _check_styles(styles), years, seed
         catalogue = Catalogue(self.styles, SEPARATOR)
         trained, held_out = _read_languages(catalogue, languages, unseen)
         self.languages, self.unseen = tuple(trained), tuple(held_out)
@@ -146,17 +147,9 @@ class DateSource(PairSource):
         return distinct(lambda: rng.choice(languages), lambda language: self._draw(rng, writers[language], dates))
 
     def example(self, language: str, style: Style, date: datetime.date) -> Pair:
-        """Write one date of the caller's choice, in the plain locale of a language ("es", not "es_MX").
+        """The linked pair of a date in the plain locale of any language of CLDR ("es", not "es_MX").
 
-        It may have a second reading: whoever asks for a date knows which is meant.
-
-        Args:
-            language: CLDR code; need not be one of this source's.
-            style: "medium", "long" or "full".
-            date: A date from the year 1000 on.
-
-        Returns:
-            The pair, linked.
+        It may have a second reading.
 
         Raises:
             DataError: An unknown language or style, a year before 1000, or a language without a usable format.
@@ -206,19 +199,16 @@ class DateSource(PairSource):
         }
 
     def _count(self, found: _Found, catalogue: Catalogue) -> Counts:
-        numbers = {
-            language: {self._readings.number(date_format) for date_format in _formats({language: by_locale})}
-            for language, by_locale in found.items()
-        }
-        num_dates = sum(len(dates) for dates in self._dates.values())
+        number = self._readings.number
+        numbers = {language: set(map(number, _formats({language: own}))) for language, own in found.items()}
+        num_dates = sum(map(len, self._dates.values()))
         return Counts(
             languages=len(found),
             locales=sum(len(by_locale) for by_locale in found.values()),
             left_out={rule: tuple(names) for rule, names in catalogue.left_out.items()},
             strings={language: num_dates * len(own) for language, own in numbers.items()},
             ambiguous={
-                language: sum(self._readings.count(number, self.years) for number in own)
-                for language, own in numbers.items()
+                language: sum(self._readings.count(one, self.years) for one in own) for language, own in numbers.items()
             },
         )
 
@@ -230,7 +220,7 @@ _Found = dict[str, tuple[LocaleFormats, ...]]
 def _read_languages(
     catalogue: Catalogue, languages: Sequence[str], unseen: Sequence[str] | None
 ) -> tuple[_Found, _Found]:
-    """Read the trained and the unseen languages, after checking that there are such."""
+    """The trained and the unseen languages, checked."""
     everything = languages == "all"
     wanted = list(locales()) if everything else [languages] if isinstance(languages, str) else list(languages)
     if not wanted:
@@ -272,10 +262,8 @@ def _check_styles(styles: Sequence[Style]) -> tuple[Style, ...]:
 def _split_dates(years: tuple[int, int]) -> dict[Split, list[datetime.date]]:
     """Put every date of the years into its split."""
     dates: dict[Split, list[datetime.date]] = {split: [] for split in SPLITS}
-    first = datetime.date(years[0], 1, 1).toordinal()
-    last = datetime.date(years[1], 12, 31).toordinal()
-    for ordinal in range(first, last + 1):
-        date = datetime.date.fromordinal(ordinal)
+    first, last = datetime.date(years[0], 1, 1), datetime.date(years[1], 12, 31)
+    for date in map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1)):
         dates[split_of(date.isoformat())].append(date)
     return dates
 
@@ -288,7 +276,7 @@ def _write(date_format: DateFormat, date: datetime.date) -> Pair:
 
 
 def _join(pairs: Sequence[Pair], origin: str) -> Pair:
-    """Join pairs into one, moving their links along."""
+    """Join pairs, and their links, into one."""
     links: list[Link] = []
     at_source = at_target = 0
     for pair in pairs:

@@ -30,14 +30,7 @@ def locales() -> dict[str, tuple[str, ...]]:
 
 
 def isolated(identifier: str) -> Locale:
-    """Open a locale that shares nothing with other locales; it knows what writing dates needs, not more.
-
-    Args:
-        identifier: CLDR's, such as "es_MX".
-
-    Returns:
-        A locale for use with `babel.dates`.
-    """
+    """A locale such as "es_MX" for use with `babel.dates`, with its own copy of the tables that dates need."""
     locale = _IsolatedLocale.parse(identifier)
     assert str(locale) == identifier, f"Babel opens {locale} for {identifier}"
     return locale

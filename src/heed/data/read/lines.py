@@ -1,4 +1,4 @@
-"""Where bytes become lines: line ends, byte-order marks, encodings, archives; whatever is wrong is named with its line.
+"""Bytes to lines: line ends, byte-order marks, encodings, compression; errors name file and line.
 
 A line ends at LF or CRLF. A CR alone inside a line is read as a blank, so that no line is shifted against its
 parallel one; only in a file whose beginning has more of them than of LF are they line ends.
@@ -20,8 +20,6 @@ from heed.data.read.findings import BadLine, Findings
 from heed.errors import DataError
 
 INNER_RETURN = "carriage return inside the line, read as a blank"
-"""What is said of a CR that ends no line."""
-
 _CHUNK = 1 << 16
 _MARK = "\ufeff".encode()
 _TYPOGRAPHY = (
@@ -40,7 +38,7 @@ _SIGNATURES = {
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
 }
-"""How files begin that are often given instead of text, and what to do with them."""
+"""First bytes of files that are often given instead of text, and advice."""
 
 
 class _Reads(Protocol):
@@ -64,17 +62,10 @@ def good_lines(path: Path) -> Iterator[str]:
 
 
 def lines_of(path: Path, findings: Findings | None = None, root: Path | None = None) -> Generator[str | BadLine]:
-    """The lines of a text file, compressed or not, without their ends.
+    """The lines of a text file, compressed or not, without their ends; a `BadLine` in place of one that is left out.
 
-    Memory holds a few times 64 KiB and the longest line that is allowed, whatever the file holds.
-
-    Args:
-        path: The file.
-        findings: What becomes of bad lines, and where what is found is counted; by default they are errors.
-        root: A folder that findings are listed under instead of the file.
-
-    Yields:
-        Lines; in place of one that is left out, what stands for it.
+    Memory holds a few times 64 KiB and the longest line that is allowed. Bad lines are errors without `findings`, which
+    list them under the file, or under a folder `root`.
 
     Raises:
         DataError: The file is missing, empty, cut off, no text, or changes while it is read; or a line is bad and the
@@ -104,15 +95,14 @@ def lines_of(path: Path, findings: Findings | None = None, root: Path | None = N
 
 
 def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
-    """Refuse a file that is no longer what was opened: nobody could read the same lines again."""
+    """Refuse a file that changed since it was opened: the same lines could not be read again."""
     if not stat.S_ISREG(before.st_mode):
         return
     try:
         now = path.stat()
     except OSError:
-        raise DataError(
-            f"'{path}' vanished while it was being read (line {number:,} was the last); put it back and start again"
-        ) from None
+        last = f"(line {number:,} was the last)"
+        raise DataError(f"'{path}' vanished while it was being read {last}; put it back and start again") from None
     names = ("st_ino", "st_size", "st_mtime_ns")
     if any(getattr(before, name) != getattr(now, name) for name in names):
         raise DataError(
@@ -154,7 +144,7 @@ class _Lines:
                     yield self._line(last)
 
     def note_ends(self) -> None:
-        """Say so where lines end in CR alone, or in more than one way."""
+        """Note line ends of CR alone, or of several kinds."""
         if self._returns:
             self._note("lines end in CR, read as any line end", 1, self.number)
         if all(self._ends.values()):
@@ -166,7 +156,7 @@ class _Lines:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
     def _blocks(self, file: _Reads) -> Iterator[bytes | BadLine]:
-        """Whole lines with their ends, many at a time, and bad lines in place of those that are too long."""
+        """Blocks of whole lines with their ends; a bad line in place of each that is too long."""
         rest = held = b""
         returns = dropping = False
         first = True
@@ -210,7 +200,7 @@ class _Lines:
             raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {_UTF_16}")
 
     def _unremarkable(self, block: bytes) -> list[str] | None:
-        """The lines of a block in which there is nothing to say of any, else None."""
+        """The lines of a block without special cases, else None."""
         if b"\r" in block or b"\0" in block or _MARK in block:
             return None
         try:
@@ -226,7 +216,7 @@ class _Lines:
         return texts
 
     def _count_ends(self, end: str, count: int = 1) -> None:
-        """Count ends of the lines that come next."""
+        """Count the ends of the next lines."""
         self._first_end = self._first_end or end
         if end != self._first_end and not self._first_odd:
             self._first_odd = self.number + 1
@@ -249,12 +239,9 @@ class _Lines:
             text = decoded
         if "\0" in text:
             at = text.index("\0")
-            return self._bad(
-                "NUL byte",
-                f"holds a NUL byte at position {at + 1} (after {text[max(0, at - 10) : at]!r}), which is no text; the "
-                "file is damaged or was never text",
-                text=text,
-            )
+            where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
+            message = f"holds a NUL byte {where}, which is no text; the file is damaged or was never text"
+            return self._bad("NUL byte", message, text=text)
         if len(text) > self._most:
             return self._too_long(text)
         if "\r" in text:

@@ -29,13 +29,8 @@ def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, 
     small letter, but not after an initial or a common abbreviation; after the full stops of Chinese, Japanese, Hindi,
     Urdu, Arabic and Amharic.
 
-    Args:
-        text: The document.
-        separator: What stands between sentences instead.
-
     Returns:
-        The span `(start, end)` of each sentence, in order, none blank; what lies between them is blanks, breaks and
-        separators.
+        The span `(start, end)` of each sentence, in order, none blank; between them are blanks, breaks and separators.
     """
     spans: list[tuple[int, int]] = []
     breaks = re.compile(re.escape(separator)) if separator is not None else _BREAKS

@@ -17,15 +17,7 @@ Degree = Literal["", "very", "too"]
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A noun with its company, or a pronoun.
-
-    Attributes:
-        noun: Entry of the lexicon; for a pronoun what it stands for, or "" where nobody said.
-        determiner: "the", "a", "my" or "two".
-        adjective: Before the noun, or "".
-        plural: More than one.
-        pronoun: "I", "we", "he", "she", "it" or "they" instead of the noun, or "".
-    """
+    """A noun of the lexicon with its determiner and adjective (or ""), or a pronoun (its noun is "" if unknown)."""
 
     noun: str = ""
     determiner: Determiner = "the"
@@ -95,12 +87,12 @@ class Sentence:
     """One sentence.
 
     Attributes:
-        main: What is said.
-        time: Stands first, or "".
+        main: The main clause.
+        time: First word or words, or "".
         because: The reason, its subject a pronoun.
-        also: A second thing that the subject does to the object, said with a pronoun.
-        thought: Who says so; then the main clause follows "that".
-        question: Has it been done?
+        also: A second thing that the subject does to the object, a pronoun.
+        thought: Clause before "that".
+        question: Whether it is a question.
     """
 
     main: Clause | State

@@ -1,4 +1,4 @@
-"""Words that know what they say, so that two languages can be linked."""
+"""Words with the parts of the meaning they say, to link two languages."""
 
 from __future__ import annotations
 
