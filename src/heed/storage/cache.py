@@ -151,8 +151,6 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except (OSError, DiskError) as error:
-        said = error.strerror or error if isinstance(error, OSError) else error
-        raise CacheError(
-            f"cannot write to the cache folder {cache_folder()}: {said}; set HEED_CACHE to a folder with room, or "
-            "raise data.in_memory to keep more examples in memory"
-        ) from None
+        problem = f"cannot write to the cache folder {cache_folder()}: {getattr(error, 'strerror', None) or error}"
+        hint = "set HEED_CACHE to a folder with room, or raise data.in_memory to keep more examples in memory"
+        raise CacheError(f"{problem}; {hint}") from None

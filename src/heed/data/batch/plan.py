@@ -87,14 +87,11 @@ def plan_pass(
     Examples are shuffled, then sorted by length within pools, cut into batches, and the batches shuffled.
 
     Args:
-        costs: `(examples, sides)`, the length of every example on each side; or `(examples,)`.
+        costs: Lengths of every example, `(examples, sides)` or `(examples,)`.
         batch_tokens: Largest number of padded positions of a batch.
-        seed: Seed of the run.
-        epoch: Which pass; the order depends on (seed, epoch) only. None for one pass sorted by length (validation).
+        seed: Seed of the run; the order depends on (seed, epoch) only.
+        epoch: Which pass; None for one pass sorted by length (validation).
         chosen: Examples of this pass, repeats and omissions allowed; every example once by default.
-
-    Returns:
-        The chosen indices, in batches.
     """
     table = np.asarray(costs)
     table = table if table.ndim == 2 else table.reshape(-1, 1)

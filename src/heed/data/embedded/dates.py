@@ -1,9 +1,7 @@
 """Dates as people write them, in many languages, to ISO: "sábado, 9 de mayo de 1998" -> "1998-05-09".
 
-Generated from CLDR, endless and seeded. What says the year, the month and the day is known by construction, so
-attention has a right answer here. Dates are Gregorian and their digits are those that Babel prints (ASCII).
-
-Left out, and counted in `DateSource.counts`: formats that give no fair example, and strings with two readings.
+Generated from CLDR, endless and seeded, with the true alignment of year, month and day. Dates are Gregorian, in ASCII
+digits. Left out, and counted in `DateSource.counts`: formats that give no fair example, strings with two readings.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from random import Random
 from typing import Literal
 
 from heed.data.embedded.catalogue import Catalogue, LocaleFormats, check_languages
-from heed.data.embedded.cldr import STYLES, DateFormat, Style
+from heed.data.embedded.cldr import STYLES, DateFormat, Kind, Style
 from heed.data.embedded.generated import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
 from heed.data.embedded.locales import locales
 from heed.data.embedded.readings import Readings
@@ -33,11 +31,7 @@ UNSEEN = tuple("ca da gl mr uk".split())
 SEPARATOR = "; "
 """Stands between joined dates; no format that is used contains its semicolon."""
 
-_TARGET_SPANS: tuple[tuple[Literal["year", "month", "day"], Span], ...] = (
-    ("year", (0, 4)),
-    ("month", (5, 7)),
-    ("day", (8, 10)),
-)
+_TARGET_SPANS: dict[Kind, Span] = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,8 @@ class DateSource(PairSource):
             seed: Decides which examples are drawn; not which split a date belongs to.
 
         Raises:
-            DataError: A language or style that does not exist, that is named twice or that has no usable format;
-                a language both trained and unseen; a range that is none.
+            DataError: A language or style that does not exist, is named twice or has no usable format; a language both
+                trained and unseen; an empty range.
         """
         self.joined = (joined, joined) if isinstance(joined, int) else joined
         check_range("joined", self.joined, least=1)
@@ -134,8 +128,7 @@ class DateSource(PairSource):
         """The pairs of "train", "valid", "test" or "unseen"; sources are distinct as far as there are enough.
 
         Raises:
-            DataError: An unknown split, one without languages, or one in which a language has no date to write
-                that could not be read as another.
+            DataError: An unknown split, one without languages, or with a language all of whose dates are ambiguous.
         """
         check_split(split, (*SPLITS, "unseen"))
         if split == "unseen" and not self.unseen:
@@ -180,21 +173,17 @@ class DateSource(PairSource):
             ]
             usable[language] = [by_style for by_style in kept if by_style]
             if not usable[language]:
-                raise DataError(
-                    f"years {self.years}: each of the {len(dates)} dates of split '{split}' has two readings as "
-                    f"language '{language}' writes it; allow more years or styles"
-                )
+                problem = f"each of the {len(dates)} dates of split '{split}' has two readings"
+                hint = f"as language '{language}' writes it; allow more years or styles"
+                raise DataError(f"years {self.years}: {problem} {hint}")
         return usable
 
     def _number(self, found: _Found) -> _Writers:
+        def writer(locale: str, style: Style, date_format: DateFormat) -> _Writer:
+            return _Writer(f"dates:{locale}:{style}", date_format, self._readings.number(date_format))
+
         return {
-            language: [
-                [
-                    _Writer(f"dates:{locale}:{style}", date_format, self._readings.number(date_format))
-                    for style, date_format in formats.items()
-                ]
-                for locale, formats in by_locale
-            ]
+            language: [[writer(locale, *one) for one in formats.items()] for locale, formats in by_locale]
             for language, by_locale in found.items()
         }
 
@@ -271,7 +260,7 @@ def _split_dates(years: tuple[int, int]) -> dict[Split, list[datetime.date]]:
 def _write(date_format: DateFormat, date: datetime.date) -> Pair:
     """Write one date, linking each field of its ISO form to what says it."""
     text, spans = date_format.write(date.year, date.month, date.day, date.weekday())
-    links = tuple(Link(target, spans[kind]) for kind, target in _TARGET_SPANS)
+    links = tuple(Link(target, spans[kind]) for kind, target in _TARGET_SPANS.items())
     return Pair(text, date.isoformat(), links)
 
 

@@ -1,8 +1,7 @@
 """Documents of many sentences of which one decides: a word in it names the label, all others say nothing.
 
-Every fourth document has no such word and the label "other"; else one label could be told by finding nothing. The place
-of the deciding sentence, of the word in it, and all else are drawn evenly. It is known where the label comes from, so
-that what a model looks at can be held against it.
+Every fourth document has no such word and the label "other"; else one label could be told by finding nothing. All else
+is drawn evenly. What a model looks at can be compared with the deciding word.
 
 Source: the idea of planted evidence, as in E21 of the lecture notes' claims; the sentences are ours.
 """

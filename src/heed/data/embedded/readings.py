@@ -1,8 +1,7 @@
-"""Which written dates can be read as another date: found exactly, by reasoning over formats instead of sampling.
+"""Written dates with two readings, found exactly, by reasoning over formats instead of sampling.
 
-"05/06/1998" is the 5th of June in one language and the 6th of May in another; "2. listopada 1998" is in October
-for a Croatian, and a Pole's "2 listopada 1998" in November. Nobody could answer such a string without being told
-the language, so it must not be an example.
+"05/06/1998" is the 5th of June in one language and the 6th of May in another; without the language such a string has
+no answer, so it must not be an example.
 
 Claim: the search below finds every pair of formats F, G and dates a != b of four-digit years with F(a) = G(b).
 

@@ -97,7 +97,7 @@ def _split(line: str, tabs: bool) -> list[str]:
 
 
 def sentence_reader(data: TagOptions) -> Reader[Sentence]:
-    """Reads sentences from files."""
+    """Reads sentences from files in columns."""
     return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings))
 
 
@@ -117,12 +117,11 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
     for path in map(Path, files):
         file = ColumnFile.read(path, findings)
         word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
-        for line, rows in file.sentences():
-            bad = rows if isinstance(rows, BadLine) else _without_tag(rows, label, file, line, findings)
-            if isinstance(bad, BadLine):
-                findings.leave_out(bad.rule)
+        for line, sentence in file.sentences():
+            rows = sentence if isinstance(sentence, BadLine) else _with_tags(sentence, label, file, line, findings)
+            if isinstance(rows, BadLine):
+                findings.leave_out(rows.rule)
                 continue
-            assert isinstance(rows, list)
             for number, row in enumerate(rows, start=line):
                 if not row[word]:
                     findings.note("empty word, read as an unknown one", path, number)
@@ -137,12 +136,14 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
     return _as_bio(sentences, places, scheme, findings)
 
 
-def _without_tag(rows: list[list[str]], label: int, file: ColumnFile, line: int, findings: Findings) -> BadLine | None:
+def _with_tags(
+    rows: list[list[str]], label: int, file: ColumnFile, line: int, findings: Findings
+) -> list[list[str]] | BadLine:
     for number, row in enumerate(rows, start=line):
         if not row[label]:
             message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
             return findings.bad("empty tag", file.path, number, message)
-    return None
+    return rows
 
 
 def _as_bio(

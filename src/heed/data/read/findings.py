@@ -27,15 +27,9 @@ class BadLine:
 
 @dataclass
 class Found:
-    """One kind of finding in one file.
+    """One kind of finding in one file (or a side such as "sources"; "" for a whole split), a warning if it is serious.
 
-    Attributes:
-        where: A file, or a side such as "sources"; "" for a whole split.
-        what: The finding, and what became of the lines.
-        unit: What is counted, in the singular.
-        count: How many.
-        places: The first few: line numbers of the file, or origins of examples.
-        warning: Whether something is probably wrong.
+    `what` also tells what became of the lines; `places` are the first few line numbers or origins.
     """
 
     where: str
@@ -90,13 +84,8 @@ class Findings:
     ) -> BadLine:
         """Raise for a line that cannot be used, or note it.
 
-        Args:
-            rule: The rule it breaks, in a few words.
-            where: The file or folder that findings are listed under.
-            place: The line.
-            message: The problem, with file, line, value and what would be right.
-            fix: A field that would make the line readable.
-            text: The part of the line that could be read.
+        `message` is the problem, with file, line, value and what would be right; `fix` is a field that would make the
+        line readable; `rule` and `where` (file or folder) are what it is counted under.
 
         Raises:
             DataError: Bad lines are errors here.

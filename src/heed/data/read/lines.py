@@ -13,8 +13,9 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import Any
 
 from heed.data.read.findings import BadLine, Findings
 from heed.errors import DataError
@@ -22,13 +23,8 @@ from heed.errors import DataError
 INNER_RETURN = "carriage return inside the line, read as a blank"
 _CHUNK = 1 << 16
 _MARK = "\ufeff".encode()
-_TYPOGRAPHY = (
-    "\u00a0\u00a1\u00ab\u00b0\u00b7\u00bb\u00bf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\u00a3\u00a7"
-)
-_OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
-    ".gz": lambda path: cast("IO[bytes]", gzip.open(path, "rb")),
-    ".xz": lambda path: cast("IO[bytes]", lzma.open(path, "rb")),
-}
+_TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
+_OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
@@ -39,10 +35,6 @@ _SIGNATURES = {
     b"\xfe\xff": _UTF_16,
 }
 """First bytes of files that are often given instead of text, and advice."""
-
-
-class _Reads(Protocol):
-    def read1(self, size: int, /) -> bytes: ...
 
 
 def ending_of(path: Path) -> str:
@@ -76,7 +68,7 @@ def lines_of(path: Path, findings: Findings | None = None, root: Path | None = N
         with _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path) as file:
             before = os.fstat(file.fileno())
             try:
-                yield from reader.read(cast(_Reads, file))
+                yield from reader.read(file)
             except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
                 where = f"after line {reader.number}" if reader.number else "at its start"
                 _refuse_change(path, before, reader.number)
@@ -115,9 +107,7 @@ class _Lines:
     """Reads one file; `number` lines of it so far."""
 
     def __init__(self, path: Path, findings: Findings, root: Path | None) -> None:
-        self.number = 0
-        self.findings = findings
-        self._path = path
+        self.number, self.findings, self._path = 0, findings, path
         self._where = path if root is None else root
         self._inside = "" if root is None else f"{path.relative_to(root)}:"
         self._most = findings.max_line
@@ -127,7 +117,7 @@ class _Lines:
         self._first_end = ""
         self._first_odd = 0  # the first line that ends in another way
 
-    def read(self, file: _Reads) -> Iterator[str | BadLine]:
+    def read(self, file: BufferedIOBase) -> Iterator[str | BadLine]:
         for block in self._blocks(file):
             if isinstance(block, BadLine):
                 yield block
@@ -155,7 +145,7 @@ class _Lines:
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
-    def _blocks(self, file: _Reads) -> Iterator[bytes | BadLine]:
+    def _blocks(self, file: BufferedIOBase) -> Iterator[bytes | BadLine]:
         """Blocks of whole lines with their ends; a bad line in place of each that is too long."""
         rest = held = b""
         returns = dropping = False
@@ -223,7 +213,7 @@ class _Lines:
         self._ends[end] += count
 
     def _line(self, raw: bytes) -> str | BadLine:
-        """One line without its LF."""
+        """One line, given without its LF."""
         self.number += 1
         line = raw.removesuffix(b"\r")
         if line.startswith(_MARK):

@@ -72,13 +72,7 @@ class Numbers(Lazy[Row]):
 def read_numbers(
     path: Path, wanted: Sequence[Column] | None, label: Column | None = None, *, labelled: bool = True
 ) -> Numbers:
-    """Read one file.
-
-    Args:
-        path: The file.
-        wanted: Columns of numbers, by name or by number from 0; None for all but that of the label.
-        label: Column of the label; None for none.
-        labelled: Whether the label must be there; if not it may be, and is left alone.
+    """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
 
     Raises:
         DataError: The file cannot be read, a column is missing, a line has another number of columns, a value is

@@ -49,11 +49,7 @@ def read_pairs(
 ) -> Iterator[Pair]:
     """Read pairs from two parallel files or from one file of columns.
 
-    Args:
-        files: Two paths, source first, or one.
-        source: Column of the source in one file: 0 by default, "source" in JSON lines.
-        target: Column of the target: 1 by default, "target" in JSON lines.
-        findings: Policy for bad lines (errors by default), and counts of what was found and left out.
+    Columns are 0 and 1 by default, "source" and "target" in JSON lines. Bad lines are errors without `findings`.
 
     Yields:
         One pair a line, blank sides included; its origin names file and line.

@@ -21,8 +21,8 @@ class Reader(Generic[E]):
 
     Attributes:
         kind: Their class.
-        read: Reads files, and reports to the findings.
-        of_row: Makes one of a row of a data set; None if data sets are not supported.
+        read: Reads files and reports to the findings.
+        of_row: Makes an example of a data set's row, if supported.
         settings: All that decides what is read beside the files and the `data` section, as JSON.
         again: Whether the same can be read again, so that it may be cached.
     """

@@ -78,7 +78,7 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
 def json_rows(path: Path, findings: Findings, names: tuple[str, str]) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Objects, one a line, that have both fields; None for a blank line."""
     for number, line in enumerate(lines_of(path, findings), start=1):
-        value = line if isinstance(line, BadLine) else None
+        value: dict[str, Any] | BadLine | None = line if isinstance(line, BadLine) else None
         if isinstance(line, str) and line.strip():
             value = _object(line, path, number, findings, names)
         if isinstance(value, BadLine):

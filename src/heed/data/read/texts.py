@@ -53,7 +53,7 @@ class TextFormat:
 
 
 def text_reader(form: TextFormat) -> Reader[Text]:
-    """Reads labelled texts from files, folders or data sets."""
+    """The reader of labelled texts from files, folders or data sets."""
 
     def of_row(row: Mapping[str, Any], place: str, findings: Findings) -> Text | BadLine:
         hub, _, where = place.partition(":")
@@ -66,25 +66,15 @@ def text_reader(form: TextFormat) -> Reader[Text]:
 
 
 def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings | None = None) -> Iterator[Text]:
-    """Read labelled texts from files or folders, one after the other.
-
-    Bad lines are errors without `findings`.
-
-    Yields:
-        Texts, blank ones included; the origin names file and line.
+    """Read labelled texts, blank ones included, from files or folders; bad lines are errors without `findings`.
 
     Raises:
         DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
             too long, without a text or label where they should be) and that is an error.
     """
     findings = Findings() if findings is None else findings
-    readers: dict[str, Callable[[Path, TextFormat, Findings], Iterator[Text]]] = {
-        "csv": _columns,
-        "tsv": _columns,
-        "jsonl": _objects,
-        "lines": _lines,
-        "folders": _folders,
-    }
+    readers: dict[str, Callable[[Path, TextFormat, Findings], Iterator[Text]]]
+    readers = {"csv": _columns, "tsv": _columns, "jsonl": _objects, "lines": _lines, "folders": _folders}
     for path in map(Path, files):
         kind = form.kind
         if kind == "auto":

@@ -21,9 +21,7 @@ _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory",
 def read_corpus(
     name: str, files: Sequence[str], reader: Reader[E], data: OwnData, survey: Survey | None = None
 ) -> tuple[Sequence[E], Counts, list[str]]:
-    """Read one corpus: its examples, counts, and remarks for the user that begin with its `name`.
-
-    More examples than `data.in_memory` are stored in a file.
+    """Read one corpus: its examples (stored if more than `data.in_memory`), counts, and remarks that name it.
 
     Raises:
         DataError: A file cannot be read, or a line is bad and that is an error.

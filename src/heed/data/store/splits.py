@@ -29,15 +29,10 @@ T = TypeVar("T")
 
 @dataclass
 class Splits(Generic[T]):
-    """Examples by purpose, whatever they are: pairs, texts, sentences, rows of numbers, images, conversations.
+    """Examples by purpose: "train", "valid", where given "test", and others that the data has.
 
-    Attributes:
-        examples: "train", "valid", where given "test", and others that the data has.
-        counts: Examples read, left out and kept, per split.
-        remarks: Notes for the user (overlaps, how the validation set was made).
-        made: How examples were generated, for people.
-        extra: Further training corpora by name.
-        stream: The stream of which "train" is the newest window, if it is one.
+    `remarks` are for the user; `made` tells how examples were generated; `extra` are further training corpora by name;
+    `stream` is the stream of which "train" is the newest window, if it is one.
     """
 
     examples: dict[str, Sequence[T]]
@@ -105,10 +100,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
-        splits.remarks.append(
-            f"{count:,} {unit}s held out for validation by a hash of the {side}, "
-            + (f"{unit}s with the same {side} together" if side != unit else "equal ones together")
-        )
+        equal = f"{unit}s with the same {side}" if side != unit else "equal ones"
+        splits.remarks.append(f"{count:,} {unit}s held out for validation by a hash of the {side}, {equal} together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
@@ -122,8 +115,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
 def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
     """A stream, whose newest window is "train", and its validation and test sets.
 
-    Where its first examples are held out, others with their first text are left out as well; validation and test files
-    are treated as `data.overlap` says.
+    Examples with the first text of a held-out one are left out as well; for files, `data.overlap` decides.
     """
     unit = reader.kind.unit
     held_out = not isinstance(data.valid, list)

@@ -47,13 +47,8 @@ def keep_examples(
 ) -> tuple[Sequence[E], dict[str, Any], str]:
     """Hold examples in memory if there are at most `in_memory` (None: always), else in a file.
 
-    Args:
-        read: Begins to read them.
-        kind: Their class.
-        in_memory: Most examples to hold in memory.
-        files: What is read: they key the cache entry. Without files the stored examples go with the process.
-        settings: Everything else that decides what is read of the files, as JSON.
-        report: Called once all are read; its JSON is cached with the examples.
+    The `files` and `settings` (JSON) that decide what is read key the cache entry; without files it is temporary. The
+    JSON that `report` makes once all are read is cached with the examples.
 
     Returns:
         The examples, the report, and a remark for the user about the cache, or "".
@@ -63,10 +58,10 @@ def keep_examples(
     """
 
     def known_by() -> str | None:
-        contents = contents_of(files) if files and in_memory is not None else None
+        if not files or in_memory is None or (contents := contents_of(files)) is None:
+            return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
-        what = {"of": kind.__name__, "names": names, "contents": contents, "settings": settings}
-        return None if contents is None else key_of(kind="corpus", **what)
+        return key_of(kind="corpus", of=kind.__name__, names=names, contents=contents, settings=settings)
 
     key = known_by()
     entry = None if key is None else find_entry(key)

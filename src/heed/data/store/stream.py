@@ -35,10 +35,8 @@ class ExampleStream(Generic[E]):
         self._known: dict[str, frozenset[str]] = {}
         self._said: dict[str, Found] = {}
         self._once = not all(Path(file).is_file() for file in data.train if Path(file).exists())
-        if self._once and int(os.environ.get("WORLD_SIZE", 1)) > 1:
-            raise DataError(
-                f"{self.name} is a pipe, and {os.environ['WORLD_SIZE']} processes cannot all read it; give files"
-            )
+        if self._once and (processes := int(os.environ.get("WORLD_SIZE", 1))) > 1:
+            raise DataError(f"{self.name} is a pipe, and {processes} processes cannot all read it; give files")
         self._begin()
 
     def _begin(self) -> None:
@@ -109,20 +107,18 @@ class ExampleStream(Generic[E]):
             for example in self._file or self._open():
                 text = example.texts[0]
                 rule = next((rule for rule, known in self._known.items() if text in known), "")
-                if rule in self._said:
-                    self._said[rule].add(example.origin)
-                if not rule or rule in self._said:
-                    given += 1
-                    yield example
-                else:
+                if rule and rule not in self._said:
                     self.count_out(rule, 1)
+                    continue
+                if rule:
+                    self._said[rule].add(example.origin)
+                given += 1
+                yield example
             if not given:
                 raise DataError(f"no training {self.unit} is left of {self.name}: {self.counts}")
             if self._once:
-                raise DataError(
-                    f"{self.name} ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read "
-                    "again; give a pipe that goes on, or files"
-                )
+                ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
+                raise DataError(f"{self.name} {ended}; give a pipe that goes on, or files")
             self.passes += 1
             self._file = None
 

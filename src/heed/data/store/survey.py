@@ -30,17 +30,13 @@ E = TypeVar("E", bound=Example)
 class Survey:
     """Statistics of one set of examples, compared with those of the training set `train`.
 
-    Attributes:
-        kind: The class of its examples.
-        scripts: By the plural names of their texts.
-        hashes: Of every field of every example, once all have been read.
+    `scripts` are by the plural names of the sides; `hashes`, of every field, are set once all have been read.
     """
 
     def __init__(self, kind: type[Example], train: Survey | None = None) -> None:
         self.kind = kind
-        self.scripts: dict[str, Scripts] = {
-            f"{side}s": Scripts(None if train is None else train.scripts[f"{side}s"].texts) for side in kind.sides
-        }
+        known = {} if train is None else train.scripts
+        self.scripts = {s: Scripts(known[s].texts if known else None) for s in (f"{side}s" for side in kind.sides)}
         self.hashes: Hashes = np.zeros((0, 1), dtype=np.uint64)
         words = None if train is None or train._swaps is None else train._swaps.words
         self._swaps: Swaps | None = Swaps(words) if len(kind.sides) == 2 else None

@@ -56,10 +56,8 @@ def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what
     if not are_many(texts):
         return None
     content = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        encoded = text.encode()
-        content.update(len(encoded).to_bytes(8, "little"))
-        content.update(encoded)
+    for encoded in map(str.encode, texts):
+        content.update(len(encoded).to_bytes(8, "little") + encoded)
     try:
         return make_entry(key_of(texts=content.hexdigest(), **what), make).path
     except CacheError:

@@ -1,8 +1,7 @@
 """Word alignment learned from pairs of texts: IBM model 1 in both directions, trained to agree.
 
-Each direction explains every token of one side by one token of the other or by nothing. After two iterations apart, the
-expected counts of both directions are the product of their posteriors, so that they learn from links on which they
-agree; common words then stop collecting links.
+Each direction explains every token of one side by one of the other or by nothing. After two iterations apart, expected
+counts are the product of both posteriors, so that both learn from links on which they agree.
 
     p(j | i)  =  t(y_i | x_j) / (sum_j' t(y_i | x_j') + n(y_i) * J * null / (1 - null))      target i, source j of J
 

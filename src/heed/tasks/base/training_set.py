@@ -28,12 +28,9 @@ _COUNTED = 20_000
 class Coding(Generic[E, T, B]):
     """How a task makes batches B, which have a field `indices`, of examples E as tokens T.
 
-    Attributes:
-        encode: Examples to tokens; a tag, if given, goes before each first text.
-        lengths: Token counts, tag included, without encoding.
-        costs: Padded lengths that a batch pays for, `(examples, sides)`; batches are sorted by the first column.
-        collate: Pads chosen examples into one batch.
-        cut: One example to tokens, cut anew in each pass, given its tag and (seed, pass, number); None for none.
+    `encode` puts a tag, if given, before each first text; `lengths` counts it without encoding; `costs` are padded
+    lengths `(examples, sides)`, which batches are sorted by (first column); `cut` cuts an example's text anew in each
+    pass, given its tag and (seed, pass, number).
     """
 
     encode: Callable[[Sequence[E], str | None], list[T]]
@@ -151,7 +148,7 @@ class TrainingSet(Generic[E, T, B]):
         """The batches of one pass, by (seed, epoch)."""
         self._pass = (seed, epoch)
         window = self.window(epoch)
-        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size
+        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size  # of a stream
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
@@ -163,13 +160,12 @@ class TrainingSet(Generic[E, T, B]):
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
         """One batch of the pass planned last; how a text is cut in it depends on neither process nor resume."""
-        coding = self.coding
-        if coding.cut is None:
+        if (cut := self.coding.cut) is None:
             tokens = self.tokens_at(indices)
         else:
             examples = zip(self.examples_at(indices), indices, strict=True)
-            tokens = [coding.cut(example, self._tag_of(i), (*self._pass, i)) for example, i in examples]
-        batch: Any = coding.collate(tokens, list(range(len(tokens))))
+            tokens = [cut(example, self._tag_of(i), (*self._pass, i)) for example, i in examples]
+        batch: Any = self.coding.collate(tokens, list(range(len(tokens))))
         return replace(batch, indices=indices)  # type: ignore[no-any-return]
 
 
@@ -197,6 +193,6 @@ class StreamSet(TrainingSet[E, T, B]):
             if not len(short):
                 raise DataError(f"every {self._stream.unit} of window {number} of {self._stream.name} is {rule}")
             tokens = Encoding(examples, lambda some: self.coding.encode(some, None))
-            self._windows = {n: held for n, held in self._windows.items() if n == number - 1}
-            self._windows[number] = Corpus(examples, tokens, lengths, chosen=short)
+            before = {n: held for n, held in self._windows.items() if n == number - 1}
+            self._windows = before | {number: Corpus(examples, tokens, lengths, chosen=short)}
         return self._windows[number]

@@ -84,16 +84,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence.
-
-    Attributes:
-        main: The main clause.
-        time: First word or words, or "".
-        because: The reason, its subject a pronoun.
-        also: A second thing that the subject does to the object, a pronoun.
-        thought: Clause before "that".
-        question: Whether it is a question.
-    """
+    """The main clause, after a time and a `thought` ("... that"), and before a reason or what else (`also`) is done."""
 
     main: Clause | State
     time: str = ""

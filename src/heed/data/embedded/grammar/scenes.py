@@ -61,8 +61,7 @@ def _place_scene(rng: Random) -> Sentence:
 
 def _act_scene(rng: Random) -> Sentence:
     """The woman has bought a red car."""
-    clause = _act(rng)
-    return Sentence(clause, _time(rng, clause.tense))
+    return Sentence(clause := _act(rng), _time(rng, clause.tense))
 
 
 def _give_scene(rng: Random) -> Sentence:
@@ -137,15 +136,8 @@ def _question_scene(rng: Random) -> Sentence:
 
 
 SCENES: tuple[Scene, ...] = (
-    _place_scene,
-    _act_scene,
-    _give_scene,
-    _go_scene,
-    _state_scene,
-    _reason_scene,
-    _pair_scene,
-    _thought_scene,
-    _question_scene,
+    *(_place_scene, _act_scene, _give_scene, _go_scene, _state_scene),
+    *(_reason_scene, _pair_scene, _thought_scene, _question_scene),
 )
 """Kinds of sentences, drawn alike."""
 

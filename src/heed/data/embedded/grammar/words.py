@@ -10,12 +10,9 @@ from heed.data.examples import Link, Span
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or a punctuation mark.
+    """A word or a punctuation mark, and the parts of the meaning it says ("main.subject"), the most important first.
 
-    Attributes:
-        text: As written within a sentence.
-        says: The parts of the meaning it says, as "main.subject"; the most important first. Words of two languages
-            belong together where they say the same.
+    Words of two languages that say the same are linked.
     """
 
     text: str
