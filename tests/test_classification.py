@@ -13,6 +13,7 @@ from heed.cli import main
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
+from heed.evaluation.measures import values_of
 from heed.evaluation.report import summarise
 from heed.observe.edits import Uniform
 from heed.tasks import check_config
@@ -330,11 +331,11 @@ def test_scores_of_labels_worked_out_by_hand():
 
 def test_macro_f1_leaves_out_labels_that_nobody_has_and_counts_those_that_are_only_said_or_only_true():
     true, predicted = np.eye(5, dtype=bool)[[0, 0, 1, 1]], np.eye(5, dtype=bool)[[0, 0, 1, 3]]
-    assert np.isclose(f1_scores(true, predicted)[0], (1 + 2 / 3 + 0) / 3)  # 2 and 4 are on neither side
-    report = score_labels(true, predicted, np.eye(5)[[0, 0, 1, 3]], list("abcde"), False, resamples=20)
+    assert np.isclose(f1_measures(true, predicted)[1].score(), (1 + 2 / 3 + 0) / 3)  # 2 and 4 are on neither side
+    report = summarise(label_outcomes("aabd", true, predicted, np.eye(5)[[0, 0, 1, 3]], list("abcde"), False), 20)
     assert np.isclose(report["macro_f1"]["value"], (1 + 2 / 3 + 0) / 3)
     nobody = np.zeros((2, 3), dtype=bool)
-    assert f1_scores(nobody, nobody) == (0.0, 0.0)
+    assert values_of(f1_measures(nobody, nobody)) == {"accuracy": 1.0, "macro_f1": 0.0, "micro_f1": 0.0}
 
 
 def test_f1_is_that_of_scikit_learn():

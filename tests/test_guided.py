@@ -12,7 +12,6 @@ from heed.data.batch.pairs import TokenPair
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
-from heed.tasks.translation import guided
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.sizes import FEW_PAIRS, for_few_pairs
@@ -85,21 +84,6 @@ def test_text_without_blanks_is_aligned_by_its_tokens():
     pairs = [TokenPair(ids, ids) for ids in encoded]
     guide = guides(pairs, tokenizer, tokenizer)[0]
     assert_close(guide[:-1].argmax(1), torch.arange(len(guide) - 1))
-
-
-def test_weak_links_say_nothing_and_the_others_are_shared_out(monkeypatch):
-    tokenizer = make_tokenizer(["a", "b", "c"])  # tokens: a blank and a letter each word
-    pair = TokenPair(tokenizer.encode("a b c").ids, tokenizer.encode("a b c").ids)
-    assert (len(pair.source), len(pair.target)) == (6, 6)
-    strength = torch.tensor([[0.31, 0.29, 0.4], [0.3, 0.2, 0.1], [0.9, 0.05, 0.05]])  # of words: (target, source)
-    monkeypatch.setattr(guided, "align_tokens", lambda pairs: [strength])
-    (guide,) = guides([pair], tokenizer, tokenizer)
-    # The second word has no link above 0.3; the others' links are repeated on both tokens of a word, rows at most 1.
-    strong = torch.tensor([[0.31, 0.0, 0.4], [0.0, 0.0, 0.0], [0.9, 0.0, 0.0]]).repeat_interleave(2, dim=1)
-    rows = strong / strong.sum(1, keepdim=True).clamp_min(1.0)
-    assert_close(guide[:-1], rows.repeat_interleave(2, dim=0))
-    assert not guide[-1].any()
-    assert guide[0].sum() == pytest.approx(1.0) and guide[2].sum() == 0
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])

@@ -25,7 +25,9 @@ ROOT = Path(heed.__file__).parent
 @pytest.fixture(scope="module", autouse=True)
 def made_up():
     tasks.__path__.append(str(HERE))
+    sys.modules.pop("heed.cli.app", None)  # the options of commands are those of the tasks there are
     yield
+    sys.modules.pop("heed.cli.app", None)
     tasks.__path__.remove(str(HERE))
     tasks._class_of.cache_clear()
     for name in [name for name in sys.modules if name.startswith("heed.tasks.rating")]:

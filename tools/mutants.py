@@ -154,6 +154,7 @@ def main() -> int:
     for name in LARGE:
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either signal ends the tests too
     began, counts = time.monotonic(), {"killed": 0, "survived": 0, "stale": 0}
     if not options.only:
         unchanged, result = Attempt.begin(None, sorted({test for _, edit in chosen for test in edit.tests})), None

@@ -7,7 +7,9 @@ jaxtyping: without it the annotation is just `Tensor`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool as Bool
+    from jaxtyping import Float as Float
+    from jaxtyping import Int as Int
 else:
     try:
         from jaxtyping import Bool, Float, Int

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING
 
+from heed.comparison.compared import Compared
 from heed.observe.labels import clean
-
-if TYPE_CHECKING:
-    from heed.comparison.comparison import Comparison
 
 # Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -17,7 +14,7 @@ _DASHES = ("none", "6 3", "2 3", "9 3 2 3")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 680, 260, 48, 46, 14
 
 
-def chart(comparison: Comparison) -> str:
+def chart(comparison: Compared) -> str:
     """An `<svg>` with its legend, or nothing where all examples are of one length."""
     if len(comparison.buckets) < 2:
         return ""
@@ -70,7 +67,7 @@ def chart(comparison: Comparison) -> str:
     )
 
 
-def _legend(comparison: Comparison) -> str:
+def _legend(comparison: Compared) -> str:
     items = "".join(
         f'<li><svg viewBox="0 0 28 10" aria-hidden="true"><path {_ink(i)} '
         f'stroke-dasharray="{_DASHES[i // len(COLORS) % len(_DASHES)]}" d="M0 5H28"/>'

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from heed.comparison.compared import Compared, Conditions
 from heed.comparison.entries import Entry, common_examples, find_entry, group_by_seed, open_runs
-from heed.comparison.results import Bucket, Resampling, Result, best_of, results_of
+from heed.comparison.files import rows, to_csv, to_json, to_latex
+from heed.comparison.page import to_html
+from heed.comparison.results import Resampling, results_of
+from heed.comparison.tables import tables_html, tables_text
 from heed.errors import ConfigError
-from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.tasks.base.capabilities import Compares, capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
@@ -25,109 +28,28 @@ _TRIALS = 10_000
 """Of the tests: p-values are then known down to 0.0001."""
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Under which all runs gave their outputs.
-
-    Attributes:
-        device: Where.
-        threads: Processor threads.
-        beam_size: Beam of every run; None for each run's own, or where nothing is searched for.
-        passes: How often each run predicted the whole set to measure its speed: fewest and most.
-    """
-
-    device: str
-    threads: int
-    beam_size: int | None
-    passes: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several runs on the same examples; a notebook displays it as its tables.
-
-    Attributes:
-        entries: The rows: one run each, or several seeds of one.
-        results: Their scores and differences.
-        measures: What was measured, the main one first (statistics are those of the first run).
-        buckets: Ranges of source length.
-        split: Which set the examples are.
-        examiner: What is known of the task: the examples, what outputs were held against, lengths.
-        outcomes: Per entry and run, the outputs.
-        speeds: Per entry and run, how fast they were written.
-        baseline: The entry that the others are tested against besides the best.
-        resampling: Of intervals and p-values.
-        conditions: Of the outputs.
-        remarks: What a reader must know besides.
-    """
-
-    entries: tuple[Entry, ...]
-    results: tuple[Result, ...]
-    measures: tuple[Measure, ...]
-    buckets: tuple[Bucket, ...]
-    split: str
-    examiner: Examiner[Any, Any, Any]
-    outcomes: tuple[tuple[Outcomes, ...], ...]
-    speeds: tuple[tuple[Speed, ...], ...]
-    baseline: int
-    resampling: Resampling
-    conditions: Conditions
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def examples(self) -> Sequence[Any]:
-        """The examples."""
-        return self.examiner.examples
-
-    @property
-    def references(self) -> Sequence[str]:
-        """What outputs were held against."""
-        return self.examiner.references
-
-    @property
-    def length_unit(self) -> str:
-        """What lengths count."""
-        return self.examiner.length_unit
+class Comparison(Compared):
+    """Several runs on the same examples; a notebook displays it as its tables."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One plain dictionary per entry, with every number; the columns of the CSV."""
-        from heed.comparison.files import rows
-
         return rows(self)
-
-    def best(self, name: str) -> int | None:
-        """The entry with the best score of a measure, the first of equal ones; None where no entry has a score."""
-        measure = next(measure for measure in self.measures if measure.name == name)
-        return best_of(measure, [result.scores[name] for result in self.results])
-
-    def is_best(self, name: str, entry: int) -> bool:
-        """Whether no entry has a better score."""
-        best = self.best(name)
-        return best is not None and self.results[entry].scores[name].value == self.results[best].scores[name].value
 
     def text(self, width: int = 100, color: bool = False) -> str:
         """The tables for a terminal, and what must be known to read them."""
-        from heed.comparison.tables import tables_text
-
         return tables_text(self, width, color)
 
     def to_latex(self) -> str:
         """The tables for a paper; they need the package booktabs."""
-        from heed.comparison.files import to_latex
-
         return to_latex(self)
 
     def to_csv(self) -> str:
         """`rows` as comma-separated values."""
-        from heed.comparison.files import to_csv
-
         return to_csv(self)
 
     def to_json(self) -> str:
         """`rows`, the conditions and the examples with every output."""
-        from heed.comparison.files import to_json
-
         return to_json(self)
 
     def to_html(self, sentences: int = 15) -> str:
@@ -136,8 +58,6 @@ class Comparison:
         Args:
             sentences: How many; two thirds drawn at random, the others those on which the models differ most.
         """
-        from heed.comparison.page import to_html
-
         return to_html(self, sentences)
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
@@ -163,8 +83,6 @@ class Comparison:
         return self.text()
 
     def _repr_html_(self) -> str:
-        from heed.comparison.tables import tables_html
-
         return tables_html(self)
 
 

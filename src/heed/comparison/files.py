@@ -8,15 +8,13 @@ import json
 import math
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from heed.comparison.compared import Compared
 from heed.comparison.tables import Table, caption, costs, tables
 
-if TYPE_CHECKING:
-    from heed.comparison.comparison import Comparison
 
-
-def rows(comparison: Comparison) -> list[dict[str, Any]]:
+def rows(comparison: Compared) -> list[dict[str, Any]]:
     """One dictionary per entry; shares are of 1, p-values at least 1 / (1 + trials), None where there is no number."""
     made = []
     labels = [entry.label for entry in comparison.entries]
@@ -54,7 +52,7 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def to_csv(comparison: Comparison) -> str:
+def to_csv(comparison: Compared) -> str:
     """`rows` with a header; an empty cell where there is no number."""
     table = rows(comparison)
     out = io.StringIO()
@@ -64,7 +62,7 @@ def to_csv(comparison: Comparison) -> str:
     return out.getvalue()
 
 
-def to_json(comparison: Comparison) -> str:
+def to_json(comparison: Compared) -> str:
     """`rows`, what must be known about them, and every example with every output."""
     content = {
         "split": comparison.split,
@@ -89,7 +87,7 @@ def to_json(comparison: Comparison) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def to_latex(comparison: Comparison) -> str:
+def to_latex(comparison: Compared) -> str:
     """One `table` each for scores, differences, scores by length and cost; each caption says how it was made."""
     head = "% made by heed compare; needs \\usepackage{booktabs}"
     return "\n\n".join([head, *map(_latex, tables(comparison))]) + "\n"

@@ -7,24 +7,22 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from heed.comparison.chart import chart
+from heed.comparison.compared import Compared
 from heed.comparison.tables import tables_html
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean
 from heed.tasks.base.run import Run
 
-if TYPE_CHECKING:
-    from heed.comparison.comparison import Comparison
-
 _AT_RANDOM = 2 / 3
 """Share of the sentences that is drawn at random."""
 
 
-def to_html(comparison: Comparison, sentences: int) -> str:
+def to_html(comparison: Compared, sentences: int) -> str:
     """Draw a comparison as a self-contained page (see `Comparison.to_html`)."""
     models = ", ".join(entry.label for entry in comparison.entries)
     title = f"{models} on {comparison.entries[0].runs[0].config.data.name}"
@@ -48,7 +46,7 @@ def to_html(comparison: Comparison, sentences: int) -> str:
     return page_to_html(title, parts, css=f"\n{css}", kind="compare", script=True)
 
 
-def _chosen(comparison: Comparison, wanted: int) -> tuple[list[int], list[int]]:
+def _chosen(comparison: Compared, wanted: int) -> tuple[list[int], list[int]]:
     """Examples drawn at random, and of the others those with the largest spread of the main measure."""
     total = len(comparison.examples)
     wanted = min(wanted, total)
@@ -61,7 +59,7 @@ def _chosen(comparison: Comparison, wanted: int) -> tuple[list[int], list[int]]:
     return sorted(drawn, key=lambda i: len(comparison.examiner.sources[i])), different
 
 
-def _sentences(comparison: Comparison, title: str, hint: str, chosen: Sequence[int], numbers: Iterator[int]) -> str:
+def _sentences(comparison: Compared, title: str, hint: str, chosen: Sequence[int], numbers: Iterator[int]) -> str:
     if not chosen:
         return ""
     several = any(len(entry.runs) > 1 for entry in comparison.entries)
@@ -78,7 +76,7 @@ def _sentences(comparison: Comparison, title: str, hint: str, chosen: Sequence[i
     )
 
 
-def _sentence(comparison: Comparison, index: int, numbers: Iterator[int]) -> str:
+def _sentence(comparison: Compared, index: int, numbers: Iterator[int]) -> str:
     source, reference = comparison.examiner.sources[index], comparison.references[index]
     names = comparison.examiner.names
     lines = [
@@ -105,7 +103,7 @@ def _text(text: str) -> str:
     return f'<dd dir="auto">{escape(clean(text))}</dd>'
 
 
-def _maps(run: Run[Any, Any], comparison: Comparison, index: int, numbers: Iterator[int]) -> str:
+def _maps(run: Run[Any, Any], comparison: Compared, index: int, numbers: Iterator[int]) -> str:
     if not comparison.examiner.sources[index].strip():
         return f'<p class="hint">A blank {comparison.examiner.names[0]}: there is nothing to look at.</p>'
     return comparison.examiner.drawing(run, index, comparison.conditions.beam_size, numbers)

@@ -7,18 +7,15 @@ import math
 import statistics
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from heed.comparison.compared import Compared
 from heed.comparison.results import Score
 from heed.evaluation.measures import Measure
 from heed.observe.labels import clean
-
-if TYPE_CHECKING:
-    from heed.comparison.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,12 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def tables(comparison: Comparison) -> list[Table]:
+def tables(comparison: Compared) -> list[Table]:
     """Scores, significance, scores by length, cost."""
     return [_scores(comparison), *_significance(comparison), *_by_length(comparison), _cost(comparison)]
 
 
-def _scores(comparison: Comparison) -> Table:
+def _scores(comparison: Compared) -> Table:
     columns = tuple(_head(measure) for measure in comparison.measures)
     rows = []
     for i, (entry, result) in enumerate(zip(comparison.entries, comparison.results, strict=True)):
@@ -65,7 +62,7 @@ def _scores(comparison: Comparison) -> Table:
     return Table(title, columns, tuple(rows), notes)
 
 
-def _significance(comparison: Comparison) -> list[Table]:
+def _significance(comparison: Compared) -> list[Table]:
     """Differences and p-values: against the best, and where that is another against the baseline."""
     best = {measure.name: comparison.best(measure.name) for measure in comparison.measures}
     wanted = [("the best", best)]
@@ -93,7 +90,7 @@ def _significance(comparison: Comparison) -> list[Table]:
     return made
 
 
-def _by_length(comparison: Comparison) -> list[Table]:
+def _by_length(comparison: Compared) -> list[Table]:
     if len(comparison.buckets) < 2:
         return []
     measure = comparison.measures[0]
@@ -117,7 +114,7 @@ _COSTS = {
 }
 
 
-def costs(comparison: Comparison, place: int) -> dict[str, float | None]:
+def costs(comparison: Compared, place: int) -> dict[str, float | None]:
     """What an entry cost, the mean over its runs; None where its report does not say."""
     runs, speeds = comparison.entries[place].runs, comparison.speeds[place]
 
@@ -137,7 +134,7 @@ def costs(comparison: Comparison, place: int) -> dict[str, float | None]:
     }
 
 
-def _cost(comparison: Comparison) -> Table:
+def _cost(comparison: Compared) -> Table:
     rows = []
     for i, entry in enumerate(comparison.entries):
         found = costs(comparison, i)
@@ -171,12 +168,12 @@ def p_text(p: float, trials: int) -> str:
     return f"{p:.{min(4, max(2, len(str(trials)) - 1))}f}"
 
 
-def caption(comparison: Comparison) -> list[str]:
+def caption(comparison: Compared) -> list[str]:
     """What must be known to read all of the tables."""
     return list(dict.fromkeys(note for table in tables(comparison) for note in table.notes))
 
 
-def _intervals(comparison: Comparison) -> str:
+def _intervals(comparison: Compared) -> str:
     drawn = comparison.resampling
     return (
         f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
@@ -184,7 +181,7 @@ def _intervals(comparison: Comparison) -> str:
     )
 
 
-def _seeds(comparison: Comparison) -> list[str]:
+def _seeds(comparison: Compared) -> list[str]:
     if all(len(entry.runs) == 1 for entry in comparison.entries):
         return []
     listed = [f"seeds {' '.join(map(str, entry.seeds))}" for entry in comparison.entries]
@@ -197,7 +194,7 @@ def _seeds(comparison: Comparison) -> list[str]:
     ]
 
 
-def _test(comparison: Comparison) -> str:
+def _test(comparison: Compared) -> str:
     drawn = comparison.resampling
     return (
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
@@ -206,7 +203,7 @@ def _test(comparison: Comparison) -> str:
     )
 
 
-def _conditions(comparison: Comparison) -> str:
+def _conditions(comparison: Compared) -> str:
     given = comparison.conditions
     few, many = given.passes
     passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
@@ -221,7 +218,7 @@ def _conditions(comparison: Comparison) -> str:
     )
 
 
-def tables_text(comparison: Comparison, width: int, color: bool) -> str:
+def tables_text(comparison: Compared, width: int, color: bool) -> str:
     """The tables with characters, fitted to the terminal's width."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
@@ -239,7 +236,7 @@ def tables_text(comparison: Comparison, width: int, color: bool) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def tables_html(comparison: Comparison) -> str:
+def tables_html(comparison: Compared) -> str:
     """The tables and their caption, to stand in a page."""
     notes = "".join(f"<li>{escape(clean(line))}</li>" for line in caption(comparison))
     return "\n".join([*map(_table_html, tables(comparison)), f'<ul class="notes">{notes}</ul>'])

@@ -17,11 +17,10 @@ from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.ctranslate2_model import QUANTIZATIONS, expressible, need_ctranslate2, write_model
 from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.exchange.exportable import Exportable
 from heed.exchange.selfcheck import SelfCheck, self_check
 from heed.models.base import PairDecoder
 from heed.storage.disk import checksum, describe_damage, write_folder
-from heed.tasks.translation.task import Translation
-from heed.tasks.translation.tokenizers import save_tokenizers
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
@@ -44,7 +43,7 @@ class Exported:
 
 
 def export_translation(
-    folder: Path, task: Translation, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
+    folder: Path, task: Exportable, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
 ) -> Exported:
     """Write a run of translation for another program, and see that it writes the same.
 
@@ -65,7 +64,7 @@ def export_translation(
     with write_folder(final, needed) as part:
         limit = max(_POSITIONS, task.config.generation.max_length or 0)
         positions = write_model(transformer, *tokenizers, part, quantization, limit)
-        save_tokenizers(part, tokenizers)
+        task.save(part)
         writer = CTranslate2Writer(part, *tokenizers, positions)
         check = self_check(task, transformer, writer, exact=quantization == "float32")
         description = {
@@ -83,7 +82,7 @@ def export_translation(
     return Exported(final, name, size, check)
 
 
-def open_engine(folder: Path, task: Translation, engine: str) -> CTranslate2Writer:
+def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Writer:
     """What was exported of a run, ready to write.
 
     Raises:

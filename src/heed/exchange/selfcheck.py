@@ -13,9 +13,9 @@ from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
 from heed.errors import HeedError, RunError
 from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.exchange.exportable import Exportable
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
 from heed.models.transformer import Transformer
-from heed.tasks.translation.task import Translation
 
 _SENTENCES = 16
 _BEAM = 5
@@ -51,7 +51,7 @@ def _differ(count: int) -> str:
     return f"{count or 'no'} output{'s differ' if count != 1 else ' differs'}"
 
 
-def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
+def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
     """Decode validation sentences (else random tokens) with both, greedily and with a beam, and compare.
 
     With `exact` outputs must be the same, except that two tokens may be equally probable.
@@ -82,7 +82,7 @@ def self_check(task: Translation, model: Transformer, writer: CTranslate2Writer,
     return SelfCheck(len(sources), taken_from, _differences(ours, theirs), beam_differs, log_prob)
 
 
-def _sources(task: Translation, longest: int) -> tuple[str, list[list[int]]]:
+def _sources(task: Exportable, longest: int) -> tuple[str, list[list[int]]]:
     try:
         pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
@@ -124,7 +124,7 @@ def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sourc
 
 
 def _greedy_must_agree(
-    task: Translation, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
+    task: Exportable, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
     """Raise a RunError unless outputs are the same up to where two tokens are equally probable."""
     for source, own, other in zip(sources, ours, theirs, strict=True):
@@ -137,7 +137,7 @@ def _greedy_must_agree(
 
 
 def _beam_must_agree(
-    task: Translation,
+    task: Exportable,
     model: Transformer,
     sources: list[list[int]],
     ours: list[list[Hypothesis]],
@@ -162,7 +162,7 @@ def _beam_must_agree(
         raise _disagree(task, f"with beam {_BEAM}", *others[0])
 
 
-def _disagree(task: Translation, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
+def _disagree(task: Exportable, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
     decode = task.target_tokenizer.decode
     return RunError(
         f"the exported model writes something else {how} for {task.source_tokenizer.decode(source)!r}: "
