@@ -36,7 +36,8 @@ class Survey:
     def __init__(self, kind: type[Example], train: Survey | None = None) -> None:
         self.kind = kind
         known = {} if train is None else train.scripts
-        self.scripts = {s: Scripts(known[s].texts if known else None) for s in (f"{side}s" for side in kind.sides)}
+        sides = [f"{side}s" for side in kind.sides]
+        self.scripts: dict[str, Scripts] = {s: Scripts(known[s].texts if known else None) for s in sides}
         self.hashes: Hashes = np.zeros((0, 1), dtype=np.uint64)
         words = None if train is None or train._swaps is None else train._swaps.words
         self._swaps: Swaps | None = Swaps(words) if len(kind.sides) == 2 else None
