@@ -135,11 +135,11 @@ class OwnData(Section):
         except (LookupError, UnicodeError):
             same = False
         if not same:
-            is_wide = value.lower().startswith(("utf-16", "utf16"))
-            wide = "; convert the file (iconv -f UTF-16 -t UTF-8)" if is_wide else ""
+            wide = value.lower().startswith(("utf-16", "utf16"))
             raise ValueError(
                 f"data.encoding is {value!r}, expected an encoding that Python knows and that has ASCII in it, as "
-                f"windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr{wide}"
+                "windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr"
+                + ("; convert the file (iconv -f UTF-16 -t UTF-8)" if wide else "")
             )
         return value
 

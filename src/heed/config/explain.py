@@ -54,7 +54,7 @@ def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:
 
 
 def _embedded_names(kind: type[BaseModel]) -> tuple[str, ...]:
-    """What embedded data of a class may be called; nothing for files."""
+    """The names of embedded data of a class; none for files."""
     return get_args(kind.model_fields["name"].annotation) if "name" in kind.model_fields else ()
 
 

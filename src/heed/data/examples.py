@@ -1,4 +1,4 @@
-"""What a task's data is made of once it has been read: examples, whatever file or generator they came from."""
+"""Examples: what readers and generators make, and tasks train on."""
 
 from __future__ import annotations
 
@@ -14,15 +14,10 @@ Span = tuple[int, int]
 
 
 class Example(ABC):
-    """One example: any number of texts, perhaps labels, and where it came from.
+    """One example: any number of texts, perhaps labels, and its origin ("train.en:17", "dates:es:full").
 
-    A new kind of data defines one of these, and has reading, filtering, holding out, counting, stored corpora, streams
-    and lengths with it.
-
-    Attributes:
-        unit: What one is called.
-        sides: Names of its texts, in their order; none where it holds no text.
-        origin: The file and line it came from, or the generator: "train.en:17", "dates:es:full".
+    A new kind of data subclasses this with a `unit` (its name) and `sides` (the names of its texts); filtering, holding
+    out, counting, stored corpora, streams and lengths then work for it.
     """
 
     __slots__ = ()
@@ -33,10 +28,7 @@ class Example(ABC):
     @property
     @abstractmethod
     def fields(self) -> tuple[str, ...]:
-        """All of it but its origin, the same number of strings for all of a kind: its texts, then the rest.
-
-        By the first it is held out; two examples with the same fields are the same.
-        """
+        """All but the origin, as a fixed number of strings: its texts, then the rest; the first decides its split."""
 
     @classmethod
     @abstractmethod
@@ -50,18 +42,19 @@ class Example(ABC):
 
     @property
     def blank(self) -> str:
-        """Which of its texts hold nothing, as a rule that leaves it out; "" where all hold something."""
+        """Which of its texts are blank, as a rule that leaves it out; "" for none."""
         texts = self.texts
         if all(map(str.strip, texts)):  # as nearly always
             return ""
         sides = [side for side, text in zip(self.sides, texts, strict=True) if not text.strip()]
-        every = "blank" if len(texts) == 1 else "both sides blank" if len(texts) == 2 else "all sides blank"
-        return every if len(sides) == len(texts) else f"{sides[0]} blank"
+        if len(sides) < len(texts):
+            return f"{sides[0]} blank"
+        return {1: "blank", 2: "both sides blank"}.get(len(texts), "all sides blank")
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A known alignment: this span of the target says what that span of the source says."""
+    """A known alignment: this span of the target translates that span of the source."""
 
     target: Span
     source: Span
@@ -69,10 +62,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Pair(Example):
-    """One example of a sequence-to-sequence task.
-
-    `links` is the true alignment where it is known (generated data), else None; it is not stored.
-    """
+    """One example of a sequence-to-sequence task; `links`, its true alignment if known, are not stored."""
 
     unit = "pair"
     sides = ("source", "target")
@@ -118,7 +108,7 @@ class Text(Example):
 
     @property
     def blank(self) -> str:
-        """Line breaks, also as `<br />`, are nothing."""
+        """As for all examples; line breaks and `<br />` count as blank."""
         return "blank" if is_blank(self.text) else ""
 
 
@@ -146,12 +136,12 @@ class Sentence(Example):
 
     @property
     def blank(self) -> str:
-        """Words that hold nothing."""
+        """Whether all words are blank."""
         return "blank" if is_blank(self.fields[0]) else ""
 
 
 def label_order(labels: Iterable[str]) -> list[str]:
-    """Labels in the order in which they are numbered and shown: numbers by value, then names by letter."""
+    """Labels in the order of their numbers: numeric labels by value, then names by letter."""
 
     def key(label: str) -> tuple[bool, float, str]:
         is_number = label.removeprefix("-").isdecimal()

@@ -1,4 +1,4 @@
-"""Sequences whose items are made when they are asked for, several at once more cheaply than one by one."""
+"""Lazy sequences: items are made on access, several at once more cheaply than one by one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 TOGETHER = 1_000
-"""Items that are made together where all are asked for in turn."""
+"""Items made at once when iterating."""
 
 
 class Lazy(Sequence[T]):
-    """A sequence of items that are not all held."""
+    """A sequence whose items are made on access."""
 
     @abstractmethod
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The items at these places, which are not negative."""
+        """The items at these places (not negative)."""
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Sequence[T]:
-        """The sequence of the items at these places."""
+        """The items at these places as a sequence, lazy where possible."""
         return self.take(indices)  # type: ignore[arg-type]  # an array of integers does as well
 
     @overload
@@ -41,7 +41,7 @@ class Lazy(Sequence[T]):
 
 
 class Joined(Lazy[T]):
-    """Several sequences as one, one after the other; nothing is copied."""
+    """Concatenation of sequences, without a copy."""
 
     def __init__(self, parts: Sequence[Sequence[T]]) -> None:
         self._parts = parts
@@ -51,11 +51,11 @@ class Joined(Lazy[T]):
         return self._ends[-1]
 
     def part_of(self, index: int) -> int:
-        """Which of the sequences an item comes from."""
+        """Number of the sequence that holds an item."""
         return bisect_right(self._ends, index)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The items at these places, from each sequence together."""
+        """The items at these places; one access to each sequence."""
         owners = [self.part_of(index) for index in indices]
         found: dict[int, T] = {}
         for part in set(owners):
@@ -66,16 +66,16 @@ class Joined(Lazy[T]):
 
 
 def take(items: Sequence[T], indices: Sequence[int]) -> list[T]:
-    """The items at these places, made together where that is cheaper."""
+    """The items at these places, made at once if lazy."""
     return items.take(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
 
 
 def select(items: Sequence[T], indices: Sequence[int] | NDArray[Any]) -> Sequence[T]:
-    """The sequence of the items at these places; of those that are stored they stay so."""
+    """The items at these places as a sequence; stored ones stay on disk."""
     return items.select(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
 
 
 def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]]:
-    """All items, so many at a time."""
+    """All items in chunks of `together`."""
     step = together or TOGETHER
     return (take(items, range(start, min(start + step, len(items)))) for start in range(0, len(items), step))

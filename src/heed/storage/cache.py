@@ -1,10 +1,7 @@
-"""What reading, counting and learning from large files gave, kept on disk by content; and what a file's content is.
+"""Results of reading, counting and learning from large files, cached on disk by the content of the files.
 
-Everything is under `cache_folder()`: `entries/<key>/`, one folder for each thing kept, and `contents/`, which remembers
-the checksums of large files. All of it may be deleted at any time; whoever has an entry open goes on reading it.
-
-An entry is written by one process at a time, as every folder is that must survive a kill (`heed.storage.disk`), and is
-held to its checksums whenever it is opened.
+Under `cache_folder()`: `entries/<key>/`, a folder per result, and `contents/`, the checksums of large files. All of it
+may be deleted at any time. One process at a time writes an entry, and its checksums are verified when it is opened.
 """
 
 from __future__ import annotations
@@ -27,13 +24,11 @@ from heed.errors import DataError, DiskError
 from heed.storage.disk import checksum, describe_damage, write_folder, write_whole
 
 FORMAT = 2
-"""Number of the format of everything kept; what another format wrote is not found."""
+"""Entries of another format are not found."""
 _RECORD = "record.json"
-_LARGE = 1 << 26
-"""Files larger than this many bytes are not read again to know their content where nothing has touched them."""
+_LARGE = 1 << 26  # bytes; the checksums of files from this size on are remembered
 _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-_SETTLED = 2.0
-"""Seconds for which a file must have been left alone before its time stamps are trusted: they may be that coarse."""
+_SETTLED = 2.0  # seconds without a change after which time stamps, which may be that coarse, are trusted
 
 
 class CacheError(DataError):
@@ -49,7 +44,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder of the cache, with what its maker wrote about it and, where there is any, a remark for the user."""
+    """A cached folder, the JSON record its maker returned, and a remark for the user or ""."""
 
     path: Path
     key: str
@@ -58,26 +53,26 @@ class Entry:
 
 
 def key_of(**what: Any) -> str:
-    """A key for everything that decides an entry: plain values, compared as JSON; this version of heed is one."""
+    """The key of an entry: a hash of all that decides it, as JSON, and of this version of heed."""
     what |= {"format": FORMAT, "heed": metadata.version("heed-attention")}
     text = json.dumps(what, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def find_entry(key: str) -> Entry | None:
-    """The entry of a key, or None where there is none that is whole."""
+    """The entry of a key; None if it is missing or damaged."""
     path = cache_folder() / "entries" / key
     if describe_damage(path, content_of):
-        return None  # `make_entry` says what is wrong with it
+        return None
     with suppress(OSError):
         os.utime(path)  # when it was last used
     return Entry(path, key, json.loads((path / _RECORD).read_text(encoding="utf-8")))
 
 
 def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
-    """The entry of a key, made if there is none or a damaged one; other processes that ask for it meanwhile wait.
+    """The entry of a key; if it is missing or damaged, `make` writes its files into a folder and returns its record.
 
-    `make` writes files into the folder given, and returns what there is to say about them, as JSON.
+    Other processes that ask for the same entry wait meanwhile.
 
     Raises:
         CacheError: The cache folder cannot be written to, or is full.
@@ -95,7 +90,7 @@ def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
 
 
 def temporary_folder() -> Path:
-    """A new folder under the cache folder, which its maker removes.
+    """A new folder under the cache folder; the caller removes it.
 
     Raises:
         CacheError: The cache folder cannot be written to.
@@ -106,11 +101,9 @@ def temporary_folder() -> Path:
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """The checksum of a file (`heed.storage.disk.checksum`).
+    """The checksum of a file; a large one is not read again while its inode, size and time stamps stay the same.
 
-    A large file that has been left alone since it was last asked for is not read again. "Left alone" means the same
-    device, inode, size, and times of modification and of change to the nanosecond; the last of them moves with every
-    write and cannot be set by hand.
+    The time of change moves with every write and cannot be set by hand.
     """
     stat = path.stat()
     if stat.st_size < _LARGE:
@@ -132,19 +125,16 @@ def content_of(path: Path) -> dict[str, Any]:
 
 
 def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
-    """The contents of files; None where one is no file that could be read twice (a pipe, or missing)."""
+    """The checksums of files; None if one is missing, unreadable or a pipe (reading it reports the error)."""
     files = [Path(path) for path in paths]
-    if not all(file.is_file() for file in files):
-        return None
-    try:
-        return [content_of(file) for file in files]
-    except OSError:
-        return None  # whoever reads the file will say what is wrong with it
+    with suppress(OSError):
+        return [content_of(file) for file in files] if all(file.is_file() for file in files) else None
+    return None
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Only one process at a time makes an entry; the lock goes with the process."""
+    """Hold the lock of an entry; it goes with the process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")
     with suppress(OSError):  # no locks on this file system: of two processes the later one replaces the entry
@@ -157,12 +147,10 @@ def _alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Errors of the cache folder as errors for the user."""
+    """Turn errors of the cache folder into `CacheError`."""
     try:
         yield
     except (OSError, DiskError) as error:
-        said = error.strerror or error if isinstance(error, OSError) else error
-        raise CacheError(
-            f"cannot write to the cache folder {cache_folder()}: {said}; set HEED_CACHE to a folder with room, or "
-            "raise data.in_memory to keep more examples in memory"
-        ) from None
+        problem = f"cannot write to the cache folder {cache_folder()}: {getattr(error, 'strerror', None) or error}"
+        hint = "set HEED_CACHE to a folder with room, or raise data.in_memory to keep more examples in memory"
+        raise CacheError(f"{problem}; {hint}") from None

@@ -27,7 +27,7 @@ def write_whole(path: Path, write: Callable[[Path], object], needed: int | None 
         DiskError: The disk is full (the message has the bytes `needed`, if known) or refuses; an old file stays.
     """
     part = path.with_name(f".{path.name}.part")
-    with _explained(path, path.parent, needed, part):
+    with _explained(path, needed, part):
         write(part)
         _flush(part)
         os.replace(part, path)
@@ -45,7 +45,7 @@ def write_folder(final: Path, needed: int | None = None) -> Iterator[Path]:
         DiskError: The disk is full or refuses; the temporary folder is removed.
     """
     part = final.with_name(f".{final.name}.part")
-    with _explained(final, final.parent, needed, part):
+    with _explained(final, needed, part):
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
@@ -69,17 +69,21 @@ def remove_folder(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError:
-        gone = path  # a full disk may refuse even a new name; the room is what matters
+        gone = path  # a full disk may refuse even a new name; freeing space matters more
     shutil.rmtree(gone, ignore_errors=True)
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what a kill left of writes and removals in a folder."""
+    """Delete what killed writes and removals left in a folder."""
     for path in (*folder.glob(".*.part"), *folder.glob(".*.gone")):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def checksum(path: Path) -> dict[str, Any]:
@@ -104,7 +108,7 @@ def listed(folder: Path) -> list[str]:
 
 
 def describe_damage(folder: Path, checksum: Callable[[Path], dict[str, Any]] = checksum) -> dict[str, str]:
-    """What is wrong with the files of a folder, by name ("missing", "altered", ...); empty for a whole folder."""
+    """Damaged files of a folder and their problems ("missing", "altered", ...); empty for a whole folder."""
     try:
         listed = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
         wanted = {name: (values["bytes"], values["blake2b"]) for name, values in listed.items()}
@@ -144,21 +148,17 @@ def _flush(path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path, folder: Path, needed: int | None, part: Path) -> Iterator[None]:
+def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
     """On any error remove the temporary file or folder; explain those of the disk."""
     try:
         yield
     except BaseException as error:
-        if part.is_dir():
-            shutil.rmtree(part, ignore_errors=True)
-        else:
-            part.unlink(missing_ok=True)
+        _remove(part)
         if _is_full(error):
             wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-            raise DiskError(
-                f"the disk is full: '{path}' could not be written ({wanted}{_mib(_free(folder))} are free); "
-                "what was there before is still there"
-            ) from None
+            room = f"({wanted}{_mib(_free(path.parent))} are free)"
+            kept = "what was there before is still there"
+            raise DiskError(f"the disk is full: '{path}' could not be written {room}; {kept}") from None
         if isinstance(error, OSError):
             raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
         raise

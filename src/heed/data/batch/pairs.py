@@ -20,7 +20,7 @@ class TokenPair(NamedTuple):
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Lengths as a batch pays for them: target with its start or end token, and source."""
+        """Padded lengths: target with its start or end token, and source."""
         return len(self.target) + 1, len(self.source)
 
 

@@ -18,7 +18,7 @@ _POOL = 64
 
 
 def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]:
-    """Cut a sorted run of examples into batches that stay within a budget when padded; a larger one stands alone."""
+    """Cut sorted examples into batches within a budget of padded tokens; a larger example is a batch of its own."""
     size = 0
     widest: list[int] = []
     for cost in costs:
@@ -33,17 +33,10 @@ def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]
 
 
 def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
-    """Which examples of several corpora, numbered one corpus after the other, one pass sees.
+    """The examples of one pass over weighted corpora, numbered consecutively; depends on (seed, epoch) only.
 
-    A corpus of weight w is seen w times on average: each example floor(w) times, and of the rest a share drawn
-    without repetition. A draw that is no whole number is rounded up or down at random, so that a small weight of a
-    small corpus is not rounded to never.
-
-    Args:
-        sizes: Examples of each corpus.
-        weights: How often each corpus is seen.
-        seed: Seed of the run.
-        epoch: Which pass; the draw depends on (seed, epoch) only.
+    Each example of a corpus of weight w is seen floor(w) times, and a random share of them once more. Fractions of an
+    example are rounded up or down at random, so that a small weight of a small corpus is not rounded to never.
     """
     digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=7).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))  # not the one that orders the batches
@@ -61,25 +54,19 @@ def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch:
 
 
 class Plan(Lazy[list[int]]):
-    """The batches of one pass as numbers in one array: millions of lists would take several times the room."""
+    """The batches of one pass in one array of indices, with the end of each and their order.
+
+    Millions of lists would take several times the memory.
+    """
 
     def __init__(self, indices: NDArray[np.int64], ends: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        """Put batches into an order.
-
-        Args:
-            indices: Those of all batches, one batch after the other.
-            ends: Where each batch ends.
-            order: The batches as they come.
-        """
-        self._indices = indices
-        self._ends = ends
-        self._order = order
+        self._indices, self._ends, self._order = indices, ends, order
 
     def __len__(self) -> int:
         return len(self._order)
 
     def __repr__(self) -> str:
-        """A digest of the batches, so that a resumed run can tell whether they are those it had."""
+        """A digest of the batches, by which a resumed run recognises them."""
         content = hashlib.blake2b(digest_size=16)
         for part in (self._indices, self._ends, self._order):
             content.update(part.astype("<i8").tobytes())
@@ -87,11 +74,9 @@ class Plan(Lazy[list[int]]):
 
     def take(self, indices: Sequence[int]) -> list[list[int]]:
         """The batches at these places."""
-        found = []
-        for batch in self._order[list(indices)].tolist():
-            start = self._ends[batch - 1] if batch else 0
-            found.append(self._indices[start : self._ends[batch]].tolist())
-        return found
+        batches = self._order[list(indices)].tolist()
+        starts = (self._ends[batch - 1] if batch else 0 for batch in batches)
+        return [self._indices[start : self._ends[batch]].tolist() for batch, start in zip(batches, starts, strict=True)]
 
 
 def plan_pass(
@@ -102,14 +87,11 @@ def plan_pass(
     Examples are shuffled, then sorted by length within pools, cut into batches, and the batches shuffled.
 
     Args:
-        costs: `(examples, sides)`, the length of every example on each side; or `(examples,)`.
+        costs: Lengths of every example, `(examples, sides)` or `(examples,)`.
         batch_tokens: Largest number of padded positions of a batch.
-        seed: Seed of the run.
-        epoch: Which pass; the order depends on (seed, epoch) only. None for one pass sorted by length (validation).
+        seed: Seed of the run; the order depends on (seed, epoch) only.
+        epoch: Which pass; None for one pass sorted by length (validation).
         chosen: Examples of this pass, repeats and omissions allowed; every example once by default.
-
-    Returns:
-        The chosen indices, in batches.
     """
     table = np.asarray(costs)
     table = table if table.ndim == 2 else table.reshape(-1, 1)

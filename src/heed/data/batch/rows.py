@@ -15,12 +15,7 @@ from heed.device import to_device
 
 
 class Batch:
-    """Padded examples: a dataclass of tensors.
-
-    Attributes:
-        masks: Its fields that are True on what is no padding.
-        indices: Which examples, `(batch,)` as a list.
-    """
+    """Padded examples `indices` as a dataclass of tensors; its `masks` are True on all but padding."""
 
     masks: ClassVar[tuple[str, ...]] = ("mask",)
     indices: list[int]

@@ -13,12 +13,9 @@ from heed.data.batch.rows import Batch, pad_nested, pad_rows
 
 @dataclass(frozen=True, slots=True)
 class TokenText:
-    """A text as token ids, sentence by sentence (one sentence where the model reads no sentences), and its labels.
+    """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label numbers.
 
-    Attributes:
-        sentences: Token ids, none of the sentences empty.
-        labels: Which labels, by number.
-        cut: Tokens left away at the end.
+    `cut` is the number of tokens left out at the end.
     """
 
     sentences: list[list[int]]
@@ -55,13 +52,9 @@ class TextBatch(Batch):
 def collate_texts(
     texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
 ) -> TextBatch:
-    """Pad the chosen texts into one batch.
+    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`.
 
-    Args:
-        texts: All texts.
-        indices: Which of them.
-        hierarchical: Whether sentences stay apart.
-        num_labels: Number of labels where a text may have several, None where each has one (-1 where it has none).
+    Labels are a row of `num_labels` zeros and ones, or, if that is None, one number (-1 for none).
     """
     chosen = [texts[i] for i in indices]
     if hierarchical:
@@ -79,13 +72,7 @@ def collate_texts(
 
 @dataclass(frozen=True, slots=True)
 class TokenWords:
-    """A sentence as token ids word by word, and its tags.
-
-    Attributes:
-        words: The ids of each word, at least one.
-        tags: The number of each word's tag; empty where unknown.
-        characters: The character ids of each word; empty where the model reads none.
-    """
+    """The token ids of each word (at least one), the tag number of each, and their character ids, where used."""
 
     words: list[list[int]]
     tags: list[int]

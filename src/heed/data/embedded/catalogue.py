@@ -25,33 +25,21 @@ class Catalogue:
     """
 
     def __init__(self, styles: Sequence[Style], separator: str) -> None:
-        """Begin a catalogue of the styles that are wanted; formats that contain the separator of dates are left out."""
+        """A catalogue of these styles; formats that contain the separator of dates are left out."""
         self.left_out: dict[str, list[str]] = {}
-        self._styles = styles
-        self._separator = separator.strip()
+        self._styles, self._separator = styles, separator.strip()
 
     def read(self, language: str, known: frozenset[DateFormat] = frozenset()) -> tuple[LocaleFormats, ...]:
-        """Read a language.
-
-        Args:
-            language: CLDR code such as "es".
-            known: Formats of the languages that are trained, which leave none of theirs to an unseen language.
-
-        Returns:
-            Its locales that write dates differently; empty where rules left out all.
-        """
+        """The locales of a language (CLDR code) that write dates differently, without the `known` formats."""
         kept: dict[tuple[tuple[Style, DateFormat], ...], LocaleFormats] = {}
         for locale in locales()[language]:
             if not has_month_names(locale):
                 self._leave_out("no month names of its own (CLDR falls back to 'M05')", locale)
-                continue
-            formats = self._read_locale(locale, known)
-            if not formats:
-                continue
-            if tuple(formats.items()) in kept:
-                self._leave_out("writes as another locale of its language does", locale)
-            else:
-                kept[tuple(formats.items())] = LocaleFormats(locale, formats)
+            elif formats := self._read_locale(locale, known):
+                if tuple(formats.items()) in kept:
+                    self._leave_out("writes as another locale of its language does", locale)
+                else:
+                    kept[tuple(formats.items())] = LocaleFormats(locale, formats)
         return tuple(kept.values())
 
     def require(self, language: str, known: frozenset[DateFormat] = frozenset()) -> tuple[LocaleFormats, ...]:
@@ -62,11 +50,8 @@ class Catalogue:
         """
         found = self.read(language, known)
         if not found:
-            rules = [
-                rule
-                for rule, names in self.left_out.items()
-                if any(name.split(":")[0] in locales()[language] for name in names)
-            ]
+            own = set(locales()[language])
+            rules = [rule for rule, names in self.left_out.items() if own & {name.split(":")[0] for name in names}]
             raise DataError(f"language '{language}' has no date format to use: {'; '.join(rules)}")
         return found
 

@@ -1,7 +1,6 @@
-"""How languages write dates, read from Babel's copy of CLDR and laid open piece by piece.
+"""Date formats of languages, from Babel's copy of CLDR, as literals and fields.
 
-`babel.dates.format_date` gives a string. Here its pattern is cut into literals and fields by Babel's own
-tokenizer, and each field keeps everything it can print, so that the place of each field in the string is known.
+Babel's tokenizer cuts a pattern; each field keeps all it can print, so that its place in a written date is known.
 Source: Unicode CLDR, https://cldr.unicode.org; pattern letters in UTS #35, "Date Field Symbol Table".
 """
 
@@ -27,15 +26,8 @@ STYLES: tuple[Style, ...] = ("medium", "long", "full")
 
 Kind = Literal["year", "month", "day", "weekday"]
 
-_KINDS: dict[str, Kind] = {
-    "y": "year",
-    "M": "month",
-    "L": "month",
-    "d": "day",
-    "E": "weekday",
-    "e": "weekday",
-    "c": "weekday",
-}
+_LETTERS: dict[Kind, str] = {"year": "y", "month": "ML", "day": "d", "weekday": "Eec"}
+_KINDS = {letter: kind for kind, letters in _LETTERS.items() for letter in letters}
 _ERA = "G"
 _SAMPLES: dict[Kind, list[datetime.date]] = {
     "month": [datetime.date(2000, month, 1) for month in range(1, 13)],
@@ -50,10 +42,7 @@ class UnusableError(Exception):
 
 
 class Field(NamedTuple):
-    """A part of a date's text that changes with the date.
-
-    `texts` holds what it prints for January, the 1st or Monday onwards; the year prints its four digits.
-    """
+    """A field of a date; `texts` are what it prints from January, the 1st or Monday on (a year: its four digits)."""
 
     kind: Kind
     texts: tuple[str, ...] = ()
@@ -71,18 +60,9 @@ class DateFormat:
         return any(isinstance(piece, Field) and piece.kind == "weekday" for piece in self.pieces)
 
     def write(self, year: int, month: int, day: int, weekday: int) -> tuple[str, dict[Kind, Span]]:
-        """Write a date and say where each field stands.
+        """The text of a date of a four-digit year, and the span of each field in it.
 
-        The weekday is given rather than computed, so that it can be asked what *would* be written.
-
-        Args:
-            year: Four digits, 1000 to 9999.
-            month: 1 to 12.
-            day: 1 to 31.
-            weekday: 0 (Monday) to 6, as `datetime.date.weekday`.
-
-        Returns:
-            The text, and the span of characters of each field in it.
+        The weekday (0 is Monday) is given rather than computed, to ask what *would* be written.
         """
         index: dict[Kind, int] = {"month": month - 1, "day": day - 1, "weekday": weekday}
         text = ""
@@ -90,22 +70,14 @@ class DateFormat:
         for piece in self.pieces:
             if isinstance(piece, str):
                 text += piece
-                continue
-            start = len(text)
-            text += str(year) if piece.kind == "year" else piece.texts[index[piece.kind]]
-            spans[piece.kind] = (start, len(text))
+            else:
+                start = len(text)
+                text += str(year) if piece.kind == "year" else piece.texts[index[piece.kind]]
+                spans[piece.kind] = (start, len(text))
         return text, spans
 
     def texts(self, year: int = 2000, day: int = 28) -> Iterator[tuple[int, int, str]]:
-        """Write a day of each month as if it fell on each weekday.
-
-        Args:
-            year: Four digits.
-            day: 1 to 31; nobody asks whether the month has it.
-
-        Yields:
-            Month 1 to 12, weekday 0 to 6, and the text; where no weekday is written, only weekday 0.
-        """
+        """Month, weekday and text of a day of each month, as if it fell on each weekday (on 0 if none is written)."""
         weekdays = range(7) if self.has_weekday else range(1)
         for month in range(1, 13):
             for weekday in weekdays:
@@ -113,28 +85,14 @@ class DateFormat:
 
 
 def has_month_names(locale: str) -> bool:
-    """Say whether a locale names its months; where it does not, CLDR falls back to "M05".
-
-    Args:
-        locale: Identifier such as "es_MX".
-
-    Returns:
-        True if neither the wide nor the abbreviated names are the fallback.
-    """
+    """Whether a locale such as "es_MX" names its months; where it does not, CLDR falls back to "M05"."""
     months = isolated(locale).months["format"]
     return not any(re.fullmatch(r"M\d\d", months[width][m]) for width in ("wide", "abbreviated") for m in range(1, 13))
 
 
 @cache
 def read_format(locale: str, style: Style) -> DateFormat:
-    """Read how a locale writes dates.
-
-    Args:
-        locale: Identifier such as "es_MX".
-        style: "medium", "long" or "full".
-
-    Returns:
-        The format; it writes what `babel.dates.format_date` writes.
+    """The format of a locale such as "es_MX"; it writes what `babel.dates.format_date` writes.
 
     Raises:
         UnusableError: The year does not have four digits of its own, a field is missing, said twice or unknown.

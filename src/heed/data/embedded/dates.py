@@ -1,9 +1,7 @@
 """Dates as people write them, in many languages, to ISO: "sábado, 9 de mayo de 1998" -> "1998-05-09".
 
-Generated from CLDR, endless and seeded. What says the year, the month and the day is known by construction, so
-attention has a right answer here. Dates are Gregorian and their digits are those that Babel prints (ASCII).
-
-Left out, and counted in `DateSource.counts`: formats that give no fair example, and strings with two readings.
+Generated from CLDR, endless and seeded, with the true alignment of year, month and day. Dates are Gregorian, in ASCII
+digits. Left out, and counted in `DateSource.counts`: formats that give no fair example, strings with two readings.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from random import Random
 from typing import Literal
 
 from heed.data.embedded.catalogue import Catalogue, LocaleFormats, check_languages
-from heed.data.embedded.cldr import STYLES, DateFormat, Style
+from heed.data.embedded.cldr import STYLES, DateFormat, Kind, Style
 from heed.data.embedded.generated import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
 from heed.data.embedded.locales import locales
 from heed.data.embedded.readings import Readings
@@ -33,27 +31,26 @@ UNSEEN = tuple("ca da gl mr uk".split())
 SEPARATOR = "; "
 """Stands between joined dates; no format that is used contains its semicolon."""
 
-_TARGET_SPANS: tuple[tuple[Literal["year", "month", "day"], Span], ...] = (
-    ("year", (0, 4)),
-    ("month", (5, 7)),
-    ("day", (8, 10)),
-)
+_TARGET_SPANS: dict[Kind, Span] = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What the dates are drawn from, and what was left out and why."""
+    """What dates are drawn from, and what was left out.
+
+    Attributes:
+        languages: Number of languages, unseen ones included.
+        locales: Number of locales, each writing dates in a way of its own within its language.
+        left_out: Rule -> the locales ("es_MX") or formats ("es_MX:medium") that it left out.
+        strings: Language -> dates times distinct formats.
+        ambiguous: Language -> strings that have two readings among all these languages, and are left out.
+    """
 
     languages: int
-    """Languages that are drawn from, unseen ones included."""
     locales: int
-    """Locales that are drawn from, each writing dates in a way of its own within its language."""
     left_out: dict[str, tuple[str, ...]]
-    """Rule -> the locales ("es_MX") or formats ("es_MX:medium") that it left out."""
     strings: dict[str, int]
-    """Language -> dates times distinct formats."""
     ambiguous: dict[str, int]
-    """Language -> how many of its strings have two readings among all these languages, and are left out."""
 
     def __str__(self) -> str:
         lines = [f"{self.languages} languages, {self.locales} locales that write dates differently; left out:"]
@@ -63,7 +60,7 @@ class Counts:
         return "\n".join(lines)
 
     def _most(self) -> str:
-        """Name the languages with the largest shares of strings with two readings."""
+        """The languages with the largest shares of strings with two readings."""
         shares = {language: n / self.strings[language] for language, n in self.ambiguous.items() if n}
         most = sorted(shares, key=lambda language: -shares[language])[:5]
         return ": mostly " + ", ".join(f"{language} {shares[language]:.1%}" for language in most) if most else ""
@@ -112,15 +109,13 @@ class DateSource(PairSource):
             seed: Decides which examples are drawn; not which split a date belongs to.
 
         Raises:
-            DataError: A language or style that does not exist, that is named twice or that has no usable format;
-                a language both trained and unseen; a range that is none.
+            DataError: A language or style that does not exist, is named twice or has no usable format; a language both
+                trained and unseen; an empty range.
         """
         self.joined = (joined, joined) if isinstance(joined, int) else joined
         check_range("joined", self.joined, least=1)
         check_range("years", years, least=1000, most=9999)
-        self.styles = _check_styles(styles)
-        self.years = years
-        self.seed = seed
+        self.styles, self.years, self.seed = _check_styles(styles), years, seed
         catalogue = Catalogue(self.styles, SEPARATOR)
         trained, held_out = _read_languages(catalogue, languages, unseen)
         self.languages, self.unseen = tuple(trained), tuple(held_out)
@@ -133,8 +128,7 @@ class DateSource(PairSource):
         """The pairs of "train", "valid", "test" or "unseen"; sources are distinct as far as there are enough.
 
         Raises:
-            DataError: An unknown split, one without languages, or one in which a language has no date to write
-                that could not be read as another.
+            DataError: An unknown split, one without languages, or with a language all of whose dates are ambiguous.
         """
         check_split(split, (*SPLITS, "unseen"))
         if split == "unseen" and not self.unseen:
@@ -146,17 +140,9 @@ class DateSource(PairSource):
         return distinct(lambda: rng.choice(languages), lambda language: self._draw(rng, writers[language], dates))
 
     def example(self, language: str, style: Style, date: datetime.date) -> Pair:
-        """Write one date of the caller's choice, in the plain locale of a language ("es", not "es_MX").
+        """The linked pair of a date in the plain locale of any language of CLDR ("es", not "es_MX").
 
-        It may have a second reading: whoever asks for a date knows which is meant.
-
-        Args:
-            language: CLDR code; need not be one of this source's.
-            style: "medium", "long" or "full".
-            date: A date from the year 1000 on.
-
-        Returns:
-            The pair, linked.
+        It may have a second reading.
 
         Raises:
             DataError: An unknown language or style, a year before 1000, or a language without a usable format.
@@ -187,38 +173,31 @@ class DateSource(PairSource):
             ]
             usable[language] = [by_style for by_style in kept if by_style]
             if not usable[language]:
-                raise DataError(
-                    f"years {self.years}: each of the {len(dates)} dates of split '{split}' has two readings as "
-                    f"language '{language}' writes it; allow more years or styles"
-                )
+                problem = f"each of the {len(dates)} dates of split '{split}' has two readings"
+                hint = f"as language '{language}' writes it; allow more years or styles"
+                raise DataError(f"years {self.years}: {problem} {hint}")
         return usable
 
     def _number(self, found: _Found) -> _Writers:
+        def writer(locale: str, style: Style, date_format: DateFormat) -> _Writer:
+            return _Writer(f"dates:{locale}:{style}", date_format, self._readings.number(date_format))
+
         return {
-            language: [
-                [
-                    _Writer(f"dates:{locale}:{style}", date_format, self._readings.number(date_format))
-                    for style, date_format in formats.items()
-                ]
-                for locale, formats in by_locale
-            ]
+            language: [[writer(locale, *one) for one in formats.items()] for locale, formats in by_locale]
             for language, by_locale in found.items()
         }
 
     def _count(self, found: _Found, catalogue: Catalogue) -> Counts:
-        numbers = {
-            language: {self._readings.number(date_format) for date_format in _formats({language: by_locale})}
-            for language, by_locale in found.items()
-        }
-        num_dates = sum(len(dates) for dates in self._dates.values())
+        number = self._readings.number
+        numbers = {language: set(map(number, _formats({language: own}))) for language, own in found.items()}
+        num_dates = sum(map(len, self._dates.values()))
         return Counts(
             languages=len(found),
             locales=sum(len(by_locale) for by_locale in found.values()),
             left_out={rule: tuple(names) for rule, names in catalogue.left_out.items()},
             strings={language: num_dates * len(own) for language, own in numbers.items()},
             ambiguous={
-                language: sum(self._readings.count(number, self.years) for number in own)
-                for language, own in numbers.items()
+                language: sum(self._readings.count(one, self.years) for one in own) for language, own in numbers.items()
             },
         )
 
@@ -230,7 +209,7 @@ _Found = dict[str, tuple[LocaleFormats, ...]]
 def _read_languages(
     catalogue: Catalogue, languages: Sequence[str], unseen: Sequence[str] | None
 ) -> tuple[_Found, _Found]:
-    """Read the trained and the unseen languages, after checking that there are such."""
+    """The trained and the unseen languages, checked."""
     everything = languages == "all"
     wanted = list(locales()) if everything else [languages] if isinstance(languages, str) else list(languages)
     if not wanted:
@@ -272,10 +251,8 @@ def _check_styles(styles: Sequence[Style]) -> tuple[Style, ...]:
 def _split_dates(years: tuple[int, int]) -> dict[Split, list[datetime.date]]:
     """Put every date of the years into its split."""
     dates: dict[Split, list[datetime.date]] = {split: [] for split in SPLITS}
-    first = datetime.date(years[0], 1, 1).toordinal()
-    last = datetime.date(years[1], 12, 31).toordinal()
-    for ordinal in range(first, last + 1):
-        date = datetime.date.fromordinal(ordinal)
+    first, last = datetime.date(years[0], 1, 1), datetime.date(years[1], 12, 31)
+    for date in map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1)):
         dates[split_of(date.isoformat())].append(date)
     return dates
 
@@ -283,12 +260,12 @@ def _split_dates(years: tuple[int, int]) -> dict[Split, list[datetime.date]]:
 def _write(date_format: DateFormat, date: datetime.date) -> Pair:
     """Write one date, linking each field of its ISO form to what says it."""
     text, spans = date_format.write(date.year, date.month, date.day, date.weekday())
-    links = tuple(Link(target, spans[kind]) for kind, target in _TARGET_SPANS)
+    links = tuple(Link(target, spans[kind]) for kind, target in _TARGET_SPANS.items())
     return Pair(text, date.isoformat(), links)
 
 
 def _join(pairs: Sequence[Pair], origin: str) -> Pair:
-    """Join pairs into one, moving their links along."""
+    """Join pairs, and their links, into one."""
     links: list[Link] = []
     at_source = at_target = 0
     for pair in pairs:

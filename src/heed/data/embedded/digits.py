@@ -23,12 +23,7 @@ class DigitSource(PairSource):
     """
 
     def __init__(self, kind: Kind = "copy", length: tuple[int, int] = (5, 10), seed: int = 1) -> None:
-        """Describe the strings.
-
-        Args:
-            kind: "copy" or "reverse".
-            length: Fewest and most digits, both included.
-            seed: Decides which strings are drawn; not which split a string belongs to.
+        """Draw strings of fewest to most digits by a seed, which does not decide their split.
 
         Raises:
             DataError: An unknown kind, or a length that is not `1 <= min <= max`.
@@ -36,9 +31,7 @@ class DigitSource(PairSource):
         if kind not in ("copy", "reverse"):
             raise DataError(f"unknown kind '{kind}' of digit strings{suggest(kind, ('copy', 'reverse'))}")
         check_range("length", length, least=1)
-        self.kind = kind
-        self.length = length
-        self.seed = seed
+        self.kind, self.length, self.seed = kind, length, seed
 
     def stream(self, split: Split) -> Iterator[Pair]:
         """The pairs of "train", "valid" or "test".
@@ -50,9 +43,8 @@ class DigitSource(PairSource):
         first, last = self.length
         lengths = [length for length in range(first, last + 1) if _occurs(length, split)]
         if not lengths:
-            raise DataError(
-                f"length ({first}, {last}): no string of these lengths falls into split '{split}'; allow longer ones"
-            )
+            problem = f"no string of these lengths falls into split '{split}'; allow longer ones"
+            raise DataError(f"length ({first}, {last}): {problem}")
         rng = Random(f"{self.seed}:{split}")
         return distinct(lambda: rng.choice(lengths), lambda length: self._draw(rng, split, length))
 
@@ -75,5 +67,5 @@ _SPLITS_OF_SHORT = {length: {split_of(f"{number:0{length}d}") for number in rang
 
 
 def _occurs(length: int, split: Split) -> bool:
-    """Say whether any string of this length falls into a split; from three digits on each split has some."""
+    """Whether any string of this length is in a split; from three digits on all splits have some."""
     return split in _SPLITS_OF_SHORT.get(length, SPLITS)

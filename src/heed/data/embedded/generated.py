@@ -1,4 +1,4 @@
-"""What the generated data sets share: splits decided by a hash, and endless samples without needless repeats."""
+"""Shared by generated data sets: splits decided by a hash, and endless samples without needless repeats."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 _HELD_OUT = 0.05
-"""Share of the examples that goes to `valid`, and as much again to `test`."""
-
+"""Share of the examples in `valid`, and in `test`."""
 _TRIES = 20
-"""Draws that are spent on finding an example not seen before; then a repeat is let through."""
-
+"""Draws to find a new example before a repeat is used."""
 _REMEMBERED = 1_000_000
-"""Sources after which the memory of what was drawn starts anew, so that an endless stream stays small."""
+"""Sources after which the memory of drawn ones is cleared."""
 
 Choice = TypeVar("Choice")
 
@@ -40,10 +38,9 @@ class PairSource(ABC):
 
 
 def split_of(text: str) -> Split:
-    """Which split an example belongs to, by the text that identifies it: 90 % train, 5 % valid, 5 % test.
+    """The split of an example, by a hash of the text that identifies it: 90 % train, 5 % valid, 5 % test.
 
-    It is a hash of the text alone, not of any seed, so that no choice of seed can put into training
-    what another run was tested on.
+    No seed can put into training what another run was tested on.
     """
     place = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
     if place < _HELD_OUT:
@@ -52,11 +49,10 @@ def split_of(text: str) -> Split:
 
 
 def distinct(choose: Callable[[], Choice], draw: Callable[[Choice], Pair]) -> Iterator[Pair]:
-    """Draw pairs without end, avoiding a source that was drawn before.
+    """Draw pairs without end; a source repeats only if 20 draws found no new one, or after a million others.
 
-    A choice is made once per pair and kept while `draw` is repeated: what is to be uniform (the language,
-    the length) belongs there, or looking for new sources would favour the choices that have many. Sources repeat only
-    where 20 draws found none that is new, or after a million others.
+    A choice is kept while `draw` is repeated: what is to be uniform (the language, the length) belongs there, or the
+    search for new sources would favour the choices that have many.
     """
     seen: set[str] = set()
     while True:
@@ -72,10 +68,10 @@ def distinct(choose: Callable[[], Choice], draw: Callable[[Choice], Pair]) -> It
 
 
 def check_split(split: str, valid: tuple[str, ...] = SPLITS) -> None:
-    """Refuse a split that is none of those there are.
+    """Refuse an unknown split.
 
     Raises:
-        DataError: It names them.
+        DataError: It names the valid ones.
     """
     if split not in valid:
         raise DataError(f"unknown split '{split}'{suggest(split, valid)}")

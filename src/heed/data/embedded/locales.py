@@ -1,9 +1,8 @@
-"""Babel's locales, each read on its own, so that no name depends on which locale was asked before.
+"""Babel's locales, each with its own copy of the tables, so that names do not depend on earlier look-ups.
 
-Babel up to 2.18 at least answers by history (python-babel/babel issue 1234): a locale that inherits a table shares
-that dict with its parent, and Babel stores resolved names in it. Ask for the months of 'ann', which has none, and
-from then on 'ar' writes "9 M05 1998" for the rest of the process. Data that is generated from a seed must not
-depend on that, so names are resolved here in a copy that belongs to one locale.
+In Babel up to 2.18 at least (python-babel/babel issue 1234), a locale that inherits a table shares that dict with its
+parent, and Babel stores resolved names in it: after a look-up of the months of 'ann', 'ar' writes "9 M05 1998" for the
+rest of the process. Data generated from a seed must not depend on that.
 """
 
 from __future__ import annotations
@@ -30,14 +29,7 @@ def locales() -> dict[str, tuple[str, ...]]:
 
 
 def isolated(identifier: str) -> Locale:
-    """Open a locale that shares nothing with other locales; it knows what writing dates needs, not more.
-
-    Args:
-        identifier: CLDR's, such as "es_MX".
-
-    Returns:
-        A locale for use with `babel.dates`.
-    """
+    """A locale such as "es_MX" for use with `babel.dates`, with its own copy of the tables that dates need."""
     locale = _IsolatedLocale.parse(identifier)
     assert str(locale) == identifier, f"Babel opens {locale} for {identifier}"
     return locale

@@ -1,8 +1,7 @@
 """Documents of many sentences of which one decides: a word in it names the label, all others say nothing.
 
-Every fourth document has no such word and the label "other"; else one label could be told by finding nothing. The place
-of the deciding sentence, of the word in it, and all else are drawn evenly. It is known where the label comes from, so
-that what a model looks at can be held against it.
+Every fourth document has no such word and the label "other"; else one label could be told by finding nothing. All else
+is drawn evenly. What a model looks at can be compared with the deciding word.
 
 Source: the idea of planted evidence, as in E21 of the lecture notes' claims; the sentences are ours.
 """
@@ -11,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count as endless
+from itertools import islice
 from random import Random
 
 from heed.data.embedded.generated import Split, check_range, split_of
@@ -37,13 +37,7 @@ _LENGTHS = (4, 14)
 
 @dataclass(frozen=True)
 class Planted:
-    """A document, and where its label comes from.
-
-    Attributes:
-        text: The document with its label.
-        sentence: The deciding sentence, from 0; None where none decides.
-        word: The deciding word; "" where there is none.
-    """
+    """A document with its label, the deciding sentence (from 0, or None) and the deciding word (or "")."""
 
     text: Text
     sentence: int | None
@@ -51,13 +45,7 @@ class Planted:
 
 
 def draw_documents(split: Split, count: int, sentences: tuple[int, int], seed: int) -> list[Planted]:
-    """The first `count` documents of a split.
-
-    Args:
-        split: "train", "valid" or "test".
-        count: How many.
-        sentences: Fewest and most sentences of a document.
-        seed: Decides which are drawn.
+    """The first `count` documents of a split, of fewest to most `sentences`.
 
     Raises:
         DataError: `sentences` is no range.
@@ -65,12 +53,7 @@ def draw_documents(split: Split, count: int, sentences: tuple[int, int], seed: i
     check_range("sentences", sentences, least=1)
     rng = Random(f"{seed}:{split}")
     drawn = (_draw(rng, sentences) for _ in endless())
-    found: list[Planted] = []
-    while len(found) < count:
-        document = next(drawn)
-        if split_of(document.text.text) == split:
-            found.append(document)
-    return found
+    return list(islice((document for document in drawn if split_of(document.text.text) == split), count))
 
 
 def _draw(rng: Random, sentences: tuple[int, int]) -> Planted:

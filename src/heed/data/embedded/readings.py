@@ -1,8 +1,7 @@
-"""Which written dates can be read as another date: found exactly, by reasoning over formats instead of sampling.
+"""Written dates with two readings, found exactly, by reasoning over formats instead of sampling.
 
-"05/06/1998" is the 5th of June in one language and the 6th of May in another; "2. listopada 1998" is in October
-for a Croatian, and a Pole's "2 listopada 1998" in November. Nobody could answer such a string without being told
-the language, so it must not be an example.
+"05/06/1998" is the 5th of June in one language and the 6th of May in another; without the language such a string has
+no answer, so it must not be an example.
 
 Claim: the search below finds every pair of formats F, G and dates a != b of four-digit years with F(a) = G(b).
 
@@ -38,7 +37,7 @@ class _Reading(NamedTuple):
     weekday: int | None
 
     def exists_in(self, year: int) -> bool:
-        """Say whether the year has this day, on this weekday."""
+        """Whether the year has this day, on this weekday."""
         try:
             date = datetime.date(year, self.month, self.day)
         except ValueError:
@@ -50,11 +49,7 @@ class Readings:
     """The other readings that strings of these formats have."""
 
     def __init__(self, formats: Iterable[DateFormat]) -> None:
-        """Search all pairs of formats.
-
-        Args:
-            formats: Every format that a reader has to reckon with; equal ones count once.
-        """
+        """Search all pairs of formats."""
         self._formats = list(dict.fromkeys(formats))
         self._has_weekday = [date_format.has_weekday for date_format in self._formats]
         self._numbers = {date_format: number for number, date_format in enumerate(self._formats)}
@@ -63,33 +58,17 @@ class Readings:
             self._compare(members)
 
     def number(self, date_format: DateFormat) -> int:
-        """Look up the number of a format in this search; hashing a format is slow, so keep it."""
+        """The number of a format in this search; hashing a format is slow, so keep it."""
         return self._numbers[date_format]
 
     def ambiguous(self, number: int, date: datetime.date) -> bool:
-        """Say whether a format writes this date as some format writes another.
-
-        Args:
-            number: The format's number.
-            date: The date that is written.
-
-        Returns:
-            True if a different date has the same text.
-        """
+        """Whether some format writes another date as this format writes this date."""
         weekday = date.weekday() if self._has_weekday[number] else None
         rivals = self._rivals[number].get(_Reading(date.month, date.day, weekday), ())
         return any(rival.exists_in(date.year) for rival in rivals)
 
     def count(self, number: int, years: tuple[int, int]) -> int:
-        """Count the dates that a format writes as some format writes another.
-
-        Args:
-            number: The format's number.
-            years: First and last year.
-
-        Returns:
-            The number of such dates.
-        """
+        """The number of ambiguous dates of a format from the first to the last year."""
         return sum(
             alike
             for year, alike in _kinds_of_years(years)
@@ -98,7 +77,7 @@ class Readings:
         )
 
     def _compare(self, members: Sequence[_Member]) -> None:
-        """Write out every day of a group and note which readings share a text."""
+        """Write every day of a group and note which readings share a text."""
         said: dict[str, list[tuple[int, _Reading]]] = {}
         for number, month, weekday in members:
             written = weekday if self._has_weekday[number] else None
@@ -135,7 +114,7 @@ def _days_in(month: int) -> int:
 
 
 def _kinds_of_years(years: tuple[int, int]) -> list[tuple[int, int]]:
-    """Give one year of each of the 14 calendars (leap or not, first weekday), and how many years share it."""
+    """One year of each of the 14 calendars (leap or not, first weekday), and how many years share it."""
     kinds: dict[tuple[int, bool], list[int]] = {}
     for year in range(years[0], years[1] + 1):
         start, end = datetime.date(year, 1, 1), datetime.date(year, 12, 31)

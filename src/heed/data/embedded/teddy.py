@@ -34,13 +34,9 @@ _THING = (
 
 
 def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) -> list[Sentence]:
-    """The first `count` sentences of a split, in pairs.
+    """The first `count` sentences of a split (by their beginnings), in pairs.
 
-    Args:
-        split: "train", "valid" or "test"; which one a sentence belongs to depends on how it begins.
-        count: How many.
-        seed: Decides which are drawn.
-        mirrored: Write each from its end, so that the word before Teddy tells.
+    `mirrored` ones are reversed, so that the word before Teddy tells.
     """
     rng = Random(f"{seed}:{split}")
     made: list[Sentence] = []
@@ -54,12 +50,13 @@ def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) 
 def pair_of(beginning: str, rng: Random) -> tuple[Sentence, Sentence]:
     """Two sentences that begin alike: one in which Teddy is a person, and one in which it is none."""
     said = [*beginning.split(), TEDDY]
-    person = [rng.choice(_SURNAMES), *rng.choice(_PERSON).split()]
-    thing = [rng.choice(_THINGS), *rng.choice(_THING).split()]
-    before = ["O"] * (len(said) - 1)
+    person = [*said, rng.choice(_SURNAMES), *rng.choice(_PERSON).split()]
+    thing = [*said, rng.choice(_THINGS), *rng.choice(_THING).split()]
+    tags = ["O"] * len(person)
+    tags[len(said) - 1 : len(said) + 1] = ["B-person", "I-person"]
     return (
-        Sentence((*said, *person), (*before, "B-person", "I-person", *["O"] * (len(person) - 1)), "teddy:person"),
-        Sentence((*said, *thing), (*before, "O", *["O"] * len(thing)), "teddy:thing"),
+        Sentence(tuple(person), tuple(tags), "teddy:person"),
+        Sentence(tuple(thing), ("O",) * len(thing), "teddy:thing"),
     )
 
 

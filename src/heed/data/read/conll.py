@@ -24,15 +24,7 @@ _NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """A file in columns.
-
-    Attributes:
-        path: The file.
-        lines: Its lines.
-        rows: Per line its columns; None where it holds no word (blank lines, comments, -DOCSTART-); what stands for a
-            bad line.
-        tabs: Whether tabs separate the columns.
-    """
+    """A file in columns, separated by tabs or blanks; `rows` are the columns of each line, None without a word."""
 
     path: Path
     lines: list[str]
@@ -41,11 +33,7 @@ class ColumnFile:
 
     @classmethod
     def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
-        """Read a file.
-
-        Args:
-            path: The file.
-            findings: What becomes of bad lines; by default they are errors.
+        """Read a file; bad lines are errors without `findings`.
 
         Raises:
             DataError: It cannot be read, holds no word, or a line is bad (as where it has another number of columns
@@ -54,9 +42,8 @@ class ColumnFile:
         findings = Findings() if findings is None else findings
         read = list(lines_of(path, findings))
         lines = [line.text if isinstance(line, BadLine) else line for line in read]
-        known = [line for line in read if isinstance(line, str)]
-        first = next((line for line in known if line.strip() and not line.startswith(("#", "-DOCSTART-"))), None)
-        first = first or next((line for line in known if line.strip() and not line.startswith("-DOCSTART-")), None)
+        known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
+        first = next((line for line in known if not line.startswith("#")), known[0] if known else None)
         if first is None:
             raise DataError(f"'{path}' holds no word; expected one a line, with its tag in another column")
         tabs = "\t" in first
@@ -81,7 +68,7 @@ class ColumnFile:
         return cls(path, lines, rows, tabs)
 
     def column(self, number: int, field: str) -> int:
-        """A column counted from 0.
+        """The column of a field, counted from 0.
 
         Raises:
             DataError: The file has no such column.
@@ -89,14 +76,12 @@ class ColumnFile:
         line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if isinstance(row, list))
         if not -len(row) <= number < len(row):
             shown = ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
-            raise DataError(
-                f"'{self.path}' line {line} has {len(row)} columns ({shown}), so data.columns.{field} cannot be "
-                f"{number}"
-            )
+            has = f"'{self.path}' line {line} has {len(row)} columns ({shown})"
+            raise DataError(f"{has}, so data.columns.{field} cannot be {number}")
         return number % len(row)
 
     def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
-        """Each sentence: the line it begins at, from 1, and its rows; or what stands for a bad line in it."""
+        """Each sentence: the line it begins at, from 1, and its rows, or its first bad line."""
         rows: list[list[str] | BadLine] = []
         for number, row in enumerate([*self.rows, None], start=1):
             if row is not None:
@@ -112,20 +97,14 @@ def _split(line: str, tabs: bool) -> list[str]:
 
 
 def sentence_reader(data: TagOptions) -> Reader[Sentence]:
-    """Reads sentences from files."""
+    """Reads sentences from files in columns."""
     return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings))
 
 
 def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None) -> list[Sentence]:
     """Read sentences from files, one after the other; tags that mark entities come as BIO.
 
-    A bad line takes its whole sentence with it.
-
-    Args:
-        files: The files of one set.
-        data: Where word and tag stand, and how tags are written.
-        findings: What becomes of bad lines, and where what is found, left out and converted is said; by default bad
-            lines are errors.
+    A bad line takes its whole sentence with it; without `findings` it is an error.
 
     Raises:
         DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
@@ -138,12 +117,11 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
     for path in map(Path, files):
         file = ColumnFile.read(path, findings)
         word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
-        for line, rows in file.sentences():
-            bad = rows if isinstance(rows, BadLine) else _without_tag(rows, label, file, line, findings)
-            if isinstance(bad, BadLine):
-                findings.leave_out(bad.rule)
+        for line, sentence in file.sentences():
+            rows = sentence if isinstance(sentence, BadLine) else _with_tags(sentence, label, file, line, findings)
+            if isinstance(rows, BadLine):
+                findings.leave_out(rows.rule)
                 continue
-            assert isinstance(rows, list)
             for number, row in enumerate(rows, start=line):
                 if not row[word]:
                     findings.note("empty word, read as an unknown one", path, number)
@@ -158,12 +136,14 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
     return _as_bio(sentences, places, scheme, findings)
 
 
-def _without_tag(rows: list[list[str]], label: int, file: ColumnFile, line: int, findings: Findings) -> BadLine | None:
+def _with_tags(
+    rows: list[list[str]], label: int, file: ColumnFile, line: int, findings: Findings
+) -> list[list[str]] | BadLine:
     for number, row in enumerate(rows, start=line):
         if not row[label]:
             message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
             return findings.bad("empty tag", file.path, number, message)
-    return None
+    return rows
 
 
 def _as_bio(
@@ -175,12 +155,8 @@ def _as_bio(
             findings.leave_out(bad.rule)
             continue
         found = entities(sentence.tags)
-        letters = {tag[0] for tag in sentence.tags}
-        if letters & set("LUM"):  # another name for BIOES, compared after renaming
-            legal = True
-        else:
-            legal = write_tags(found, len(sentence.tags), scheme) == list(sentence.tags)
-        if not legal:
+        renamed = {tag[0] for tag in sentence.tags} & set("LUM")  # BILOU and BMEWO are not compared
+        if not renamed and write_tags(found, len(sentence.tags), scheme) != list(sentence.tags):
             what = f"tags that {_NAMES[scheme]} does not allow, read as seqeval reads them (an entity begins where its "
             findings.note(what + "type does)", path, line, unit="sentence")
         result.append(Sentence(sentence.words, tuple(write_tags(found, len(sentence.tags))), sentence.origin))
@@ -192,11 +168,7 @@ def _as_bio(
 def _without_entity_tag(sentence: Sentence, path: Path, line: int, findings: Findings) -> BadLine | None:
     for number, tag in enumerate(sentence.tags, start=line):
         if tag != OUTSIDE and not is_entity_tag(tag):
-            return findings.bad(
-                "illegal tag",
-                path,
-                number,
-                f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
-                "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)",
-            )
+            message = f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
+            message += "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)"
+            return findings.bad("illegal tag", path, number, message)
     return None

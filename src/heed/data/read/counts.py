@@ -1,4 +1,4 @@
-"""What became of everything that was read of one split."""
+"""Counts of what was read, kept and left out of one split."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ from heed.data.read.findings import Findings, Found
 
 @dataclass
 class Counts:
-    """What became of the lines of one split.
-
-    Attributes:
-        read: Examples in the files.
-        filtered: Rule -> examples it left out.
-        kept: Examples that are used.
-        unit: What is counted.
-        found: What was found amiss or worth saying, with the first places.
-    """
+    """Examples (`unit`) of one split: read from the files, `filtered` by rule, and kept; and findings in the data."""
 
     read: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
@@ -30,20 +22,20 @@ class Counts:
         gone = "".join(f", {count:,} left out: {rule}" for rule, count in self.filtered.items() if count)
         return f"{self.kept:,} of {self.read:,} {self.unit} kept{gone}"
 
-    def leave_out(self, rule: str) -> None:
-        """Count one that is left out."""
-        self.filtered[rule] = self.filtered.get(rule, 0) + 1
+    def leave_out(self, rule: str, count: int = 1) -> None:
+        """Count examples that a rule leaves out."""
+        self.filtered[rule] = self.filtered.get(rule, 0) + count
 
     def add(self, findings: Findings) -> None:
         """Add what the readers of the files left out and found."""
         for rule, count in findings.left_out.items():
             self.read += count
-            self.filtered[rule] = self.filtered.get(rule, 0) + count
+            self.leave_out(rule, count)
         self.found += findings.found
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Counts:
-        """Those that `dataclasses.asdict` made plain values of."""
+        """Inverse of `dataclasses.asdict`."""
         return cls(**{**values, "found": [Found(**found) for found in values["found"]]})
 
     def as_values(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What is found amiss in data while it is read: raised or left out as the configuration says, counted, with places.
+"""Problems in data: raised, or left out and counted with places, as the configuration says.
 
-Every reader is handed one `Findings` for the files of one split, and asks it what becomes of a line.
+Readers get one `Findings` for the files of one split.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from typing import Any, Literal
 from heed.config import OwnData
 from heed.errors import DataError
 
-_PLACES = 3
-"""How many places of a finding are kept."""
+_PLACES = 3  # of each finding that are kept
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """Stands for a line that cannot be used, so that the lines after it keep their numbers.
-
-    `rule` says why; `text` is what could be read of it, for formats in which a line opens or closes a quote.
-    """
+    """Placeholder of an unusable line: the rule it breaks, and the text that could be read (it may hold quotes)."""
 
     rule: str
     text: str = ""
@@ -31,15 +27,9 @@ class BadLine:
 
 @dataclass
 class Found:
-    """One kind of finding at one place.
+    """One kind of finding in one file (or a side such as "sources"; "" for a whole split), a warning if it is serious.
 
-    Attributes:
-        where: A file, or what it is about otherwise: "sources"; "" for a whole split.
-        what: What was found, and what became of it.
-        unit: What is counted, in the singular.
-        count: How many.
-        places: The first few: line numbers of the file, or origins of examples.
-        warning: Whether something is probably wrong.
+    `what` also tells what became of the lines; `places` are the first few line numbers or origins.
     """
 
     where: str
@@ -50,7 +40,7 @@ class Found:
     warning: bool = False
 
     def add(self, place: str | int, count: int = 1) -> None:
-        """Count one more."""
+        """Count `count` more, the first at `place`."""
         self.count += count
         if len(self.places) < _PLACES:
             self.places.append(str(place))
@@ -66,14 +56,7 @@ class Found:
 
 
 class Findings:
-    """What readers of files ask about a line, and what they tell of it.
-
-    Attributes:
-        encoding: How a line is read that is not UTF-8.
-        max_line: Most characters of a line.
-        left_out: Rule -> examples that were left out for it.
-        remarks: What a user should know beyond that.
-    """
+    """Policy for bad lines, and counts of what was found (`found`) and `left_out`, by rule; `remarks` for the user."""
 
     def __init__(
         self,
@@ -82,32 +65,16 @@ class Findings:
         max_line: int = 100_000,
         hint: bool = True,
     ) -> None:
-        """Make one for a set of files.
-
-        Args:
-            bad_lines: Stop at the first bad line, or leave them out and count them.
-            encoding: How a line is read that is not UTF-8.
-            max_line: Most characters of a line.
-            hint: Whether errors name the fields of a configuration that would change what becomes of the line.
-        """
-        self.skips = bad_lines == "skip"
-        self.encoding = encoding
-        self.max_line = max_line
+        """As in the `data` section; with `hint`, errors name the fields that would make a line readable."""
+        self.skips, self.encoding, self.max_line, self._hint = bad_lines == "skip", encoding, max_line, hint
         self.left_out: Counter[str] = Counter()
         self.remarks: list[str] = []
-        self._hint = hint
         self._found: dict[tuple[str, str], Found] = {}
         self._cut: set[Path] = set()
 
     @classmethod
     def of(cls, data: object, *, strict: bool = False) -> Findings:
-        """As a configuration says.
-
-        Args:
-            data: Its section; embedded data says nothing of files.
-            strict: Stop at the first bad line whatever it says: a score of the lines that could be read is not that of
-                the file.
-        """
+        """As a `data` section says; `strict` stops at the first bad line, as a score must be of the whole file."""
         if not isinstance(data, OwnData):
             return cls(hint=False)
         return cls("error" if strict else data.bad_lines, data.encoding, data.max_line, hint=not strict)
@@ -117,13 +84,8 @@ class Findings:
     ) -> BadLine:
         """Raise for a line that cannot be used, or note it.
 
-        Args:
-            rule: Why, in a few words.
-            where: The file, or what findings are listed under.
-            place: The line.
-            message: What is wrong, with file, line, value and what would be right.
-            fix: A field that would make the line readable.
-            text: What could be read of the line.
+        `message` is the problem, with file, line, value and what would be right; `fix` is a field that would make the
+        line readable; `rule` and `where` (file or folder) are what it is counted under.
 
         Raises:
             DataError: Bad lines are errors here.
@@ -153,14 +115,13 @@ class Findings:
         found.add(place, count)
 
     def cut_off(self, path: Path, number: int, message: str) -> None:
-        """A packed file ends too soon: raise, or note that what could be read of it is used.
+        """Raise for a compressed file that ends too soon, or note that the lines before are used.
 
         Raises:
             DataError: Bad lines are errors here, or nothing could be read.
         """
         if not self.skips or not number:
-            hint = "data.bad_lines=skip uses the lines before" if number and self._hint else ""
-            raise DataError("; ".join([message, hint] if hint else [message]))
+            raise DataError(message + ("; data.bad_lines=skip uses the lines before" if number and self._hint else ""))
         self._cut.add(path)
         self.note("cut off or damaged, the lines before are used", path, number, unit="place", warning=True)
 
@@ -169,27 +130,24 @@ class Findings:
         return path in self._cut
 
     def one(self, what: str, where: Path) -> Found | None:
-        """What was found of one kind in one file."""
+        """The finding of one kind in one file."""
         return self._found.get((str(where), what))
 
     @property
     def found(self) -> list[Found]:
-        """Everything, file by file in the order of reading."""
+        """All findings, file by file, in reading order."""
         order = list(dict.fromkeys(where for where, _ in self._found))
         return sorted(self._found.values(), key=lambda found: order.index(found.where))
 
 
 def found_lines(split: str, found: Iterable[Found]) -> list[str]:
-    """What was found in a split, one line each, for notes."""
-    lines = []
-    for one in found:
-        where = f", {Path(one.where).name}" if one.where else ""
-        lines.append(f"{'warning: ' if one.warning else ''}{split}{where}: {one}")
-    return lines
+    """The findings in a split, one line each."""
+    wheres = ((one, f", {Path(one.where).name}" if one.where else "") for one in found)
+    return [f"{'warning: ' if one.warning else ''}{split}{where}: {one}" for one, where in wheres]
 
 
 def found_table(found: Mapping[str, Sequence[Found]]) -> list[str]:
-    """What was found, grouped by split and file, for `heed check`; no line where nothing was."""
+    """All findings by split and file, for `heed check`; empty where there are none."""
     lines = []
     for split, each in found.items():
         for where in dict.fromkeys(one.where for one in each):

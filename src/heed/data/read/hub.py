@@ -28,7 +28,7 @@ class HubSet:
 
         Raises:
             DataError: There is no such data set or configuration, or no network to fetch it with.
-        ConfigError: The library `datasets` is missing.
+            ConfigError: The library `datasets` is missing.
         """
         self._data = data
         self._sets = self._ask()
@@ -63,11 +63,9 @@ class HubSet:
                 yield example
 
     def rows(self, split: str, texts: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The rows of a split, each with its number, by the fields of `data.columns`; an empty cell of texts is "".
+        """The numbered rows of a split (or of "train[:1000]"), by the fields of `data.columns`.
 
-        Args:
-            split: Its name, or an expression of the library such as "train[:1000]".
-            texts: The fields that must be texts; numbers of classes come as their names.
+        The fields named in `texts` must be texts, empty cells being ""; numbers of classes come as their names.
 
         Raises:
             DataError: There is no such split, or no such column.
@@ -79,28 +77,25 @@ class HubSet:
             for field in type(columns).model_fields
         }
         ways = {field: _way(table.features[name], field in texts) for field, name in names.items()}
-        number = 0
-        for chunk in table.select_columns(list(dict.fromkeys(names.values()))).iter(_TOGETHER):
-            for values in zip(*(chunk[name] for name in names.values()), strict=True):
-                number += 1
-                yield number, {field: ways[field](value) for field, value in zip(names, values, strict=True)}
+        chunks = table.select_columns(list(dict.fromkeys(names.values()))).iter(_TOGETHER)
+        rows = (row for chunk in chunks for row in zip(*(chunk[name] for name in names.values()), strict=True))
+        for number, values in enumerate(rows, start=1):
+            yield number, {field: ways[field](value) for field, value in zip(names, values, strict=True)}
 
     def _ask(self, split: str | None = None) -> Any:
         try:
             import datasets
         except ImportError:
-            raise ConfigError(
-                "data.hub needs the library datasets; install it: pip install 'heed-attention[hub]'"
-            ) from None
+            hint = "install it: pip install 'heed-attention[hub]'"
+            raise ConfigError(f"data.hub needs the library datasets; {hint}") from None
         data = self._data
         load: Callable[..., Any] = datasets.load_dataset
         try:
             return load(data.hub, data.config, split=split, revision=data.revision)
         except ConnectionError as error:
-            raise DataError(
-                f"data.hub '{data.hub}' is not in the cache and cannot be fetched: {_first_line(error)}; run this once "
-                "with a network, or give the folder of a copy as data.hub"
-            ) from None
+            reason = f"is not in the cache and cannot be fetched: {_first_line(error)}"
+            hint = "run this once with a network, or give the folder of a copy as data.hub"
+            raise DataError(f"data.hub '{data.hub}' {reason}; {hint}") from None
         except (OSError, RuntimeError, ValueError, datasets.exceptions.DatasetsError) as error:
             raise DataError(f"data.hub '{data.hub}': {_first_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""Where bytes become lines: line ends, byte-order marks, encodings, archives; whatever is wrong is named with its line.
+"""Bytes to lines: line ends, byte-order marks, encodings, compression; errors name file and line.
 
 A line ends at LF or CRLF. A CR alone inside a line is read as a blank, so that no line is shifted against its
 parallel one; only in a file whose beginning has more of them than of LF are they line ends.
@@ -13,24 +13,18 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import Any
 
 from heed.data.read.findings import BadLine, Findings
 from heed.errors import DataError
 
 INNER_RETURN = "carriage return inside the line, read as a blank"
-"""What is said of a CR that ends no line."""
-
 _CHUNK = 1 << 16
 _MARK = "\ufeff".encode()
-_TYPOGRAPHY = (
-    "\u00a0\u00a1\u00ab\u00b0\u00b7\u00bb\u00bf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\u00a3\u00a7"
-)
-_OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
-    ".gz": lambda path: cast("IO[bytes]", gzip.open(path, "rb")),
-    ".xz": lambda path: cast("IO[bytes]", lzma.open(path, "rb")),
-}
+_TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
+_OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
@@ -40,11 +34,7 @@ _SIGNATURES = {
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
 }
-"""How files begin that are often given instead of text, and what to do with them."""
-
-
-class _Reads(Protocol):
-    def read1(self, size: int, /) -> bytes: ...
+"""First bytes of files that are often given instead of text, and advice."""
 
 
 def ending_of(path: Path) -> str:
@@ -64,17 +54,10 @@ def good_lines(path: Path) -> Iterator[str]:
 
 
 def lines_of(path: Path, findings: Findings | None = None, root: Path | None = None) -> Generator[str | BadLine]:
-    """The lines of a text file, compressed or not, without their ends.
+    """The lines of a text file, compressed or not, without their ends; a `BadLine` in place of one that is left out.
 
-    Memory holds a few times 64 KiB and the longest line that is allowed, whatever the file holds.
-
-    Args:
-        path: The file.
-        findings: What becomes of bad lines, and where what is found is counted; by default they are errors.
-        root: A folder that findings are listed under instead of the file.
-
-    Yields:
-        Lines; in place of one that is left out, what stands for it.
+    Memory holds a few times 64 KiB and the longest line that is allowed. Bad lines are errors without `findings`, which
+    list them under the file, or under a folder `root`.
 
     Raises:
         DataError: The file is missing, empty, cut off, no text, or changes while it is read; or a line is bad and the
@@ -85,7 +68,7 @@ def lines_of(path: Path, findings: Findings | None = None, root: Path | None = N
         with _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path) as file:
             before = os.fstat(file.fileno())
             try:
-                yield from reader.read(cast(_Reads, file))
+                yield from reader.read(file)
             except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
                 where = f"after line {reader.number}" if reader.number else "at its start"
                 _refuse_change(path, before, reader.number)
@@ -104,15 +87,14 @@ def lines_of(path: Path, findings: Findings | None = None, root: Path | None = N
 
 
 def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
-    """Refuse a file that is no longer what was opened: nobody could read the same lines again."""
+    """Refuse a file that changed since it was opened: the same lines could not be read again."""
     if not stat.S_ISREG(before.st_mode):
         return
     try:
         now = path.stat()
     except OSError:
-        raise DataError(
-            f"'{path}' vanished while it was being read (line {number:,} was the last); put it back and start again"
-        ) from None
+        last = f"(line {number:,} was the last)"
+        raise DataError(f"'{path}' vanished while it was being read {last}; put it back and start again") from None
     names = ("st_ino", "st_size", "st_mtime_ns")
     if any(getattr(before, name) != getattr(now, name) for name in names):
         raise DataError(
@@ -125,9 +107,7 @@ class _Lines:
     """Reads one file; `number` lines of it so far."""
 
     def __init__(self, path: Path, findings: Findings, root: Path | None) -> None:
-        self.number = 0
-        self.findings = findings
-        self._path = path
+        self.number, self.findings, self._path = 0, findings, path
         self._where = path if root is None else root
         self._inside = "" if root is None else f"{path.relative_to(root)}:"
         self._most = findings.max_line
@@ -137,7 +117,7 @@ class _Lines:
         self._first_end = ""
         self._first_odd = 0  # the first line that ends in another way
 
-    def read(self, file: _Reads) -> Iterator[str | BadLine]:
+    def read(self, file: BufferedIOBase) -> Iterator[str | BadLine]:
         for block in self._blocks(file):
             if isinstance(block, BadLine):
                 yield block
@@ -154,7 +134,7 @@ class _Lines:
                     yield self._line(last)
 
     def note_ends(self) -> None:
-        """Say so where lines end in CR alone, or in more than one way."""
+        """Note line ends of CR alone, or of several kinds."""
         if self._returns:
             self._note("lines end in CR, read as any line end", 1, self.number)
         if all(self._ends.values()):
@@ -165,8 +145,8 @@ class _Lines:
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
-    def _blocks(self, file: _Reads) -> Iterator[bytes | BadLine]:
-        """Whole lines with their ends, many at a time, and bad lines in place of those that are too long."""
+    def _blocks(self, file: BufferedIOBase) -> Iterator[bytes | BadLine]:
+        """Blocks of whole lines with their ends; a bad line in place of each that is too long."""
         rest = held = b""
         returns = dropping = False
         first = True
@@ -210,7 +190,7 @@ class _Lines:
             raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {_UTF_16}")
 
     def _unremarkable(self, block: bytes) -> list[str] | None:
-        """The lines of a block in which there is nothing to say of any, else None."""
+        """The lines of a block without special cases, else None."""
         if b"\r" in block or b"\0" in block or _MARK in block:
             return None
         try:
@@ -226,14 +206,14 @@ class _Lines:
         return texts
 
     def _count_ends(self, end: str, count: int = 1) -> None:
-        """Count ends of the lines that come next."""
+        """Count the ends of the next lines."""
         self._first_end = self._first_end or end
         if end != self._first_end and not self._first_odd:
             self._first_odd = self.number + 1
         self._ends[end] += count
 
     def _line(self, raw: bytes) -> str | BadLine:
-        """One line without its LF."""
+        """One line, given without its LF."""
         self.number += 1
         line = raw.removesuffix(b"\r")
         if line.startswith(_MARK):
@@ -249,12 +229,9 @@ class _Lines:
             text = decoded
         if "\0" in text:
             at = text.index("\0")
-            return self._bad(
-                "NUL byte",
-                f"holds a NUL byte at position {at + 1} (after {text[max(0, at - 10) : at]!r}), which is no text; the "
-                "file is damaged or was never text",
-                text=text,
-            )
+            where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
+            message = f"holds a NUL byte {where}, which is no text; the file is damaged or was never text"
+            return self._bad("NUL byte", message, text=text)
         if len(text) > self._most:
             return self._too_long(text)
         if "\r" in text:

@@ -1,4 +1,4 @@
-"""Tables of numbers from CSV and TSV, with file, line and column of everything that is wrong; standardisation.
+"""Tables of numbers from CSV and TSV, standardised; errors name file, line and column.
 
 The first line names the columns; `.tsv` is separated by tabs, anything else by commas; each file may end in .gz or .xz.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.examples import Example
-from heed.data.read.lines import good_lines
+from heed.data.read.lines import ending_of, good_lines
 from heed.data.sequences import Lazy
 from heed.errors import DataError, RunError, suggest
 
@@ -26,10 +26,7 @@ Column = int | str
 
 @dataclass(frozen=True, slots=True)
 class Row(Example):
-    """One row of numbers, and its label or "".
-
-    It is held out by its numbers.
-    """
+    """One row of numbers, by which it is held out, and its label or ""."""
 
     unit = "row"
     sides = ()
@@ -51,14 +48,7 @@ class Row(Example):
 
 @dataclass(frozen=True)
 class Numbers(Lazy[Row]):
-    """Rows of numbers.
-
-    Attributes:
-        columns: Their names.
-        values: `(rows, columns)`.
-        labels: The label of each row, or nothing.
-        origins: Where each row came from, as "data.csv:17".
-    """
+    """Rows of numbers `(rows, columns)`, with column names, labels (or none) and origins such as "data.csv:17"."""
 
     columns: tuple[str, ...]
     values: NDArray[np.float64]
@@ -82,13 +72,7 @@ class Numbers(Lazy[Row]):
 def read_numbers(
     path: Path, wanted: Sequence[Column] | None, label: Column | None = None, *, labelled: bool = True
 ) -> Numbers:
-    """Read one file.
-
-    Args:
-        path: The file.
-        wanted: Columns of numbers, by name or by number from 0; None for all but that of the label.
-        label: Column of the label; None for none.
-        labelled: Whether the label must be there; if not it may be, and is left alone.
+    """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
 
     Raises:
         DataError: The file cannot be read, a column is missing, a line has another number of columns, a value is
@@ -122,8 +106,8 @@ def read_numbers(
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows that hold something, with their lines."""
-    name = path.stem if path.suffix in (".gz", ".xz") else path.name
-    reader = csv.reader((line + "\n" for line in good_lines(path)), delimiter="\t" if name.endswith(".tsv") else ",")
+    separator = "\t" if ending_of(path) == ".tsv" else ","
+    reader = csv.reader((line + "\n" for line in good_lines(path)), delimiter=separator)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
@@ -157,13 +141,7 @@ def _number(path: Path, line: int, column: str, cell: str) -> float:
 
 @dataclass(frozen=True)
 class Standard:
-    """Mean and standard deviation of each column of the training rows.
-
-    Attributes:
-        columns: Their names.
-        mean: `(columns,)`.
-        deviation: `(columns,)`; 1 where all rows have the same value.
-    """
+    """Mean and standard deviation `(columns,)` of the training rows; deviation 1 for constant columns."""
 
     columns: tuple[str, ...]
     mean: NDArray[np.float64]
@@ -171,16 +149,16 @@ class Standard:
 
     @classmethod
     def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
-        """That of rows `(rows, columns)`."""
+        """Computed from rows `(rows, columns)`."""
         deviation = values.std(0)
         return cls(columns, values.mean(0), np.where(deviation > 0, deviation, 1.0))
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values as the model reads them, `(value - mean) / deviation`."""
+        """Standardised values, `(value - mean) / deviation`."""
         return (values - self.mean) / self.deviation
 
     def undo(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values in their own units again."""
+        """Inverse of `apply`."""
         return values * self.deviation + self.mean
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Readers of people's own files: pairs of texts, with file and line of everything that is wrong.
+"""Readers of pairs of texts; errors name file and line.
 
 | given | read as |
 |---|---|
@@ -7,8 +7,7 @@
 | .csv | comma separated, quoted as usual, columns as above |
 | .jsonl, .json | one object a line, fields by name |
 
-Each may end in .gz or .xz as well; `heed.data.read.lines` says how bytes become lines. A blank line is a pair with two
-blank sides.
+Each may end in .gz or .xz as well. A blank line is a pair with two blank sides.
 """
 
 from __future__ import annotations
@@ -23,18 +22,12 @@ from heed.data.examples import Pair
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import INNER_RETURN, ending_of, lines_of
 from heed.data.read.reader import Reader
-from heed.data.read.rows import Column, cell, json_rows, quoted_rows, require_names, tabbed_rows, text_of
-from heed.errors import DataError, suggest
+from heed.data.read.rows import Column, column_rows, json_rows, text_of
+from heed.errors import DataError
 
 
 def pair_reader(files: Sequence[str], columns: Columns, field: str, files_field: str) -> Reader[Pair]:
-    """Reads pairs from files or data sets with these columns.
-
-    Args:
-        files: The files that the columns are given for.
-        columns: Where both sides stand in one file.
-        field: What messages call the columns.
-        files_field: What they call the files.
+    """Reads pairs from files or data sets with these columns; messages call columns and files by their fields.
 
     Raises:
         DataError: Two parallel files have columns, where they would say nothing.
@@ -56,12 +49,7 @@ def read_pairs(
 ) -> Iterator[Pair]:
     """Read pairs from two parallel files or from one file of columns.
 
-    Args:
-        files: Two paths, source first, or one.
-        source: Column of the source in one file: 0 by default, "source" in JSON lines.
-        target: Column of the target: 1 by default, "target" in JSON lines.
-        findings: What becomes of bad lines, and where what is found and left out is counted; by default they are
-            errors.
+    Columns are 0 and 1 by default, "source" and "target" in JSON lines. Bad lines are errors without `findings`.
 
     Yields:
         One pair a line, blank sides included; its origin names file and line.
@@ -78,10 +66,8 @@ def read_pairs(
         read = _objects if ending_of(paths[0]) in (".jsonl", ".json") else _columns
         yield from read(paths[0], source, target, findings)
     else:
-        raise DataError(
-            f"{len(paths)} files were given ({', '.join(map(str, paths))}); expected two parallel files, or one with "
-            "both sides"
-        )
+        given = f"{len(paths)} files were given ({', '.join(map(str, paths))})"
+        raise DataError(f"{given}; expected two parallel files, or one with both sides")
 
 
 def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
@@ -93,12 +79,8 @@ def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
                 if not findings.is_cut_off(short):
                     raise _different_lengths(short, number - 1, long, findings)
                 findings.leave_out(f"'{short.name}' is cut off before that line")
-            elif isinstance(left, BadLine):
-                findings.leave_out(left.rule)
-            elif isinstance(right, BadLine):
-                findings.leave_out(right.rule)
             else:
-                yield Pair(left, right, origin=f"{source.name}:{number}")
+                yield from _pair([left, right], f"{source.name}:{number}", findings)
 
 
 def _different_lengths(short: Path, count: int, long: Path, findings: Findings) -> DataError:
@@ -115,37 +97,17 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
 
 
 def _columns(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
-    wanted: tuple[int | str, int | str] = (0 if source is None else source, 1 if target is None else target)
-    quoted = ending_of(path) == ".csv"
-    places: list[int] | None = None if any(isinstance(column, str) for column in wanted) else [int(c) for c in wanted]
-    for number, row in (quoted_rows if quoted else tabbed_rows)(path, findings):
-        if places is None:
-            require_names(path, number)
-            places = [_place(column, row, path) for column in wanted]
-        elif row in ([], [""]):  # a blank line
-            yield Pair("", "", origin=f"{path.name}:{number}")
-        else:
-            by, hint = "commas" if quoted else "tabs", "; or give two parallel files"
-            sides = [cell(row, place, path, number, findings, what="column", by=by, hint=hint) for place in places]
-            yield from _pair(sides, f"{path.name}:{number}", findings)
-
-
-def _place(column: int | str, header: list[str], path: Path) -> int:
-    if isinstance(column, int):
-        return column
-    if column not in header:
-        raise DataError(f"'{path}' line 1 has no column '{column}'{suggest(column, header)}")
-    return header.index(column)
+    wanted = {"source": 0 if source is None else source, "target": 1 if target is None else target}
+    tabs, hint = ending_of(path) != ".csv", "; or give two parallel files"
+    for number, sides in column_rows(path, wanted, findings, tabs=tabs, hint=hint):
+        yield from _pair(["", ""] if sides is None else sides, f"{path.name}:{number}", findings)
 
 
 def _objects(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
     names = ("source" if source is None else str(source), "target" if target is None else str(target))
     for number, row in json_rows(path, findings, names):
-        origin = f"{path.name}:{number}"
-        if row is None:
-            yield Pair("", "", origin=origin)
-        else:
-            yield from _pair([text_of(row, name, path, number, findings) for name in names], origin, findings)
+        sides = [text_of(row, name, path, number, findings) if row is not None else "" for name in names]
+        yield from _pair(sides, f"{path.name}:{number}", findings)
 
 
 def _pair(sides: Sequence[str | BadLine], origin: str, findings: Findings) -> Iterator[Pair]:

@@ -1,4 +1,4 @@
-"""How examples of one kind are read, so that what comes after reading need not know their kind."""
+"""Readers of examples: independent of their kind for all that comes after."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Reader(Generic[E]):
 
     Attributes:
         kind: Their class.
-        read: Reads files; what is found in them and left out it tells the findings.
-        of_row: Makes one of a row of a data set; None where no data set holds them.
-        settings: What decides what is read beside the files and the section `data`, as JSON.
-        again: Whether the same can be read again, so that it may be kept in the cache.
+        read: Reads files and reports to the findings.
+        of_row: Makes an example of a data set's row, if supported.
+        settings: All that decides what is read beside the files and the `data` section, as JSON.
+        again: Whether the same can be read again, so that it may be cached.
     """
 
     kind: type[E]
@@ -34,7 +34,7 @@ class Reader(Generic[E]):
     again: bool = True
 
     def filled(self, files: Sequence[str], counts: Counts, findings: Findings) -> Iterator[E]:
-        """The examples whose texts hold something; the others are counted by rule as they are read."""
+        """The examples without blank texts; the others are counted as left out."""
         unit = self.kind.unit
         for example in self.read(files, findings):
             counts.read += 1

@@ -1,10 +1,10 @@
-"""Lines of columns and of JSON as rows, each with the line it begins at; bad ones are left out or raised."""
+"""Rows of CSV, TSV and JSON lines, each with the line it begins at; bad ones are left out or raised."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
 
 _FIELD = 2**17
-"""Characters that a quoted text may at least have: a quote that is never closed is noticed after as many."""
+"""Characters that a quoted text may at least have; a quote that is never closed is noticed after them."""
 
 
 def tabbed_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]]]:
@@ -33,7 +33,7 @@ def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
     """Comma separated rows; a quoted text may hold line breaks.
 
     Raises:
-        DataError: A quote is never closed, which takes in all that follows; or quotes stand where they mean nothing.
+        DataError: A quote is never closed, so that the end of its row is unknown.
     """
     bad: list[BadLine] = []  # of the row that is being read
     largest = max(_FIELD, findings.max_line)
@@ -41,7 +41,7 @@ def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
         rows = csv.reader(_whole_lines(lines, bad), strict=True)
         number = 1
         while True:
-            others = csv.field_size_limit(largest)  # is the whole process's, and other libraries set it too
+            others = csv.field_size_limit(largest)  # global: other libraries set it too
             try:
                 row = next(rows)
             except StopIteration:
@@ -68,53 +68,41 @@ def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
 
 
 def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator[str]:
-    """Lines with their ends; of bad ones the quotes count, so that one knows where the row ends."""
+    """Lines with their ends; the quotes of bad ones count, too, to find where a row ends."""
     for line in lines:
         if isinstance(line, BadLine):
             bad.append(line)
-            yield line.text + "\n"
-        else:
-            yield line + "\n"
+        yield (line.text if isinstance(line, BadLine) else line) + "\n"
 
 
 def json_rows(path: Path, findings: Findings, names: tuple[str, str]) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Objects, one a line, that have both fields; None for a blank line."""
     for number, line in enumerate(lines_of(path, findings), start=1):
-        if isinstance(line, BadLine):
-            findings.leave_out(line.rule)
-        elif not line.strip():
-            yield number, None
-        else:
+        value: dict[str, Any] | BadLine | None = line if isinstance(line, BadLine) else None
+        if isinstance(line, str) and line.strip():
             value = _object(line, path, number, findings, names)
-            if isinstance(value, BadLine):
-                findings.leave_out(value.rule)
-            else:
-                yield number, value
+        if isinstance(value, BadLine):
+            findings.leave_out(value.rule)
+        else:
+            yield number, value
 
 
 def _object(line: str, path: Path, number: int, findings: Findings, names: tuple[str, str]) -> dict[str, Any] | BadLine:
+    where = f"'{path}' line {number}"
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
-        return findings.bad(
-            "not JSON",
-            path,
-            number,
-            f"'{path}' line {number} is not JSON: {what} ({line[:40]!r}); expected one object a line, as "
-            f'{{"{names[0]}": "...", "{names[1]}": "..."}}',
-        )
+        shape = f'{{"{names[0]}": "...", "{names[1]}": "..."}}'
+        message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, as {shape}"
+        return findings.bad("not JSON", path, number, message)
     if not isinstance(value, dict):
-        return findings.bad(
-            "no JSON object",
-            path,
-            number,
-            f"'{path}' line {number} holds a {type(value).__name__}, expected an object with the fields "
-            f"'{names[0]}' and '{names[1]}'",
-        )
+        fields = f"an object with the fields '{names[0]}' and '{names[1]}'"
+        message = f"{where} holds a {type(value).__name__}, expected {fields}"
+        return findings.bad("no JSON object", path, number, message)
     for name in names:
         if name not in value:
-            message = f"'{path}' line {number} has no field '{name}'{suggest(name, value)}"
+            message = f"{where} has no field '{name}'{suggest(name, value)}"
             return findings.bad(f"no field '{name}'", path, number, message)
     return value
 
@@ -129,7 +117,7 @@ def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: F
 
 
 def characters_of(text: str, where: str, path: Path, number: str | int, findings: Findings) -> str | BadLine:
-    """A text whose characters JSON may have spelled out: all must be such as can be written down again."""
+    """A text from JSON, which can escape characters that are no text: those make a bad line."""
     if "\0" in text:
         return findings.bad("NUL byte", path, number, f"{where} holds a NUL character ({text!a:.40}), which is no text")
     if any("\ud800" <= c <= "\udfff" for c in text):
@@ -138,38 +126,44 @@ def characters_of(text: str, where: str, path: Path, number: str | int, findings
     return text
 
 
-def require_names(path: Path, number: int) -> None:
-    """The first row names the columns, so that it must be the first line.
+def column_rows(
+    path: Path,
+    wanted: Mapping[str, int | str],
+    findings: Findings,
+    *,
+    tabs: bool,
+    expected: str = "column",
+    unnamed: str = "has no column '{1}'{2}",
+    hint: str = "",
+) -> Iterator[tuple[int, list[str | BadLine] | None]]:
+    """The columns of some fields, by number from 0 or by the names in the first line; None for a blank line.
+
+    Messages say that a column is `expected`, or `unnamed` (with field, column and suggestion); `hint` ends those on
+    lines of one column.
 
     Raises:
-        DataError: The first line was left out.
+        DataError: The first line should name the columns, but was left out or does not.
     """
-    if number != 1:
-        raise DataError(f"'{path}' line 1 should name the columns, but is a bad line; columns by number need no names")
+    by_name = any(isinstance(column, str) for column in wanted.values())
+    places = None if by_name else [int(column) for column in wanted.values()]
 
+    def missing(row: list[str], number: int, field: str, place: int) -> BadLine:
+        shown = f"{len(row)} column{'s' if len(row) != 1 else ''} ({' | '.join(row)[:40]!r})"
+        message = f"'{path}' line {number} has {shown}, expected {expected.format(field)} {place} (counted from 0); "
+        message += f"{'tabs' if tabs else 'commas'} separate columns{hint if len(row) < 2 else ''}"
+        return findings.bad(f"no column {place}", path, number, message)
 
-def cell(
-    row: list[str], place: int, path: Path, number: int, findings: Findings, *, what: str, by: str, hint: str = ""
-) -> str | BadLine:
-    """The text in a column.
-
-    Args:
-        row: The columns.
-        place: Which, from 0.
-        path: The file.
-        number: The line.
-        findings: What becomes of a row that has no such column.
-        what: What messages call the column: "column", "the label in column".
-        by: What separates columns: "tabs" or "commas".
-        hint: What else may be wrong where there is only one column.
-    """
-    if 0 <= place < len(row):
-        return row[place]
-    shown = " | ".join(row)[:40]
-    return findings.bad(
-        f"no column {place}",
-        path,
-        number,
-        f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({shown!r}), expected {what} "
-        f"{place} (counted from 0); {by} separate columns{hint if len(row) < 2 else ''}",
-    )
+    for number, row in (tabbed_rows if tabs else quoted_rows)(path, findings):
+        if places is None:
+            if number != 1:
+                message = "should name the columns, but is a bad line; columns by number need no names"
+                raise DataError(f"'{path}' line 1 {message}")
+            for field, column in wanted.items():
+                if isinstance(column, str) and column not in row:
+                    raise DataError(f"'{path}' line 1 {unnamed.format(field, column, suggest(column, row))}")
+            places = [row.index(column) if isinstance(column, str) else column for column in wanted.values()]
+        elif row in ([], [""]):
+            yield number, None
+        else:
+            columns = zip(wanted, places, strict=True)
+            yield number, [row[n] if 0 <= n < len(row) else missing(row, number, field, n) for field, n in columns]

@@ -23,19 +23,11 @@ def is_blank(text: str) -> bool:
 
 
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:
-    """Cut a document into sentences.
+    """The spans `(start, end)` of the sentences of a document, in order, none blank.
 
     Without a separator: at line breaks and `<br />`; after . ! ? ... that blanks follow and then something that is no
     small letter, but not after an initial or a common abbreviation; after the full stops of Chinese, Japanese, Hindi,
     Urdu, Arabic and Amharic.
-
-    Args:
-        text: The document.
-        separator: What stands between sentences instead.
-
-    Returns:
-        The span `(start, end)` of each sentence, in order, none blank; what lies between them is blanks, breaks and
-        separators.
     """
     spans: list[tuple[int, int]] = []
     breaks = re.compile(re.escape(separator)) if separator is not None else _BREAKS

@@ -1,4 +1,4 @@
-"""Readers of labelled texts, with file and line of everything that is wrong.
+"""Readers of labelled texts; errors name file and line.
 
 | given | read as |
 |---|---|
@@ -21,58 +21,30 @@ from heed.data.examples import Text
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import ending_of, lines_of
 from heed.data.read.reader import Reader
-from heed.data.read.rows import (
-    Column,
-    cell,
-    characters_of,
-    json_rows,
-    quoted_rows,
-    require_names,
-    tabbed_rows,
-    text_of,
-)
-from heed.errors import DataError, suggest
+from heed.data.read.rows import Column, characters_of, column_rows, json_rows, text_of
+from heed.errors import DataError
 
 _PREFIX = "__label__"
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+_SEVERAL = "data.several_labels=true reads several"
 Labels = tuple[str, ...] | BadLine
 
 
 class TextFormat:
-    """How labelled texts are written; made from the fields of a configuration's `data` section.
+    """How labelled texts are written: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
 
-    Attributes:
-        kind: "auto", "csv", "tsv", "jsonl", "lines" or "folders".
-        text: Column of the text, None for "text".
-        label: Column of the label, None for "label".
-        several: Whether a text may have several labels, or none.
-        separator: What stands between the labels of one cell.
+    With `several`, a text may have any number of labels, with `separator` between those of one cell.
     """
 
     def __init__(
-        self,
-        kind: str = "auto",
-        text: Column = None,
-        label: Column = None,
-        several: bool = False,
-        separator: str = ",",
+        self, kind: str = "auto", text: Column = None, label: Column = None, several: bool = False, separator: str = ","
     ) -> None:
-        self.kind = kind
+        self.kind, self.several, self.separator = kind, several, separator
         self.text: int | str = "text" if text is None else text
         self.label: int | str = "label" if label is None else label
-        self.several = several
-        self.separator = separator
 
     def labels(self, cell: str, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
-        """The labels in one cell, which must be one unless there may be several.
-
-        Args:
-            cell: What stands there.
-            where: What messages call the line.
-            path: What findings are listed under.
-            place: The line.
-            findings: What becomes of a line without a label.
-        """
+        """The labels in one cell: exactly one unless there may be several; messages call the line `where`."""
         if self.several:
             return tuple(dict.fromkeys(part.strip() for part in cell.split(self.separator) if part.strip()))
         if not cell.strip():
@@ -81,7 +53,7 @@ class TextFormat:
 
 
 def text_reader(form: TextFormat) -> Reader[Text]:
-    """Reads labelled texts from files, folders or data sets."""
+    """The reader of labelled texts from files, folders or data sets."""
 
     def of_row(row: Mapping[str, Any], place: str, findings: Findings) -> Text | BadLine:
         hub, _, where = place.partition(":")
@@ -94,29 +66,15 @@ def text_reader(form: TextFormat) -> Reader[Text]:
 
 
 def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings | None = None) -> Iterator[Text]:
-    """Read labelled texts from files or folders, one after the other.
-
-    Args:
-        files: Files and folders.
-        form: How they are written.
-        findings: What becomes of bad lines, and where what is found and left out is counted; by default they are
-            errors.
-
-    Yields:
-        Texts, blank ones included; the origin names file and line.
+    """Read labelled texts, blank ones included, from files or folders; bad lines are errors without `findings`.
 
     Raises:
         DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
             too long, without a text or label where they should be) and that is an error.
     """
     findings = Findings() if findings is None else findings
-    readers: dict[str, Callable[[Path, TextFormat, Findings], Iterator[Text]]] = {
-        "csv": _columns,
-        "tsv": _columns,
-        "jsonl": _objects,
-        "lines": _lines,
-        "folders": _folders,
-    }
+    readers: dict[str, Callable[[Path, TextFormat, Findings], Iterator[Text]]]
+    readers = {"csv": _columns, "tsv": _columns, "jsonl": _objects, "lines": _lines, "folders": _folders}
     for path in map(Path, files):
         kind = form.kind
         if kind == "auto":
@@ -138,7 +96,7 @@ def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]
 
 
 def _whole(file: Path, root: Path, findings: Findings) -> str | BadLine:
-    """The text of a file, unless a line of it is bad."""
+    """The text of a file, or its first bad line."""
     try:
         empty = not file.stat().st_size
     except OSError:
@@ -174,9 +132,6 @@ def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
         yield from _text(text, labels, origin, findings)
 
 
-_SEVERAL = "data.several_labels=true reads several"
-
-
 def _text(text: str | BadLine, labels: Labels, origin: str, findings: Findings) -> Iterator[Text]:
     """The text with its labels, unless one is bad."""
     if isinstance(text, BadLine):
@@ -189,52 +144,26 @@ def _text(text: str | BadLine, labels: Labels, origin: str, findings: Findings) 
 
 def _columns(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     tabs = form.kind == "tsv" or (form.kind == "auto" and ending_of(path) == ".tsv")
-    wanted = {"text": form.text, "label": form.label}
-    by_name = any(isinstance(column, str) for column in wanted.values())
-    places: dict[str, int] | None = None if by_name else {name: int(column) for name, column in wanted.items()}
-    for number, row in (tabbed_rows if tabs else quoted_rows)(path, findings):
-        origin = f"{path.name}:{number}"
-        if places is None:
-            require_names(path, number)
-            places = {field: _place(field, column, row, path) for field, column in wanted.items()}
-        elif row in ([], [""]):
-            yield Text("", (), origin=origin)
-        else:
-            by = "tabs" if tabs else "commas"
-            text, label = (
-                cell(row, place, path, number, findings, what=f"the {field} in column", by=by)
-                for field, place in places.items()
-            )
-            labels: Labels = label if isinstance(label, BadLine) else ()
-            if isinstance(text, str) and text.strip() and isinstance(label, str):
-                labels = form.labels(label, f"'{path}' line {number}", path, number, findings)
-            yield from _text(text, labels, origin, findings)
-
-
-def _place(field: str, column: int | str, header: list[str], path: Path) -> int:
-    if isinstance(column, int):
-        return column
-    if column not in header:
-        raise DataError(
-            f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; "
-            f"data.columns.{field} says which column holds the {field}, by name or by number from 0"
-        )
-    return header.index(column)
+    which = "data.columns.{0} says which column holds the {0}, by name or by number from 0"
+    unnamed, wanted = "names no column '{1}'{2}; " + which, {"text": form.text, "label": form.label}
+    rows = column_rows(path, wanted, findings, tabs=tabs, expected="the {} in column", unnamed=unnamed)
+    for number, cells in rows:
+        text, label = cells or ("", "")
+        labels: Labels = label if isinstance(label, BadLine) else ()
+        if isinstance(text, str) and text.strip() and isinstance(label, str):
+            labels = form.labels(label, f"'{path}' line {number}", path, number, findings)
+        yield from _text(text, labels, f"{path.name}:{number}", findings)
 
 
 def _objects(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     text_name, label_name = str(form.text), str(form.label)
     for number, row in json_rows(path, findings, (text_name, label_name)):
-        origin = f"{path.name}:{number}"
-        if row is None:
-            yield Text("", (), origin=origin)
-            continue
-        text = text_of(row, text_name, path, number, findings)
+        text = "" if row is None else text_of(row, text_name, path, number, findings)
         labels: Labels = ()
-        if isinstance(text, str) and text.strip():
+        if row is not None and isinstance(text, str) and text.strip():
             where = f"'{path}' line {number}: field '{label_name}'"
             labels = _labels_of(row[label_name], form, where, path, number, findings)
-        yield from _text(text, labels, origin, findings)
+        yield from _text(text, labels, f"{path.name}:{number}", findings)
 
 
 def _labels_of(value: Any, form: TextFormat, where: str, path: Path, place: str | int, findings: Findings) -> Labels:

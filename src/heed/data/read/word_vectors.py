@@ -1,4 +1,4 @@
-"""Word vectors that somebody trained before, from the text files of word2vec, GloVe and fastText.
+"""Pretrained word vectors, from the text files of word2vec, GloVe and fastText.
 
 A line is a word and its numbers, blanks or tabs between them. word2vec and fastText begin with a line `words width`,
 GloVe does not. Files may end in .gz or .xz. They are read line by line: only the vectors of wanted words are kept.
@@ -19,13 +19,9 @@ from heed.errors import DataError
 
 @dataclass(frozen=True)
 class FoundVectors:
-    """The vectors of a vocabulary.
+    """The vectors `(found, width)` of the wanted words at `places`, ascending, of all `read` in the file.
 
-    Attributes:
-        places: Which of the wanted words were found, ascending.
-        vectors: Their vectors, `(found, width)`.
-        exact: Which of them stand in the file as they are; the others lower-cased.
-        read: Vectors in the file.
+    `exact` ones stand in the file as they are, the others lower-cased.
     """
 
     places: NDArray[np.int64]
@@ -47,14 +43,9 @@ def vector_width(path: Path) -> int:
 
 
 def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVectors:
-    """The vectors of some words.
+    """The vectors of some words, of `width` numbers each; words may repeat, and "" is never found.
 
     A word is looked up as it is, and where that fails lower-cased. Of several vectors of a word the first counts.
-
-    Args:
-        path: The file.
-        words: The words; the same one may occur several times, "" is never found.
-        width: How many numbers a vector must have.
 
     Raises:
         DataError: The file cannot be read, or a line has not that many numbers; with file, line and what is there.
@@ -110,10 +101,9 @@ def _split(line: str) -> list[str]:
 def _with_blanks(path: Path, number: int, line: str, width: int) -> tuple[str, str]:
     """A word that holds blanks, as some files have them, and its numbers."""
     parts = line.split(" ")
-    word = parts[:-width]
     if len(parts) <= width or all(map(_is_number, parts[1:])):
         _refuse(path, number, line, width)
-    return " ".join(word), " ".join(parts[-width:])
+    return " ".join(parts[:-width]), " ".join(parts[-width:])
 
 
 def _refuse(path: Path, number: int, line: str, width: int | None) -> int:

@@ -16,23 +16,12 @@ from heed.data.store.survey import Survey
 
 E = TypeVar("E", bound=Example)
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
-"""Fields that do not change what is read of a file."""
 
 
 def read_corpus(
     name: str, files: Sequence[str], reader: Reader[E], data: OwnData, survey: Survey | None = None
 ) -> tuple[Sequence[E], Counts, list[str]]:
-    """Read one corpus and keep what the rules let pass.
-
-    Args:
-        name: What the user knows it by.
-        files: What is read.
-        reader: How.
-        data: What becomes of bad lines; more examples than its `in_memory` are kept in a file.
-        survey: Gathers what the corpus holds as a whole.
-
-    Returns:
-        The examples; what became of the lines; and remarks for the user.
+    """Read one corpus: its examples (stored if more than `data.in_memory`), counts, and remarks that name it.
 
     Raises:
         DataError: A file cannot be read, or a line is bad and that is an error.
@@ -55,5 +44,5 @@ def read_corpus(
     examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
     if survey is not None:
         survey.recall(said["survey"])
-    remarks = [remark] if remark else []
-    return examples, Counts.of_values(said["counts"]), remarks + [f"{name}: {line}" for line in said["remarks"]]
+    remarks = [*filter(None, [remark]), *(f"{name}: {line}" for line in said["remarks"])]
+    return examples, Counts.of_values(said["counts"]), remarks

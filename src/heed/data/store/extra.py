@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -25,14 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ExtraCorpus(Generic[T]):
-    """One further corpus.
-
-    Attributes:
-        examples: What is kept of it.
-        counts: What became of its lines.
-        weight: How often it is seen in one pass.
-        tag: Token before its first texts, or None.
-    """
+    """One further corpus, seen `weight` times a pass; `tag` is put before its first texts."""
 
     examples: Sequence[T]
     counts: Counts
@@ -40,7 +34,7 @@ class ExtraCorpus(Generic[T]):
     tag: str | None
 
     def keep(self, indices: NDArray[np.int64], rule: str) -> ExtraCorpus[T]:
-        """The corpus with these examples only; the others are counted under a rule."""
+        """The corpus with these examples only; the others are counted as left out by `rule`."""
         gone = len(self.examples) - len(indices)
         if not gone:
             return self
@@ -55,15 +49,7 @@ class ExtraCorpus(Generic[T]):
 def open_extra(
     given: Sequence[tuple[ExtraData, Reader[E]]], data: OwnData, splits: Mapping[str, Sequence[E]]
 ) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
-    """Read the further corpora, and leave out what stands in the validation or test set.
-
-    Args:
-        given: Their sections, and how each is read.
-        data: What becomes of bad lines.
-        splits: The examples of "valid" and, where there is one, "test".
-
-    Returns:
-        The corpora by name ("extra bt.en"), in the order given; and remarks for the user.
+    """The further corpora by name ("extra bt.en"), without the first texts of the other splits; remarks for the user.
 
     Raises:
         DataError: A file cannot be read.
@@ -79,21 +65,18 @@ def open_extra(
         for split, hashes in known.items():
             kept = np.flatnonzero(~among(hashes_in(corpus.examples)[:, 0], hashes[:, 0]))
             corpus = corpus.keep(kept, f"{sides[0]} in the {split} set")
-        for split, hashes in known.items():
-            # The real side of a back-translation is its target; a model that trained on it has seen the reference.
-            for place, side in enumerate(sides[1:], start=1):
-                if shared := int(among(hashes_in(corpus.examples)[:, place], hashes[:, place]).sum()):
-                    remarks.append(f"warning: {shared:,} {side}s of {name} stand in the {split} set as well")
+        own = hashes_in(corpus.examples)
+        # The real side of a back-translation is its target; a model that trained on it has seen the reference.
+        for (split, hashes), place in product(known.items(), range(1, min(len(sides), own.shape[1]))):
+            if shared := int(among(own[:, place], hashes[:, place]).sum()):
+                remarks.append(f"warning: {shared:,} {sides[place]}s of {name} stand in the {split} set as well")
         if not corpus.examples:
             remarks.append(f"warning: {name} has no {unit} to train on")
         result[name] = corpus
     return result, remarks
 
 
-def _names(given: Iterable[ExtraData]) -> Iterator[str]:
-    """What to call each corpus: by its first file, and by its number where two have the same name."""
-    seen: set[str] = set()
-    for number, one in enumerate(given, start=1):
-        name = f"extra {Path(one.files[0]).name}"
-        yield name if name not in seen else f"{name} ({number})"
-        seen.add(name)
+def _names(given: Iterable[ExtraData]) -> list[str]:
+    """Names of corpora: the first file, and a number where that name is taken."""
+    names = [f"extra {Path(one.files[0]).name}" for one in given]
+    return [name if name not in names[:n] else f"{name} ({n + 1})" for n, name in enumerate(names)]

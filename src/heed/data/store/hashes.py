@@ -39,12 +39,7 @@ def combined(hashes: Hashes) -> Hashes:
 
 
 def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
-    """Which of some texts are held out: those with the smallest hashes, equal texts together, until there are enough.
-
-    Args:
-        hashes: Of all texts.
-        wanted: How many to hold out, at least; 0 for none.
-    """
+    """Which texts are held out: at least `wanted` with the smallest hashes, equal texts together."""
     if wanted <= 0 or not len(hashes):
         return np.zeros(len(hashes), dtype=bool)
     last = np.partition(hashes, min(wanted, len(hashes)) - 1)[min(wanted, len(hashes)) - 1]

@@ -1,7 +1,6 @@
-"""How many tokens texts have, from the tokens of their words: what batches are planned by before texts are encoded.
+"""Token counts of texts, to plan batches before encoding: the sum over a text's words, each of them encoded once.
 
-No token of a word or subword tokenizer reaches over a blank, so a text has as many tokens as its words have. Each word
-is encoded once; that is several times faster than encoding the texts.
+No token of a word or subword tokenizer crosses a blank. This is several times faster than encoding the texts.
 """
 
 from __future__ import annotations
@@ -21,18 +20,15 @@ from heed.storage.cache import key_of, make_entry
 
 Lengths = NDArray[np.int32]
 """`(examples, sides)`."""
-_TOGETHER = 10_000
-"""Examples whose words are looked up together."""
-_KNOWN = 300_000
-"""Words of a side that are remembered."""
-_ASKED = 50_000
-"""New words of examples together that are encoded; more (of a script without blanks, say) are estimated by these."""
+_TOGETHER = 10_000  # examples counted at once
+_KNOWN = 300_000  # words of a side that are remembered
+_ASKED = 50_000  # new words encoded at once; more (of a script without blanks, say) are estimated from these
 
 
 def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
-    """The number of tokens of each text of each example by the tokenizer of its side, from the cache if they are there.
+    """The number of tokens of each text, by the tokenizer of its side; cached for stored examples.
 
-    Texts that seem to have more tokens than `exact_from` are encoded, so that these lengths are beyond doubt.
+    Texts that seem to have more tokens than `exact_from` are encoded, so that these lengths are exact.
     """
     key = examples.key if isinstance(examples, StoredExamples) else ""
     if not key:
@@ -44,14 +40,14 @@ def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer],
                 file.write(part.astype("<i4").tobytes())
         return {}
 
-    ways = [tokenizer.text for tokenizer in tokenizers]
-    entry = make_entry(key_of(kind="lengths", examples=key, tokenizers=ways, exact_from=exact_from), make)
+    texts = [tokenizer.text for tokenizer in tokenizers]
+    entry = make_entry(key_of(kind="lengths", examples=key, tokenizers=texts, exact_from=exact_from), make)
     lengths = np.fromfile(entry.path / "lengths.bin", dtype="<i4").astype(np.int32, copy=False)
     return lengths.reshape(-1, len(tokenizers))
 
 
 def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Iterator[Lengths]:
-    """Some at a time; a function of these examples and the tokenizers only."""
+    """The lengths, chunk by chunk."""
     counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
     for some in in_turn(examples, _TOGETHER):
         sides = zip(*(example.texts for example in some), strict=True)
@@ -62,12 +58,10 @@ class _Counter:
     """Counts the tokens of the texts of one side."""
 
     def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
-        self._tokenizer = tokenizer
-        self._exact_from = exact_from
+        self._tokenizer, self._exact_from = tokenizer, exact_from
         self._known: dict[str, int] = {}
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """Tokens of each text."""
         tokenizer = self._tokenizer
         if tokenizer.unit == "character":
             return np.array([len(t) if t.isascii() else len(tokenizer.normalize(t)) for t in texts], dtype=np.int32)
@@ -84,7 +78,7 @@ class _Counter:
         return result
 
     def _learn(self, words: Sequence[str]) -> list[str]:
-        """Know all these words; those that are returned by estimate only."""
+        """Add the counts of these words; returns the words whose counts are estimates."""
         if len(self._known) > _KNOWN:
             self._known.clear()
         self._known[""] = 1  # a blank beside a blank

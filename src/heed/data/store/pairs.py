@@ -1,4 +1,4 @@
-"""Opens what a configuration's `data` section names, as splits of pairs: own files, a data set, embedded data."""
+"""The splits of pairs that a `data` section names: own files, a data set of the Hub, embedded data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scripts texts are written in, which of them run right to left, and where control characters hide.
+"""Scripts of texts, right-to-left ones among them, and hidden control characters.
 
 A script is named by the first word of its letters' Unicode names, compatibility forms by the letter they stand for.
 """
@@ -30,23 +30,17 @@ def script_of(character: str) -> str:
 class Scripts:
     """The scripts of one side of a set, gathered text by text.
 
-    Texts are counted for what is worth saying only: scripts that run right to left, and those that are not `known`.
-    Most texts hold nothing of it, which one look at many together tells.
+    Texts are counted for scripts that run right to left or are not `known` only; most texts have neither, which is
+    checked for many at once.
 
     Attributes:
-        texts: Script -> how many texts hold letters of it, and the first of them; of one that is not worth saying only
-            that it occurs.
-        right_to_left: Those of the scripts that run right to left.
+        texts: Script -> count and first places of texts with its letters (of others than above only that it occurs).
+        right_to_left: The scripts that run right to left.
         known: The scripts of the training set; None for the training set itself.
-        controls: Control character of the bidirectional algorithm -> how many texts hold it, and the first of them.
+        controls: Control character of the bidirectional algorithm -> count and first places of texts that hold it.
     """
 
     def __init__(self, known: Collection[str] | None = None) -> None:
-        """Start counting.
-
-        Args:
-            known: The scripts of the training set; None for the training set itself.
-        """
         self.texts: dict[str, Found] = {}
         self.right_to_left: set[str] = set()
         self.controls: dict[str, Found] = {}
@@ -79,32 +73,20 @@ class Scripts:
                 self._plain[letters] = True
 
     def found(self, side: str) -> list[Found]:
-        """What is worth saying of a side: text from right to left, control characters."""
-        result = [
-            Found(side, f"{script} letters, right to left; tokens stand in the order of reading", "text", *_seen(texts))
-            for script, texts in self.texts.items()
-            if script in self.right_to_left
-        ]
+        """Findings on a side: right-to-left text and control characters."""
+        what = "letters, right to left; tokens stand in the order of reading"
+        found = [(f"{script} {what}", texts) for script, texts in self.texts.items() if script in self.right_to_left]
         for c, texts in sorted(self.controls.items()):
-            name = unicodedata.name(c).lower()
-            result.append(Found(side, f"the control character U+{ord(c):04X} ({name}), kept", "text", *_seen(texts)))
-        return result
+            found.append((f"the control character U+{ord(c):04X} ({unicodedata.name(c).lower()}), kept", texts))
+        return [Found(side, what, "text", texts.count, texts.places) for what, texts in found]
 
     def unseen(self, side: str) -> list[Found]:
         """The scripts that the training set does not have, as warnings."""
         known = self.texts if self.known is None else self.known
-        return [
-            Found(side, f"{script} letters, of which the training set has none", "text", *_seen(texts), warning=True)
-            for script, texts in self.texts.items()
-            if script not in known
-        ]
+        what = "letters, of which the training set has none"
+        unseen = [(script, texts) for script, texts in self.texts.items() if script not in known]
+        return [Found(side, f"{script} {what}", "text", texts.count, texts.places, True) for script, texts in unseen]
 
 
 def _count(kinds: dict[str, Found], kind: str, origin: str) -> None:
-    if kind not in kinds:
-        kinds[kind] = Found("", kind, "text")
-    kinds[kind].add(origin)
-
-
-def _seen(texts: Found) -> tuple[int, list[str]]:
-    return texts.count, texts.places
+    kinds.setdefault(kind, Found("", kind, "text")).add(origin)

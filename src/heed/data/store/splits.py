@@ -29,15 +29,10 @@ T = TypeVar("T")
 
 @dataclass
 class Splits(Generic[T]):
-    """Examples by purpose, whatever they are: pairs, texts, sentences, rows of numbers, images, conversations.
+    """Examples by purpose: "train", "valid", where given "test", and others that the data has.
 
-    Attributes:
-        examples: "train", "valid", where given "test", and others that the data has.
-        counts: What became of what was read, per split.
-        remarks: What a user should know (overlaps, how the validation set was made).
-        made: How examples were generated, for people.
-        extra: Further training corpora by name.
-        stream: What "train" is the newest window of, where it is a stream.
+    `remarks` are for the user; `made` tells how examples were generated; `extra` are further training corpora by name;
+    `stream` is the stream of which "train" is the newest window, if it is one.
     """
 
     examples: dict[str, Sequence[T]]
@@ -49,30 +44,25 @@ class Splits(Generic[T]):
 
     @property
     def summary(self) -> str:
-        """What was kept and left out, for people."""
+        """Counts and remarks, for people."""
         lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
         return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
 
     @property
     def found(self) -> dict[str, list[Found]]:
-        """What was found amiss or worth saying, by split and corpus."""
+        """Findings by split and corpus."""
         every = self.counts | {name: corpus.counts for name, corpus in self.extra.items()}
         return {name: counts.found for name, counts in every.items()}
 
     @property
     def notes(self) -> str:
-        """What was kept, left out and found, for people, one line each."""
+        """Counts, remarks and findings, for people, one line each."""
         found = [line for split, each in self.found.items() for line in found_lines(split, each)]
         return "\n".join([self.summary, *found])
 
 
 def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
-    """Read every split: of files, of a data set of the Hub, of a stream, or of examples in memory.
-
-    Args:
-        data: Which files, and what becomes of what is found in them.
-        reader: How they are read.
-        given: Examples in memory, "train" and perhaps "valid" and "test", in place of files.
+    """Read every split: of files, of a data set of the Hub, of a stream, or of the examples in memory that are given.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -110,10 +100,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
-        splits.remarks.append(
-            f"{count:,} {unit}s held out for validation by a hash of the {side}, "
-            + (f"{unit}s with the same {side} together" if side != unit else "equal ones together")
-        )
+        equal = f"{unit}s with the same {side}" if side != unit else "equal ones"
+        splits.remarks.append(f"{count:,} {unit}s held out for validation by a hash of the {side}, {equal} together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
@@ -127,8 +115,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
 def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
     """A stream, whose newest window is "train", and its validation and test sets.
 
-    Where its first examples are held out, others with their first text are left out as well; validation and test files
-    are treated as `data.overlap` says.
+    Examples with the first text of a held-out one are left out as well; for files, `data.overlap` decides.
     """
     unit = reader.kind.unit
     held_out = not isinstance(data.valid, list)
@@ -157,7 +144,7 @@ def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
 
 
 def drawn_splits(examples: Mapping[str, Sequence[E]], name: str, unit: str) -> Splits[E]:
-    """Examples that were generated, as splits."""
+    """Generated examples as splits."""
     counts = {split: Counts(len(drawn), {}, len(drawn), unit) for split, drawn in examples.items()}
     return Splits(dict(examples), counts, [f"embedded data: {name}"])
 
@@ -168,12 +155,9 @@ def default_held_out(count: int) -> int:
 
 
 def hold_out(examples: Sequence[E], wanted: int) -> tuple[Sequence[E], Sequence[E]]:
-    """Split off about `wanted` examples by a hash of their first field.
+    """The examples that stay and about `wanted` held out by a hash of their first field, in the order of the file.
 
-    Examples with the same one stay together, and an example's fate does not depend on the order of the file.
-
-    Returns:
-        The examples that stay and those held out, each in the order of the file.
+    Examples with equal first fields stay together, and the order of the file does not matter.
     """
     out = held_out(hashes_in(examples)[:, 0], wanted)
     return select(examples, np.flatnonzero(~out)), select(examples, np.flatnonzero(out))

@@ -1,12 +1,12 @@
-"""Corpora that should not live in memory: their texts in a file, read where they are asked for.
+"""Corpora on disk: their texts in one file, read on access.
 
     texts.bin    the UTF-8 of the fields of each example, one after the other
     starts.bin   int64 (examples + 1), where each example begins in it
     sizes.bin    int32 (examples, fields), bytes of each field
-    origins.bin  int32 (examples, 2), which of the recorded names the example came from, and its line (-1 for none)
+    origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
     hashes.bin   uint64 (examples, fields)
 
-The numbers are memory-mapped, the texts are not: what was read of them does not count as the process's memory.
+The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entr
 E = TypeVar("E", bound=Example)
 _TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8"}
 _SPARSE, _PIECE = 16, 1 << 26
-"""Examples are read in one piece, unless it is this many times as large as they are, or larger than this many bytes."""
+"""Examples are read in one piece unless it is `_SPARSE` times their size or larger than `_PIECE` bytes."""
 
 
 def keep_examples(
@@ -47,26 +47,21 @@ def keep_examples(
 ) -> tuple[Sequence[E], dict[str, Any], str]:
     """Hold examples in memory if there are at most `in_memory` (None: always), else in a file.
 
-    Args:
-        read: Begins to read them.
-        kind: Their class.
-        in_memory: Most examples to hold.
-        files: What is read, so that the file is found again in the cache; without, it goes with the process.
-        settings: Everything else that decides what is read of the files, as JSON.
-        report: What to say of the examples, as JSON, once they have all been read; kept with them.
+    The `files` and `settings` (JSON) that decide what is read key the cache entry; without files it is temporary. The
+    JSON that `report` makes once all are read is cached with the examples.
 
     Returns:
-        The examples, the report, and a remark for the user where the cache was used.
+        The examples, the report, and a remark for the user about the cache, or "".
 
     Raises:
         DataError: A file cannot be read or changed meanwhile, or the cache cannot be written to.
     """
 
     def known_by() -> str | None:
-        contents = contents_of(files) if files and in_memory is not None else None
-        names = [Path(file).name for file in files]  # they decide how it is read, and where an example comes from
-        what = {"of": kind.__name__, "names": names, "contents": contents, "settings": settings}
-        return None if contents is None else key_of(kind="corpus", **what)
+        if not files or in_memory is None or (contents := contents_of(files)) is None:
+            return None
+        names = [Path(file).name for file in files]  # they decide the format and the origins
+        return key_of(kind="corpus", of=kind.__name__, names=names, contents=contents, settings=settings)
 
     key = known_by()
     entry = None if key is None else find_entry(key)
@@ -86,7 +81,7 @@ def keep_examples(
 
         entry = make_entry(key, make)
     stored = StoredExamples(_Files(entry), kind)
-    if len(stored) <= (in_memory or 0):  # written when less was to be in memory
+    if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
         return list(stored), entry.record["report"], entry.remark
     size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
     remark = f"{len(stored):,} {kind.unit}s kept in {entry.path} ({size:,.0f} MiB)"
@@ -94,7 +89,7 @@ def keep_examples(
 
 
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
-    """Write examples of one kind into a folder as they come, and say what is to be known to read them."""
+    """Write examples of one kind into a folder as they come; returns the record needed to read them."""
     names: dict[str, int] = {}
     at = count = width = 0
     with ExitStack() as stack:
@@ -124,7 +119,7 @@ def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
 
 
 class _Files:
-    """The files of one corpus, open: those of an entry of the cache, or of a temporary folder, which goes with them."""
+    """The open files of one corpus, in a cache entry or a temporary folder, which is removed with this object."""
 
     def __init__(self, entry: Entry) -> None:
         count, fields = entry.record["examples"], entry.record["fields"]
@@ -159,7 +154,7 @@ class _Files:
 
 
 class StoredExamples(Lazy[E]):
-    """Examples whose texts lie in a file; perhaps not all that it holds."""
+    """Examples whose texts are in a file: all that it holds, or some `rows`."""
 
     def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
         self._files, self._kind = files, kind
@@ -167,7 +162,7 @@ class StoredExamples(Lazy[E]):
 
     @classmethod
     def write(cls, examples: Iterable[E], kind: type[E]) -> Self:
-        """Write examples into a folder that goes with the last object that holds it, or with the process."""
+        """Write examples into a temporary folder, removed with the last object that uses it."""
         folder = temporary_folder()
         try:
             return cls(_Files(Entry(folder, "", write_examples(examples, folder))), kind)
@@ -177,7 +172,7 @@ class StoredExamples(Lazy[E]):
 
     @property
     def key(self) -> str:
-        """What these are known by: their file's content and which of them they are; "" if nothing is kept."""
+        """Cache key of these examples: that of their entry and a hash of their rows; "" in a temporary folder."""
         rows = hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()
         return f"{self._files.key} {rows}" if self._files.key else ""
 
@@ -205,5 +200,5 @@ class StoredExamples(Lazy[E]):
 
 
 def hashes_in(examples: Sequence[E]) -> Hashes:
-    """The hash of every field of every example; of stored ones it is known."""
+    """The hash of every field, `(examples, fields)`; stored examples have them on disk."""
     return examples.hashes if isinstance(examples, StoredExamples) else field_hashes(examples)

@@ -1,4 +1,4 @@
-"""Corpora that never end: read forward, a window of examples at a time; no more than two windows are held."""
+"""Streamed corpora: read forward without end, a window of examples at a time; two windows are held at most."""
 
 from __future__ import annotations
 
@@ -19,33 +19,24 @@ from heed.errors import DataError
 
 E = TypeVar("E", bound=Example)
 HELD_OUT = 1_000
-"""First examples of a stream that are for validation, where nothing is said."""
+"""Default number of first examples held out for validation."""
 
 
 class ExampleStream(Generic[E]):
-    """The examples of files that are read forward, and again from the beginning when they end.
+    """Windows of `size` examples of files that are read forward, and from the beginning again when they end.
 
-    The first `held_out` ones are for validation, each time. Everything is counted.
-
-    Attributes:
-        counts: What became of the lines read so far.
-        passes: How often the end was reached.
-        size: Examples of a window.
-        unit: What one is called.
+    The first `held_out` examples are for validation; `counts` are of the lines read so far in `passes` full passes.
     """
 
     def __init__(self, data: CorpusData, reader: Reader[E], held_out: int) -> None:
-        self.unit = reader.kind.unit
-        self.size = data.window
+        self.unit, self.size = reader.kind.unit, data.window
         self.counts = Counts(unit=f"{self.unit}s")
         self._data, self._reader, self._held_out = data, reader, held_out
         self._known: dict[str, frozenset[str]] = {}
         self._said: dict[str, Found] = {}
         self._once = not all(Path(file).is_file() for file in data.train if Path(file).exists())
-        if self._once and int(os.environ.get("WORLD_SIZE", 1)) > 1:
-            raise DataError(
-                f"{self.name} is a pipe, and {os.environ['WORLD_SIZE']} processes cannot all read it; give files"
-            )
+        if self._once and (processes := int(os.environ.get("WORLD_SIZE", 1))) > 1:
+            raise DataError(f"{self.name} is a pipe, and {processes} processes cannot all read it; give files")
         self._begin()
 
     def _begin(self) -> None:
@@ -63,32 +54,30 @@ class ExampleStream(Generic[E]):
 
     @property
     def name(self) -> str:
-        """What is read, for people."""
+        """The files, for messages."""
         return ", ".join(f"'{file}'" for file in self._data.train)
 
     @property
     def first(self) -> list[E]:
-        """The examples that are held out at the beginning."""
+        """The held-out examples."""
         if self._file is None:
             self._open()
         return self._first
 
     @property
     def newest(self) -> int:
-        """The window that was read last; 0 before any was."""
+        """Number of the window read last; 0 before any was."""
         return max(0, self._next - 1)
 
     def compare(self, split: str, examples: Sequence[E], drop: bool) -> None:
-        """From now on leave out the examples with a first text of a split, or only say that they are there."""
+        """From now on leave out, or only count, examples whose first text is in a split."""
         rule = f"{self._reader.kind.sides[0]} in the {split} set"
         self._known[rule] = frozenset(example.texts[0] for example in examples)
         if not drop:
             self._said[rule] = Found("", f"{rule}, kept (data.overlap=drop leaves it out)", self.unit, warning=True)
 
     def window(self, number: int) -> list[E]:
-        """The examples of a window, counted from 0.
-
-        One that lies ahead is found by reading on; one that lies behind by reading again from the beginning.
+        """The examples of a window, counted from 0; an earlier one is read again from the beginning.
 
         Raises:
             DataError: A file cannot be read, holds nothing to train on, or is a pipe that ended or is behind.
@@ -118,44 +107,39 @@ class ExampleStream(Generic[E]):
             for example in self._file or self._open():
                 text = example.texts[0]
                 rule = next((rule for rule, known in self._known.items() if text in known), "")
-                if rule in self._said:
-                    self._said[rule].add(example.origin)
-                if not rule or rule in self._said:
-                    given += 1
-                    yield example
-                else:
+                if rule and rule not in self._said:
                     self.count_out(rule, 1)
+                    continue
+                if rule:
+                    self._said[rule].add(example.origin)
+                given += 1
+                yield example
             if not given:
                 raise DataError(f"no training {self.unit} is left of {self.name}: {self.counts}")
             if self._once:
-                raise DataError(
-                    f"{self.name} ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read "
-                    "again; give a pipe that goes on, or files"
-                )
+                ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
+                raise DataError(f"{self.name} {ended}; give a pipe that goes on, or files")
             self.passes += 1
             self._file = None
 
     def _count_findings(self) -> None:
-        """Count what the readers left out and found since they were last asked."""
+        """Count what the readers left out and found since the last call."""
         left_out = self._findings.left_out - self._added
         self._added += left_out
         for rule, count in left_out.items():
             self.counts.read += count
-            self.count_out(rule, count, kept=False)
+            self.counts.leave_out(rule, count)
         self.counts.found[:] = [*self._findings.found, *(said for said in self._said.values() if said.count)]
 
-    def count_out(self, rule: str, count: int, kept: bool = True) -> None:
+    def count_out(self, rule: str, count: int) -> None:
         """Count examples that a rule leaves out, and that were counted as kept before."""
         if count:
-            self.counts.filtered[rule] = self.counts.filtered.get(rule, 0) + count
-            self.counts.kept -= count if kept else 0
+            self.counts.leave_out(rule, count)
+            self.counts.kept -= count
 
 
 class NewestWindow(Lazy[E]):
-    """The window of a stream that was read last, or else the first, not read before it is needed.
-
-    Who only evaluates a run never does; who reports on one does not begin again.
-    """
+    """The window of a stream that was read last, or else the first, read on access only."""
 
     def __init__(self, stream: ExampleStream[E]) -> None:
         self._stream = stream

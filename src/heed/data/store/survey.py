@@ -1,4 +1,4 @@
-"""What a set of examples holds as a whole, gathered while it is read: repeats, scripts, sides that look swapped.
+"""Statistics of a set of examples, gathered while it is read: repeats, scripts, sides that look swapped.
 
 Memory: 8 bytes a field of an example, whatever its length, and 64 more an example for a moment; a few places for each
 finding. Repeats are told by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
@@ -28,25 +28,16 @@ E = TypeVar("E", bound=Example)
 
 
 class Survey:
-    """What is gathered of one set.
+    """Statistics of one set of examples, compared with those of the training set `train`.
 
-    Attributes:
-        kind: The class of its examples.
-        scripts: Of each of their texts, by its name in the plural.
-        hashes: Of every field of every example, once all have been read.
+    `scripts` are by the plural names of the sides; `hashes`, of every field, are set once all have been read.
     """
 
     def __init__(self, kind: type[Example], train: Survey | None = None) -> None:
-        """Start one.
-
-        Args:
-            kind: The class of the examples.
-            train: The training set's, which others are compared with.
-        """
         self.kind = kind
-        self.scripts: dict[str, Scripts] = {
-            f"{side}s": Scripts(None if train is None else train.scripts[f"{side}s"].texts) for side in kind.sides
-        }
+        known = {} if train is None else train.scripts
+        sides = [f"{side}s" for side in kind.sides]
+        self.scripts: dict[str, Scripts] = {s: Scripts(known[s].texts if known else None) for s in sides}
         self.hashes: Hashes = np.zeros((0, 1), dtype=np.uint64)
         words = None if train is None or train._swaps is None else train._swaps.words
         self._swaps: Swaps | None = Swaps(words) if len(kind.sides) == 2 else None
@@ -77,7 +68,7 @@ class Survey:
 
     @property
     def found(self) -> list[Found]:
-        """What is worth saying of the set, repeats apart."""
+        """The findings in the set, repeats apart."""
         result = []
         if self._swaps is not None:
             _ = self._swaps.words
@@ -88,18 +79,18 @@ class Survey:
 
     @property
     def basis(self) -> str:
-        """What the finds rest on beside the examples themselves: a digest of what was known of the training set."""
+        """A digest of what was known of the training set, on which findings depend beside the examples."""
         known = {side: sorted(scripts.known) for side, scripts in self.scripts.items() if scripts.known is not None}
         words = [] if self._swaps is None or not known else [sorted(own) for own in self._swaps.words.own]
         return hashlib.blake2b(json.dumps([known, words]).encode(), digest_size=16).hexdigest()
 
     def as_values(self) -> dict[str, Any]:
-        """What others are compared with, as plain values: the scripts and the words of each side."""
+        """The scripts and the words of each side, which other sets are compared with, as plain values."""
         words = [] if self._swaps is None else [sorted(own) for own in self._swaps.words.own]
         return {"scripts": {side: list(scripts.texts) for side, scripts in self.scripts.items()}, "words": words}
 
     def recall(self, values: Mapping[str, Any]) -> None:
-        """Know again what `as_values` said of the same examples."""
+        """Inverse of `as_values`."""
         for side, names in values["scripts"].items():
             self.scripts[side].texts = {name: Found("", name, "text") for name in names}
         if self._swaps is not None:
@@ -111,12 +102,12 @@ class Survey:
         return self.hashes[:, 0]
 
     def forget(self, keys: Hashes) -> None:
-        """Forget the examples that have one of these keys: they went into another set."""
+        """Forget the examples with these keys, which went into another set."""
         self.hashes = self.hashes[~among(self.keys, keys)]
 
 
 def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bool) -> Sequence[E]:
-    """Find the examples of a set that stood there before; say so, and drop them if asked to."""
+    """Find repeated examples of a set, note them, and drop them if asked to."""
     unit, num_texts = survey.kind.unit, len(survey.kind.sides)
     wholes = combined(survey.hashes)
     _, first = np.unique(wholes, return_index=True)
@@ -136,11 +127,7 @@ def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bo
 def drop_overlap(
     splits: Mapping[str, Sequence[E]], surveys: Mapping[str, Survey], counts: Mapping[str, Counts], drop: bool
 ) -> Sequence[E]:
-    """Find what the training set shares with the others; say so, and drop it from the training set if asked to.
-
-    Returns:
-        The training set.
-    """
+    """The training set; examples shared with the other sets are noted, and dropped if asked to."""
     train, survey = splits["train"], surveys["train"]
     unit, side = survey.kind.unit, (*survey.kind.sides, survey.kind.unit)[0]
     for split in ("valid", "test"):
@@ -170,6 +157,6 @@ def _without(
 ) -> Sequence[E]:
     kept = np.setdiff1d(np.arange(len(examples)), places, assume_unique=True)
     survey.hashes = survey.hashes[kept]
-    counts.filtered[rule] = counts.filtered.get(rule, 0) + len(places)
+    counts.leave_out(rule, len(places))
     counts.kept = len(kept)
     return select(examples, kept)

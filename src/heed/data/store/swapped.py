@@ -14,20 +14,15 @@ from collections.abc import Iterable
 from heed.data.read.findings import Found
 
 _LEARNED_FROM = 20_000
-"""Pairs from which the words of each side are learned."""
+"""Number of pairs from which the words of each side are learned."""
 _READ = 1_000
 """Characters of a text that are looked at."""
 
 
 class SideWords:
-    """The words that tell the sides of a corpus apart."""
+    """The words that belong to sources, and those that belong to targets."""
 
     def __init__(self, own: Iterable[Iterable[str]]) -> None:
-        """Know them.
-
-        Args:
-            own: The words that belong to sources, and those that belong to targets.
-        """
         self.own = tuple(frozenset(words) for words in own)
 
     @classmethod
@@ -46,28 +41,22 @@ class SideWords:
         """Whether a pair's sides look exchanged."""
         of_source, of_target = self.own
         words = _words(source)
-        if of_target.isdisjoint(words):
+        alien = len(of_target.intersection(words))
+        if alien <= 2 * len(of_source.intersection(words)):
             return False
-        alien, own = len(of_target.intersection(words)), len(of_source.intersection(words))
         words = _words(target)
-        alien_too, own_too = len(of_source.intersection(words)), len(of_target.intersection(words))
-        return alien > 2 * own and alien_too > 2 * own_too and alien + alien_too >= 3
+        alien_too = len(of_source.intersection(words))
+        return alien_too > 2 * len(of_target.intersection(words)) and alien + alien_too >= 3
 
 
 class Swaps:
-    """Counts the swapped pairs of one set while it is read."""
+    """Counts the swapped pairs of one set while it is read, by words of the training set or of its own first pairs."""
 
     def __init__(self, words: SideWords | None = None) -> None:
-        """Start counting.
-
-        Args:
-            words: Of the training set; by default they are learned from the first pairs that are seen.
-        """
         self._words = words
         self._waiting: list[tuple[str, str, str]] = []
-        self.found = Found(
-            "", "sides that look swapped (the source reads like the targets), kept", "pair", warning=True
-        )
+        what = "sides that look swapped (the source reads like the targets), kept"
+        self.found = Found("", what, "pair", warning=True)
 
     def see(self, source: str, target: str, origin: str) -> None:
         """Add one pair."""

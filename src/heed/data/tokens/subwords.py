@@ -1,8 +1,4 @@
-"""Subword sampling: a text cut differently each time, and the same for the same seed.
-
-The `tokenizers` library can sample too, but draws from a generator that cannot be seeded, so that no run with it could
-be repeated or resumed exactly.
-"""
+"""Subword sampling by a seed; the `tokenizers` library samples too, but its generator cannot be seeded."""
 
 from __future__ import annotations
 
@@ -20,21 +16,18 @@ _UNKNOWN_PENALTY = 10.0
 
 class _Cutter(Protocol):
     def cut(self, piece: str, draw: random.Random) -> list[int]:
-        """The tokens of a piece of text, within which no token crosses an end."""
+        """The tokens of a piece of text, which no token crosses."""
         ...
 
 
 class SubwordSampler:
-    """Cuts texts into tokens at random; other kinds of tokenizer than bpe and unigram are not random."""
+    """Cuts texts into tokens at random for bpe and unigram, and as always for other kinds.
+
+    The amount is, for bpe, the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram, the
+    exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959): smaller is more even.
+    """
 
     def __init__(self, library: Tokenizer, amount: float) -> None:
-        """Prepare.
-
-        Args:
-            library: Whose tokens.
-            amount: For bpe the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram the
-                exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959), small = more even.
-        """
         self._plain = library
         self._normalizer, self._splitter = library.normalizer, library.pre_tokenizer
         self._cutter = _cutter(library, amount)
@@ -71,14 +64,8 @@ class _Merges:
         parts = list(piece)
         ranks, dropped = self._ranks, self._dropped
         while True:
-            best = min(
-                (
-                    (ranks[pair], place)
-                    for place, pair in enumerate(pairwise(parts))
-                    if pair in ranks and draw.random() >= dropped
-                ),
-                default=None,
-            )
+            pairs = ((pair, place) for place, pair in enumerate(pairwise(parts)) if pair in ranks)
+            best = min(((ranks[pair], place) for pair, place in pairs if draw.random() >= dropped), default=None)
             if best is None:
                 return [self._ids.get(part, self._unknown) for part in parts]
             place = best[1]

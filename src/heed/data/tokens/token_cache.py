@@ -1,8 +1,4 @@
-"""What a tokenizer learned from many texts and made of them, from the cache: a second start does neither again.
-
-Of few texts nothing is cached: to learn or encode them takes no longer than to write a file. Where the cache cannot be
-written to, everything is done anew.
-"""
+"""Trained tokenizers and encoded texts, cached for large corpora; without a writable cache they are made anew."""
 
 from __future__ import annotations
 
@@ -17,19 +13,18 @@ import numpy as np
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry
 
-_MANY = 1 << 19
-"""Characters that take a tenth of a second or more to encode."""
+_MANY = 1 << 19  # characters; they take a tenth of a second to encode
 
 
 def are_many(texts: Iterable[str]) -> bool:
-    """Whether what is made of these texts is cached."""
+    """Whether these texts are enough to be worth a cache entry."""
     return sum(map(len, texts)) >= _MANY
 
 
 def learn_cached(
     texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
 ) -> TextTokenizer:
-    """A tokenizer of many texts, learned now or earlier; `settings` are everything else that decides it, as JSON."""
+    """The tokenizer that `learn` trains on these texts, cached; `settings` (JSON) are all else that decides it."""
 
     def make(folder: Path) -> dict[str, Any]:
         learn().save(folder / "tokenizer.json")
@@ -40,7 +35,7 @@ def learn_cached(
 
 
 def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Many texts to ids, as `tokenizer.encode_all`, now or earlier."""
+    """`tokenizer.encode_all`, cached."""
 
     def make(folder: Path) -> dict[str, Any]:
         ids = tokenizer.encode_all(texts)
@@ -57,14 +52,12 @@ def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[i
 
 
 def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what: Any) -> Path | None:
-    """The folder of what is made of texts; None where they are few or the cache cannot be written to."""
+    """The cache folder of what is made of texts; None for few texts or an unwritable cache."""
     if not are_many(texts):
         return None
     content = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        encoded = text.encode()
-        content.update(len(encoded).to_bytes(8, "little"))
-        content.update(encoded)
+    for encoded in map(str.encode, texts):
+        content.update(len(encoded).to_bytes(8, "little") + encoded)
     try:
         return make_entry(key_of(texts=content.hexdigest(), **what), make).path
     except CacheError:

@@ -62,24 +62,16 @@ class TextTokenizer:
             config = config.model_copy(update={"lowercase": side == "source"})
         if config.kind == "char":
             return cls.train_characters(texts, config)
-        special = list(SPECIAL_TOKENS)
-        unknown = special[UNKNOWN]
+        unknown = SPECIAL_TOKENS[UNKNOWN]
         size = config.vocab_size or 8_000
+        common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
         if config.kind == "word":
-            tokenizer = Tokenizer(models.WordLevel(unk_token=unknown))
-            trainer: Any = trainers.WordLevelTrainer(
-                vocab_size=size, min_frequency=config.min_count, special_tokens=special, show_progress=False
-            )
+            tokenizer, trainer = _word_level(), _word_trainer(config)
         elif config.kind == "bpe":
             tokenizer = Tokenizer(models.BPE(unk_token=unknown))
-            trainer = trainers.BpeTrainer(
-                vocab_size=size, limit_alphabet=size - len(special), special_tokens=special, show_progress=False
-            )
+            trainer = trainers.BpeTrainer(limit_alphabet=size - len(SPECIAL_TOKENS), **common)
         else:
-            tokenizer = Tokenizer(models.Unigram())
-            trainer = trainers.UnigramTrainer(
-                vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
-            )
+            tokenizer, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(unk_token=unknown, **common)
         blanks = pre_tokenizers.Metaspace(replacement=_BLANK, prepend_scheme="always")
         marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
@@ -90,16 +82,15 @@ class TextTokenizer:
         except Exception as error:  # the library has no narrower one
             if "not large enough" not in str(error):
                 raise
-            raise ConfigError(
-                f"tokenizer.vocab_size {size} is less than the number of different characters, and unigram needs each; "
-                "give more, or tokenizer.kind=bpe, which leaves rare characters out"
-            ) from None
+            problem = f"tokenizer.vocab_size {size} is less than the number of different characters"
+            hint = "unigram needs each; give more, or tokenizer.kind=bpe, which leaves rare characters out"
+            raise ConfigError(f"{problem}, and {hint}") from None
         return cls(tokenizer)
 
     @classmethod
     def train_characters(cls, texts: Iterable[str], config: TokenizerConfig | None = None) -> TextTokenizer:
         """One token per Unicode character that occurs in the texts."""
-        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        tokenizer = _word_level()
         if config is not None:
             _normalize(tokenizer, config)
         normal = tokenizer.normalizer
@@ -114,9 +105,8 @@ class TextTokenizer:
     @classmethod
     def train_words(cls, sentences: Iterable[Sequence[str]], config: TokenizerConfig) -> TextTokenizer:
         """A tokenizer of texts that are given as words: of the kind "word" one token is one of these words."""
-        if config.kind != "word":
-            return cls.train((word for words in sentences for word in words), config)
-        return cls._train_words(_word_level(), (word for words in sentences for word in words), config)
+        words = chain.from_iterable(sentences)
+        return cls._train_words(_word_level(), words, config) if config.kind == "word" else cls.train(words, config)
 
     @classmethod
     def train_to_read(cls, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
@@ -132,14 +122,8 @@ class TextTokenizer:
 
     @classmethod
     def _train_words(cls, tokenizer: Tokenizer, texts: Iterable[str], config: TokenizerConfig) -> TextTokenizer:
-        trainer: Any = trainers.WordLevelTrainer(
-            vocab_size=config.vocab_size or 8_000,
-            min_frequency=config.min_count,
-            special_tokens=list(SPECIAL_TOKENS),
-            show_progress=False,
-        )
         _normalize(tokenizer, config)
-        tokenizer.train_from_iterator(texts, trainer)
+        tokenizer.train_from_iterator(texts, _word_trainer(config))
         return cls(tokenizer)
 
     @property
@@ -158,10 +142,7 @@ class TextTokenizer:
         self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
 
     def first_difference(self, other: TextTokenizer) -> str:
-        """What tells another tokenizer from this one, for people; empty where any text is the same tokens to both.
-
-        Tags are not compared: no text is cut into them.
-        """
+        """The first difference between two tokenizers, for people; "" if they agree on all texts (tags aside)."""
         sizes = [one.vocab_size - len(one.tags) for one in (self, other)]
         for i in range(min(sizes)):
             if self.token(i) != other.token(i):
@@ -190,8 +171,7 @@ class TextTokenizer:
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Texts that are given as words: the ids of each word of each text, at least one a word."""
-        flat = self.encode_all([word for words in sentences for word in words])
-        ids = iter(flat)
+        ids = iter(self.encode_all([*chain.from_iterable(sentences)]))
         return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
 
     def normalize(self, text: str) -> str:
@@ -200,12 +180,7 @@ class TextTokenizer:
         return text if normal is None else str(normal.normalize_str(text))
 
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
-        """Tokens back to raw text; special tokens are left out.
-
-        Args:
-            ids: Tokens.
-            instead: Position -> word to write there instead of the token (for unknown words).
-        """
+        """Tokens back to raw text without special tokens; `instead` has words for some positions (unknown words)."""
         if not instead:
             return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
         pieces = [instead.get(n, "" if i < len(SPECIAL_TOKENS) else self.token(i)) for n, i in enumerate(ids)]
@@ -242,11 +217,10 @@ class TextTokenizer:
             alone = special or _is_mark(text) or (i == UNKNOWN and self.unit == "word")
             if only_blank and special and len(starts) > 1:
                 starts.pop()
-            if not only_blank or special:
-                if not starts or closed or alone or blank or text.startswith(_BLANK):
-                    starts.append(n)
-                    only_blank = blank
-            else:
+            if only_blank and not special:
+                only_blank = blank
+            elif not starts or closed or alone or blank or text.startswith(_BLANK):
+                starts.append(n)
                 only_blank = blank
             closed = alone
         if only_blank and len(starts) > 1:
@@ -259,13 +233,13 @@ class TextTokenizer:
         return text if self.unit == "character" else text.replace(_BLANK, " ").strip() or text
 
     def unknown_in(self, text: str) -> list[str]:
-        """The pieces of a text that training never saw, in order."""
+        """The pieces of a text that are unknown tokens, in order."""
         encoded = self.encode(text)
         pairs = zip(encoded.ids, encoded.spans, strict=True)
         return [text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == UNKNOWN]
 
     def sampler(self, amount: float) -> SubwordSampler:
-        """Cuts a text differently for each seed (subword sampling, for training); see `SubwordSampler`."""
+        """Subword sampling, for training; see `SubwordSampler`."""
         return SubwordSampler(self._tokenizer, amount)
 
     @property
@@ -275,7 +249,7 @@ class TextTokenizer:
 
     @property
     def text(self) -> str:
-        """All there is of it, as JSON."""
+        """The tokenizer as JSON."""
         return self._tokenizer.to_str()
 
     def save(self, path: Path) -> None:
@@ -304,6 +278,15 @@ def _is_mark(text: str) -> bool:
 
 def _word_level() -> Tokenizer:
     return Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+
+
+def _word_trainer(config: TokenizerConfig) -> Any:
+    return trainers.WordLevelTrainer(
+        vocab_size=config.vocab_size or 8_000,
+        min_frequency=config.min_count,
+        special_tokens=list(SPECIAL_TOKENS),
+        show_progress=False,
+    )
 
 
 def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:

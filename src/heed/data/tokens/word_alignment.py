@@ -1,8 +1,7 @@
-"""Which source token each target token says, learned from the pairs alone: IBM model 1 in both directions, agreeing.
+"""Word alignment learned from pairs of texts: IBM model 1 in both directions, trained to agree.
 
-Each direction explains every token of one side by one token of the other or by nothing. After two iterations in which
-the directions learn apart, the expected counts of both are the product of their posteriors, so that only links on
-which they agree are learned from; common words then stop collecting links.
+Each direction explains every token of one side by one of the other or by nothing. After two iterations apart, expected
+counts are the product of both posteriors, so that both learn from links on which they agree.
 
     p(j | i)  =  t(y_i | x_j) / (sum_j' t(y_i | x_j') + n(y_i) * J * null / (1 - null))      target i, source j of J
 
@@ -31,7 +30,7 @@ _SMOOTHING = 0.01
 
 @dataclass
 class _Direction:
-    """One side explained by the other; all cells (i, j) of all pairs in one row.
+    """One side explained by the other; the cells (i, j) of all pairs in one row.
 
     Attributes:
         token: Per cell, which token of the corpus is explained.
@@ -67,14 +66,11 @@ class _Direction:
 
 
 def align_tokens(pairs: Sequence[TokenPair]) -> list[Tensor]:
-    """Align the tokens of pairs with each other.
-
-    Args:
-        pairs: The corpus; a pair may be empty on a side.
+    """Align the tokens of a corpus of pairs, which may be empty on a side.
 
     Returns:
         Per pair the link strengths `(target, source)`, in 0 .. 1: the geometric mean of the posteriors of both
-        directions, float32. A row or a column of zeros is a token that nothing on the other side says.
+        directions, float32. A row or a column of zeros is an unaligned token.
     """
     sizes = [(len(pair.target), len(pair.source)) for pair in pairs]
     source = torch.tensor([token for pair in pairs for token in pair.source], dtype=torch.long)

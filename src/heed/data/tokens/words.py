@@ -32,13 +32,10 @@ def _pattern() -> re.Pattern[str]:
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """Cut a text into words and marks.
+    """The spans `(start, end)` of the words and marks of a text.
 
     Words keep hyphens and apostrophes inside them; English clitics ('s, n't) stand alone, as most corpora have them;
     so does every other mark, repeats of it together. Chinese and Japanese characters are words each.
-
-    Returns:
-        The span `(start, end)` of each word, in order.
     """
     return [found.span() for found in _pattern().finditer(text)]
 

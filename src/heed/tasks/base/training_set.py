@@ -1,4 +1,4 @@
-"""What a model is trained on: a training set and further corpora as often as they weigh, held or not, or a stream."""
+"""Training data: a training set and weighted further corpora, in memory or on disk, or a stream."""
 
 from __future__ import annotations
 
@@ -21,20 +21,16 @@ E = TypeVar("E", bound=Example)
 T = TypeVar("T")
 B = TypeVar("B")
 _COUNTED = 20_000
-"""Of more examples than are held as tokens, so many are encoded to count tokens for people."""
+"""Size of the sample of examples on disk whose tokens are counted for overviews."""
 
 
 @dataclass(frozen=True)
 class Coding(Generic[E, T, B]):
-    """How a task makes batches of its examples (E: as tokens T, batches B with a field `indices`).
+    """How a task makes batches B, which have a field `indices`, of examples E as tokens T.
 
-    Attributes:
-        encode: Examples to tokens, a tag before the first text of each where one is given.
-        lengths: How many tokens their texts have, told without encoding them; the tag, too, where there is one.
-        costs: What a batch pays for examples of these lengths, `(examples, sides)`; sorted by the first column.
-        collate: Pads chosen ones of some tokens into one batch.
-        cut: One example to tokens, cut differently in each pass, with its tag, the seed, the pass and its number; None
-            where all passes see the same tokens.
+    `encode` puts a tag, if given, before each first text; `lengths` counts it without encoding; `costs` are padded
+    lengths `(examples, sides)`, which batches are sorted by (first column); `cut` cuts an example's text anew in each
+    pass, given its tag and (seed, pass, number).
     """
 
     encode: Callable[[Sequence[E], str | None], list[T]]
@@ -45,7 +41,7 @@ class Coding(Generic[E, T, B]):
 
 
 class Encoding(Lazy[T]):
-    """The tokens of examples that lie in a file: encoded whenever they are asked for, none of them held."""
+    """The tokens of examples on disk: encoded on access."""
 
     def __init__(self, examples: Sequence[Any], encode: Callable[[Sequence[Any]], list[T]]) -> None:
         self._examples, self._encode = examples, encode
@@ -54,12 +50,12 @@ class Encoding(Lazy[T]):
         return len(self._examples)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The tokens of the examples at these places, encoded together."""
+        """The tokens of the examples at these places, encoded at once."""
         return self._encode(take(self._examples, indices))
 
 
 def some_of(tokens: Sequence[T]) -> Sequence[T]:
-    """All of some tokens, or an even sample of those that are not held."""
+    """All tokens, or an even sample of those that are encoded on access."""
     if not isinstance(tokens, Encoding) or len(tokens) <= _COUNTED:
         return tokens
     places = range(0, len(tokens), -(-len(tokens) // _COUNTED))
@@ -68,10 +64,7 @@ def some_of(tokens: Sequence[T]) -> Sequence[T]:
 
 @dataclass(frozen=True)
 class Corpus(Generic[E, T]):
-    """Examples that are trained on, their tokens with their tag, and the lengths of these.
-
-    `weight` is how often each is seen in one pass; `chosen` says which are, where it is not all.
-    """
+    """Training examples, their tokens (with tag) and lengths; the `chosen` (or all) are seen `weight` times a pass."""
 
     examples: Sequence[E]
     tokens: Sequence[T]
@@ -82,31 +75,29 @@ class Corpus(Generic[E, T]):
 
 
 class TrainingSet(Generic[E, T, B]):
-    """Corpora, their examples numbered through in the order of the corpora."""
+    """Corpora, their examples numbered consecutively; one window of any size."""
 
     size = sys.maxsize
-    """Numbers of one window; only a stream has more than one."""
 
     def __init__(self, corpora: Sequence[Corpus[E, T]], coding: Coding[E, T, B]) -> None:
-        self.coding = coding
-        self._corpora = corpora
-        self._pass = (0, 0)
+        self.coding, self._corpora = coding, corpora
+        self._pass = (0, 0)  # seed and number of the pass that was planned last
         if corpora:
             every = Joined([c.examples for c in corpora]), Joined([c.tokens for c in corpora])
             self._all: Corpus[E, T] = Corpus(*every, np.concatenate([c.lengths for c in corpora]))
 
     def window(self, number: int) -> Corpus[E, T]:
-        """All that may be seen in a pass; of a stream the window of that number."""
+        """All examples; of a stream the window of that number."""
         return self._all
 
     @property
     def newest(self) -> int:
-        """The window that was read last."""
+        """Number of the window read last."""
         return 0
 
     @property
     def tokens(self) -> Sequence[T]:
-        """All tokens, in the order of the numbers."""
+        """All tokens of the newest window."""
         return self.window(self.newest).tokens
 
     def __len__(self) -> int:
@@ -117,12 +108,12 @@ class TrainingSet(Generic[E, T, B]):
         return range(len(window.examples)) if window.chosen is None else window.chosen  # type: ignore[return-value]
 
     def _at(self, indices: Sequence[int]) -> tuple[Corpus[E, T], list[int]]:
-        """The window of some examples, and their places in it."""
+        """The window of examples, which must share one, and their places in it."""
         number = indices[0] // self.size
         return self.window(number), [index - number * self.size for index in indices]
 
     def examples_at(self, indices: Sequence[int]) -> list[E]:
-        """Some examples of one window."""
+        """The examples of these numbers."""
         window, places = self._at(indices)
         return take(window.examples, places)
 
@@ -141,12 +132,12 @@ class TrainingSet(Generic[E, T, B]):
         return self._corpora[examples.part_of(index)].tag if isinstance(examples, Joined) else None
 
     def samples(self) -> list[int]:
-        """A few examples, to be shown."""
+        """The numbers of a few examples to show."""
         chosen = self._chosen(self.newest)
         return [self.newest * self.size + int(i) for i in chosen[:: max(1, len(chosen) // 3)]]
 
     def longest(self, side: int) -> int:
-        """Tokens of the longest text of a side, of a stream in its first window."""
+        """Tokens of the longest text of a side, in a stream's first window."""
         return int(self.window(0).lengths[self._chosen(0), side].max())
 
     def work(self, indices: list[int]) -> int:
@@ -154,51 +145,45 @@ class TrainingSet(Generic[E, T, B]):
         return len(indices) * int(self.coding.costs(self.lengths_at(indices)).max(0).sum())
 
     def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
-        """The batches of one pass; a function of (seed, epoch) and the examples only."""
+        """The batches of one pass, by (seed, epoch)."""
         self._pass = (seed, epoch)
         window = self.window(epoch)
-        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size
+        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size  # of a stream
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
         plan = plan_pass(self.coding.costs(window.lengths), batch_tokens, seed, epoch, chosen)
-        # A plan is read as a list is; of millions of examples, lists would be the largest thing in memory.
+        # Of millions of examples, lists would be the largest thing in memory.
         if any(isinstance(corpus.tokens, Encoding) for corpus in self._corpora):
             return plan
         return [[first + i for i in indices] for indices in plan] if first else list(plan)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
-        """One batch of the pass that was planned last.
-
-        A text that is cut anew is cut the same wherever and whenever it stands in a pass: in any process, and after a
-        resume.
-        """
-        coding = self.coding
-        if coding.cut is None:
+        """One batch of the pass planned last; how a text is cut in it depends on neither process nor resume."""
+        if (cut := self.coding.cut) is None:
             tokens = self.tokens_at(indices)
         else:
             examples = zip(self.examples_at(indices), indices, strict=True)
-            tokens = [coding.cut(example, self._tag_of(i), (*self._pass, i)) for example, i in examples]
-        batch: Any = coding.collate(tokens, list(range(len(tokens))))
+            tokens = [cut(example, self._tag_of(i), (*self._pass, i)) for example, i in examples]
+        batch: Any = self.coding.collate(tokens, list(range(len(tokens))))
         return replace(batch, indices=indices)  # type: ignore[no-any-return]
 
 
 class StreamSet(TrainingSet[E, T, B]):
-    """The windows of a stream, each one pass; an example's number is its place in the stream."""
+    """The windows of a stream, one pass each; an example's number is its place in the stream."""
 
     def __init__(self, stream: ExampleStream[E], coding: Coding[E, T, B], max_length: int) -> None:
         super().__init__((), coding)
-        self.size = stream.size
-        self._stream, self._max_length = stream, max_length
+        self.size, self._stream, self._max_length = stream.size, stream, max_length
         self._windows: dict[int, Corpus[E, T]] = {}
 
     @property
     def newest(self) -> int:
-        """The window that was read last."""
+        """Number of the window read last."""
         return self._stream.newest
 
     def window(self, number: int) -> Corpus[E, T]:
-        """A window, of which a process encodes what it trains on."""
+        """The window of that number; each process encodes what it trains on."""
         if number not in self._windows:
             examples = self._stream.window(number)
             lengths = self.coding.lengths(examples, None)
@@ -208,6 +193,6 @@ class StreamSet(TrainingSet[E, T, B]):
             if not len(short):
                 raise DataError(f"every {self._stream.unit} of window {number} of {self._stream.name} is {rule}")
             tokens = Encoding(examples, lambda some: self.coding.encode(some, None))
-            self._windows = {n: held for n, held in self._windows.items() if n == number - 1}
-            self._windows[number] = Corpus(examples, tokens, lengths, chosen=short)
+            before = {n: held for n, held in self._windows.items() if n == number - 1}
+            self._windows = before | {number: Corpus(examples, tokens, lengths, chosen=short)}
         return self._windows[number]

@@ -67,17 +67,13 @@ def _decline(words: Sequence[str], plural: bool, oblique: bool) -> str:
         return noun[:-1] + ("on" if plural and oblique else "e" if plural or oblique else "a")
     if not plural:
         return noun
-    if gender == "m":
-        return _with_plural_on(noun) if oblique else noun
+    if gender == "m" and not oblique:
+        return noun
     if noun.endswith("i"):
         return noun[:-1] + ("iyon" if oblique else "iyan")
     if noun.endswith("iya"):
         return noun[:-1] + ("on" if oblique else "an")
     return noun + ("on" if oblique else "en")
-
-
-def _with_plural_on(noun: str) -> str:
-    return noun[:-1] + "iyon" if noun.endswith("i") else noun + "on"
 
 
 def _phrase(phrase: Phrase, part: str, oblique: bool) -> list[Word]:

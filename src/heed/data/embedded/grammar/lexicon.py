@@ -21,13 +21,16 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Noun(_Entry):
-    """A noun, and the pronoun of a person in English."""
-
+class _Translated(_Entry):
     en: Words
     es: Words
     de: Words
     hi: Words
+
+
+class Noun(_Translated):
+    """A noun, and the pronoun of a person in English."""
+
     pronoun: str = ""
 
 
@@ -41,13 +44,9 @@ class Adjective(_Entry):
     absolute: bool = False
 
 
-class Verb(_Entry):
+class Verb(_Translated):
     """A verb, and the groups of nouns that do it and that it is done to."""
 
-    en: Words
-    es: Words
-    de: Words
-    hi: Words
     particle: bool = False
     present: Words = ()
     was: Words = ()
@@ -74,14 +73,10 @@ class Thinking(_Entry):
     hi: str
 
 
-class Preposition(_Entry):
+class Preposition(_Translated):
     """A preposition, or "home" alone."""
 
-    en: Words
-    es: Words
     es_living: Words = ()
-    de: Words
-    hi: Words
 
 
 class Time(_Entry):

@@ -17,15 +17,7 @@ Degree = Literal["", "very", "too"]
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A noun with its company, or a pronoun.
-
-    Attributes:
-        noun: Entry of the lexicon; for a pronoun what it stands for, or "" where nobody said.
-        determiner: "the", "a", "my" or "two".
-        adjective: Before the noun, or "".
-        plural: More than one.
-        pronoun: "I", "we", "he", "she", "it" or "they" instead of the noun, or "".
-    """
+    """A noun of the lexicon with its determiner and adjective (or ""), or a pronoun (its noun is "" if unknown)."""
 
     noun: str = ""
     determiner: Determiner = "the"
@@ -92,16 +84,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence.
-
-    Attributes:
-        main: What is said.
-        time: Stands first, or "".
-        because: The reason, its subject a pronoun.
-        also: A second thing that the subject does to the object, said with a pronoun.
-        thought: Who says so; then the main clause follows "that".
-        question: Has it been done?
-    """
+    """The main clause, after a time and a `thought` ("... that"), and before a reason or what else (`also`) is done."""
 
     main: Clause | State
     time: str = ""

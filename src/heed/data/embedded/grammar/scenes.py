@@ -61,18 +61,15 @@ def _place_scene(rng: Random) -> Sentence:
 
 def _act_scene(rng: Random) -> Sentence:
     """The woman has bought a red car."""
-    clause = _act(rng)
-    return Sentence(clause, _time(rng, clause.tense))
+    return Sentence(clause := _act(rng), _time(rng, clause.tense))
 
 
 def _give_scene(rng: Random) -> Sentence:
     """The woman gave the child an apple."""
     verb = rng.choice(_GIVEN)
     subject = _someone(rng, ("people",))
-    if not subject.pronoun and rng.random() < 0.3:
-        recipient = _pronoun(rng)
-    else:
-        recipient = _phrase(rng, _other(rng, ("people",), subject), subject)
+    pronoun = not subject.pronoun and rng.random() < 0.3
+    recipient = _pronoun(rng) if pronoun else _phrase(rng, _other(rng, ("people",), subject), subject)
     gift = _phrase(rng, _other(rng, LEXICON.verbs[verb].gifts), subject)
     clause = Clause(subject, verb, _tense(rng, verb), gift, recipient)
     return Sentence(clause, _time(rng, clause.tense))
@@ -112,11 +109,10 @@ def _pair_scene(rng: Random) -> Sentence:
     first, second = pair.verbs
     groups = [name for name in LEXICON.verbs[second].subjects if name in LEXICON.verbs[first].subjects]
     subject = _someone(rng, groups)
-    while True:
+    about = None
+    while about is None:
         thing = _phrase(rng, _other(rng, pair.objects, subject), subject)
         about = _pronoun_for(thing)
-        if about is not None:
-            break
     clause = Clause(subject, first, object=thing)
     return Sentence(clause, _time(rng, "past"), also=Clause(subject, second, object=about))
 
@@ -130,14 +126,7 @@ def _thought_scene(rng: Random) -> Sentence:
         thinker = Phrase(noun, "my" if noun in LEXICON.groups["relatives"] else "the")
     thought = Thought(thinker, rng.choice(list(LEXICON.thoughts)))
     kind = rng.random()
-    main: Clause | State
-    if kind < 0.3:
-        main = _state(rng)
-    elif kind < 0.5:
-        inner = _place_scene(rng).main
-        main = inner
-    else:
-        main = _act(rng)
+    main = _state(rng) if kind < 0.3 else _place_scene(rng).main if kind < 0.5 else _act(rng)
     return Sentence(main, thought=thought)
 
 
@@ -147,15 +136,8 @@ def _question_scene(rng: Random) -> Sentence:
 
 
 SCENES: tuple[Scene, ...] = (
-    _place_scene,
-    _act_scene,
-    _give_scene,
-    _go_scene,
-    _state_scene,
-    _reason_scene,
-    _pair_scene,
-    _thought_scene,
-    _question_scene,
+    *(_place_scene, _act_scene, _give_scene, _go_scene, _state_scene),
+    *(_reason_scene, _pair_scene, _thought_scene, _question_scene),
 )
 """Kinds of sentences, drawn alike."""
 
@@ -175,12 +157,10 @@ def _act(rng: Random, tense: Tense | None = None, pronouns: bool = True) -> Clau
 
 def _state(rng: Random) -> State:
     if rng.random() < 0.25:
-        subject = _pronoun(rng)
-        adjectives = list(LEXICON.states["people"])
+        subject, adjectives = _pronoun(rng), list(LEXICON.states["people"])
     else:
         noun = _other(rng, list(LEXICON.states))
-        subject = _phrase(rng, noun, plain=True)
-        adjectives = LEXICON.said_of(LEXICON.states, noun)
+        subject, adjectives = _phrase(rng, noun, plain=True), LEXICON.said_of(LEXICON.states, noun)
     adjective = rng.choice(adjectives)
     degree: Degree = "" if LEXICON.adjectives[adjective].absolute else rng.choice(get_args(Degree))
     return State(subject, adjective, degree, past=rng.random() < 0.5)
@@ -236,14 +216,9 @@ def _pronoun_for(phrase: Phrase) -> Phrase | None:
 def _phrase(
     rng: Random, noun: str, subject: Phrase | None = None, *, plain: bool = False, singular: bool = False
 ) -> Phrase:
-    """A noun with an article and perhaps an adjective.
+    """A noun with an article and perhaps an adjective; `plain` is "the" or "my" without one.
 
-    Args:
-        rng: Draws.
-        noun: Entry of the lexicon.
-        subject: Whose clause it is in; where that is `I` or `we`, "my" is not drawn.
-        plain: "the" or "my", and no adjective.
-        singular: One of them.
+    In a clause of the `subject` I or we, "my" is not drawn.
     """
     groups = LEXICON.groups
     several = not singular and noun not in (*groups["uncounted"], *groups["unpaired"])

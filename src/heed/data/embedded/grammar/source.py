@@ -27,19 +27,14 @@ class GrammarSource(PairSource):
     """
 
     def __init__(self, language: Language = "es", seed: int = 1) -> None:
-        """Choose the language.
-
-        Args:
-            language: "es", "de" or "hi".
-            seed: Decides which sentences are drawn; not which split a sentence belongs to.
+        """Draw sentences by a seed, which does not decide their split.
 
         Raises:
             DataError: An unknown language.
         """
         if language not in _WRITERS:
             raise DataError(f"the grammar has no language '{language}'{suggest(language, tuple(_WRITERS))}")
-        self.language = language
-        self.seed = seed
+        self.language, self.seed = language, seed
 
     def stream(self, split: Split) -> Iterator[Pair]:
         """The pairs of "train", "valid" or "test".
@@ -56,12 +51,9 @@ class GrammarSource(PairSource):
             if pair.source not in known:
                 yield pair
 
-    def pair(self, sentence: Sentence) -> Pair:
-        """Say a sentence in both languages."""
-        return self._translate(sentence, english.write(sentence))
-
-    def _translate(self, sentence: Sentence, source: list[Word]) -> Pair:
-        target = _WRITERS[self.language](sentence)
+    def pair(self, sentence: Sentence, source: list[Word] | None = None) -> Pair:
+        """Say a sentence in both languages, in English by the `source` words if they are known."""
+        source, target = source or english.write(sentence), _WRITERS[self.language](sentence)
         source_text, source_spans = join(source)
         target_text, target_spans = join(target)
         links = link(source, source_spans, target, target_spans)
@@ -72,4 +64,4 @@ class GrammarSource(PairSource):
             sentence = scene(rng)
             source = english.write(sentence)
             if split_of(join(source)[0]) == split:
-                return self._translate(sentence, source)
+                return self.pair(sentence, source)

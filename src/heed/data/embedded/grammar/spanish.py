@@ -180,10 +180,8 @@ def _verb(clause: Clause, part: str) -> list[Word]:
     participle, gerund, past = _conjugate(verb)
     auxiliary, said = f"{part}.auxiliary", f"{part}.verb"
     if verb.was:  # estaba acostada
-        complement = (
-            verb.was if len(verb.was) > 1 else [_agree(verb.was, _gender(clause.subject), clause.subject.plural)]
-        )
-        words = say([_WAS[form], *complement], said)
+        agreed = [_agree(verb.was, _gender(clause.subject), clause.subject.plural)]
+        words = say([_WAS[form], *(verb.was if len(verb.was) > 1 else agreed)], said)
     elif clause.tense == "past":
         words = say([past[form]], said)
     elif clause.tense == "progressive" and verb.present:

@@ -1,4 +1,4 @@
-"""Words that know what they say, so that two languages can be linked."""
+"""Words with the parts of the meaning they say, to link two languages."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from heed.data.examples import Link, Span
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or a punctuation mark.
+    """A word or a punctuation mark, and the parts of the meaning it says ("main.subject"), the most important first.
 
-    Attributes:
-        text: As written within a sentence.
-        says: The parts of the meaning it says, as "main.subject"; the most important first. Words of two languages
-            belong together where they say the same.
+    Words of two languages that say the same are linked.
     """
 
     text: str
