@@ -85,7 +85,7 @@ class Baselines(Protocol):
         """What plain ways without a model make of examples, by name."""
 
 
-CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors, Baselines)
+CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors)
 
 
 def tasks_with(kind: type[Any]) -> list[str]:

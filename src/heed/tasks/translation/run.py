@@ -68,6 +68,24 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
                 candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
         return results
 
+    @cached_property
+    def _writers(self) -> dict[str, Writer]:
+        return {}
+
+    def writer(self, engine: str) -> Writer:
+        """What was exported of this run, opened on first use.
+
+        Raises:
+            ConfigError, RunError: As `heed.exchange.open_engine`; or several runs write together.
+        """
+        if len(self.members) > 1:
+            raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
+        from heed.exchange import open_engine  # nothing else needs what it imports
+
+        if engine not in self._writers:
+            self._writers[engine] = open_engine(self.folder, self.task, engine)
+        return self._writers[engine]
+
     def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
         """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
         run = self.attending
@@ -80,14 +98,6 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         _, instead = word_links(run.task, run.model, source, prediction.ids)
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
-
-    def writer(self, engine: str) -> Writer:
-        """Another program that writes in torch's place.
-
-        Raises:
-            ConfigError: None can.
-        """
-        raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         """Pairs from two parallel files, or from one with both sides."""
@@ -154,22 +164,6 @@ class TranslationRun(Translator, LooksAtText):
     """A model that writes a target for a source."""
 
     examiner, ensemble = part("comparison"), part("ensemble")
-
-    @cached_property
-    def _writers(self) -> dict[str, Writer]:
-        return {}
-
-    def writer(self, engine: str) -> Writer:
-        """What was exported of this run, opened on first use.
-
-        Raises:
-            ConfigError, RunError: As `heed.exchange.open_engine`.
-        """
-        from heed.exchange import open_engine  # nothing else needs what it imports
-
-        if engine not in self._writers:
-            self._writers[engine] = open_engine(self.folder, self.task, engine)
-        return self._writers[engine]
 
     def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
         """Write the model for another program; see `heed.exchange.export_translation`."""
