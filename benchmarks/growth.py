@@ -2,7 +2,7 @@
 
     python benchmarks/growth.py [--threads 2]
 
-Forward and backward over random tokens. Time is the least of some passes, memory what a pass keeps for its way back
+Forward and backward over random tokens. Time is the least of some passes, memory what it keeps for the backward pass
 (the bytes that autograd saves, each storage once) and not the parameters. The exponent is the slope of a straight line
 through the logarithms, that of the larger half of the sizes too, where what does not grow counts for less: 1 is
 linear, 2 quadratic. m * t: attention compares every word written with every word read, an encoder-decoder without

@@ -1,6 +1,7 @@
 """Configuration: every mistake is named with field and value, nothing is silently ignored, everything is documented."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -261,3 +262,13 @@ def test_embedded_data_and_own_files_at_once_are_refused():
         ConfigError, match=r"data.name 'dates' means embedded data and data.train \['a', 'b'\] your own"
     ):
         check_config({"data": {"name": "dates", "train": ["a", "b"]}}, "my.yaml")
+
+
+@pytest.mark.parametrize("task", task_names())
+def test_a_configuration_is_read_without_torch(task):
+    script = (
+        f"import sys\nfrom heed.tasks import config_class\nprint(config_class({task!r}).__name__)\n"
+        "print(sorted({'torch', 'numpy', 'babel', 'tokenizers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[1:] == ["[]"], done.stderr

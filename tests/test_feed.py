@@ -116,7 +116,7 @@ def test_a_run_is_the_same_whoever_makes_its_batches_and_wherever_it_was_stopped
 
 
 def test_an_error_of_the_data_ends_the_run_with_its_message(tmp_path, always_ahead, monkeypatch):
-    def broken(self, indices, samplers):
+    def broken(*given, **named):
         raise OSError("texts.bin cannot be read")
 
     made = config()

@@ -103,6 +103,45 @@ def late():
     assert parts_imported(ast.parse(text)) == {"heed", "cli", "folder", "models", "observe"}
 
 
+# --- what stands in a module
+
+MODULES = [path for path in FILES if path.name != "__init__.py"]
+
+
+def statements(tree: ast.AST) -> list[ast.stmt]:
+    """The statements of a module but its docstring, imports and `__all__`."""
+    return [
+        node
+        for node in tree.body
+        if not isinstance(node, ast.Import | ast.ImportFrom)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        and "__all__" not in assigned(node)
+    ]
+
+
+def assigned(node: ast.stmt) -> set[str]:
+    """The names that an assignment binds."""
+    targets = [*getattr(node, "targets", []), getattr(node, "target", None)]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_defines_something(path):
+    assert statements(parse(path)), "imports only: let its readers import from where the names are defined"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_packages_export(path):
+    assert not any("__all__" in assigned(node) for node in parse(path).body)
+
+
+def test_the_check_of_modules_sees_what_it_should():
+    exports = ast.parse('"""A docstring."""\nfrom heed.errors import HeedError\n__all__ = ["HeedError"]')
+    assert not statements(exports) and assigned(exports.body[-1]) == {"__all__"}
+    assert statements(ast.parse("import re\nWORD = re.compile('a')"))
+    assert assigned(ast.parse("__all__: list[str] = []").body[0]) == {"__all__"}
+
+
 # --- models
 
 

@@ -97,7 +97,7 @@ def test_three_go_on_with_what_two_began(tmp_path, one):
     done = launch(tmp_path, torchrun(3), ["--out", "run", "--resume"], shorter)
     assert done.returncode == 0, done.stderr
     assert "resumed at update 8" in done.stderr
-    assert "it was written by 2 processes, 3 go on" in done.stderr
+    assert "the checkpoint was written by 2 processes; resuming with 3" in done.stderr
     assert "changed since the run began: training.steps: 8 -> 12" in done.stderr
     assert_alike(tmp_path / "run", expected)
 

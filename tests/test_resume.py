@@ -522,7 +522,7 @@ def test_what_cannot_change_is_refused_before_anything_is_written(folder, sectio
 def test_other_data_begins_a_new_pass_and_says_so(folder):
     reporter = Listener()
     train(folder, translation(steps=9, batch_tokens=100), resume=True, reporter=reporter)
-    assert "the batches are others than before: pass " in reporter.text
+    assert "the data or batch settings changed since the checkpoint; starting pass " in reporter.text
 
 
 def test_the_thread_count_of_the_checkpoint_is_used_again(tmp_path):

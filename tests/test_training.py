@@ -131,7 +131,7 @@ def test_a_batch_in_micro_batches_is_the_batch(tmp_path):
         trainer = make_trainer(tmp_path / str(count), make_config(**training, clip=None, micro_batches=count))
         sizes = []
         collate = trainer.task.collate
-        trainer.task.collate = lambda indices: sizes.append(len(indices)) or collate(indices)
+        trainer.task.collate = lambda indices, epoch=0: sizes.append(len(indices)) or collate(indices, epoch)
         trainer.run()
         return trainer.model.state_dict(), metrics(tmp_path / str(count), "update")[0], sizes
 
@@ -201,9 +201,9 @@ def test_every_example_is_used_once_per_epoch(tmp_path):
     task = Translation.prepare(config)
     per_epoch = len(task.train_batches(0))
 
-    def collate(indices):
+    def collate(indices, epoch=0):
         used.append(indices)
-        return task.collate(indices)
+        return task.collate(indices, epoch)
 
     trainer = make_trainer(
         tmp_path,

@@ -223,8 +223,8 @@ EDITS = [
     ),
     Edit(
         "biases decay too",
-        "(0.0, [p for p in chosen if p.dim() <= 1]),",
-        "(config.weight_decay, [p for p in chosen if p.dim() <= 1]),",
+        "((config.weight_decay, True), (0.0, False))",
+        "((config.weight_decay, True), (config.weight_decay, False))",
         ("tests/test_optimizer.py", "tests/test_training.py"),
     ),
     Edit(

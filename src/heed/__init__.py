@@ -25,19 +25,9 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 __all__ = [
-    "HeedError",
-    "Run",
-    "attend",
-    "check_run",
-    "compare",
-    "edit",
-    "ensemble",
-    "export",
-    "load",
-    "run_lesson",
-    "trace",
-    "train",
-]
+    "HeedError", "Run", "attend", "check_run", "compare", "edit", "ensemble", "export", "load", "run_lesson",
+    "trace", "train",
+]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
@@ -46,13 +36,10 @@ _HOMES = {
     "attend": "heed.attention",
     "check_run": "heed.runs.check",
     "compare": "heed.comparison",
-    "edit": "heed.observe.trace",
     "ensemble": "heed.runs.ensemble",
-    "export": "heed.runs.train",
-    "load": "heed.runs.train",
     "run_lesson": "heed.lessons",
-    "trace": "heed.observe.trace",
-    "train": "heed.runs.train",
+    **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
+    **dict.fromkeys(("export", "load", "train"), "heed.runs.train"),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,7 @@ def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
             return path
         if path.exists() and not resume and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
+        _make(path, exist_ok=True)
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
     return path
@@ -101,17 +99,19 @@ def unsealed(path: Path) -> Iterator[None]:
 
 
 def _next(name: str) -> Path:
-    number = 1
-    while True:
-        path = _RUNS / f"{name}-{number}"
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-            continue
-        except OSError as error:
-            raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
-        return path
+    paths = (_RUNS / f"{name}-{number}" for number in count(1))
+    return next(path for path in paths if _make(path, exist_ok=False))
+
+
+def _make(path: Path, exist_ok: bool) -> bool:
+    """Make a folder; whether it was made, or may be there already."""
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+    except OSError as error:
+        if isinstance(error, FileExistsError) and not exist_ok:
+            return False
+        raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
+    return True
 
 
 def read_report(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from heed.cli.flags import with_flags
 from heed.tasks import task_names
@@ -20,14 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.")]
-
-
+RunArgument = Annotated[str, Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.")]
 WithOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--with", metavar="RUN", help="A further run, whose probabilities are averaged in; may be given several times."
-    ),
+    list[str] | None, Option("--with", metavar="RUN", help="Another run, to average probabilities; repeatable.")
 ]
 
 
@@ -41,18 +37,16 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _heed(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     pass
 
 
 @app.command()
 def demo(
-    minutes: Annotated[float, typer.Option(help="Time for training and scoring.", min=0.1)] = 2.0,
-    seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Run folder; runs/dates-bahdanau-N by default.")] = None,
+    minutes: Annotated[float, Option(help="Time for training and scoring.", min=0.1)] = 2.0,
+    seed: Annotated[int, Option(help="Seed of weights, order and dropout.")] = 1,
+    out: Annotated[Path | None, Option(help="Run folder; runs/dates-bahdanau-N by default.")] = None,
 ) -> None:
     """First contact: train on dates in many languages, and see where the model looks."""
     from heed.cli.demo import run_demo
@@ -62,7 +56,7 @@ def demo(
 
 WordsArgument = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="CONFIG | TASK FILE...",
         help=f"A YAML file; or a task ({', '.join(task_names())}) and its training files, "
         "source before target, or hub:USER/NAME, a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE "
@@ -70,30 +64,24 @@ WordsArgument = Annotated[
         "With --resume a run folder goes on.",
     ),
 ]
-FilesOption = Annotated[list[str] | None, typer.Option(help="Files as those of training, two as a,b.")]
-ValidOption = Annotated[
-    list[str] | None, typer.Option(help="Files as those of training, two as a,b; or how many to hold out.")
-]
+FilesOption = Annotated[list[str] | None, Option(help="Files as those of training, two as a,b.")]
+ValidOption = Annotated[list[str] | None, Option(help="As training files; or how many to hold out.")]
 
 
 @app.command()
 def train(
     words: WordsArgument,
-    model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
-    size: Annotated[str | None, typer.Option(help="auto, tiny, small or base (the paper's).")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Time budget, scoring included.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
-    parent: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="Start from the weights of this run, where they fit.")
-    ] = None,
+    model: Annotated[str | None, Option(help="Name of the model.")] = None,
+    size: Annotated[str | None, Option(help="auto, tiny, small or base (the paper's).")] = None,
+    minutes: Annotated[float | None, Option(help="Time budget, scoring included.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of weights, order and dropout.")] = None,
+    parent: Annotated[str | None, Option("--from", metavar="RUN", help="Start from this run's weights.")] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Configuration, counts, predicted time and memory; trains nothing.")
-    ] = False,
+    device: Annotated[str | None, Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
+    out: Annotated[Path | None, Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
 ) -> None:
     """Train a model on your files, or as a configuration says."""
     from heed.cli.train import run_train
@@ -105,7 +93,7 @@ def train(
         "training.minutes": minutes,
         "training.seed": seed,
         "training.device": device,
-        "data.valid": _split_files(valid),
+        "data.valid": _held_out(valid),
         "data.test": _split_files(test),
     }
     run_train(words, _fields(given), out, resume, dry_run)
@@ -119,7 +107,7 @@ def check(words: WordsArgument, valid: ValidOption = None, test: FilesOption = N
     """
     from heed.cli.check import run_check
 
-    run_check(words, _fields({"data.valid": _split_files(valid), "data.test": _split_files(test)}))
+    run_check(words, _fields({"data.valid": _held_out(valid), "data.test": _split_files(test)}))
 
 
 def _fields(given: dict[str, Any]) -> list[str]:
@@ -134,15 +122,20 @@ def _split_files(files: list[str] | None) -> list[str] | None:
     return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
 
 
+def _held_out(files: list[str] | None) -> list[str] | int | None:
+    """Validation files, or how many examples to hold out."""
+    names = _split_files(files)
+    is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
+    return int(names[0]) if names and is_number else names
+
+
 @app.command()
 @with_flags
 def predict(
     run: RunArgument,
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; else --input.")] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", "-i", help="A file, one text a line; or a folder of such files.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write here; for a folder of input, a folder.")] = None,
+    text: Annotated[list[str] | None, Argument(metavar="[TEXT]...", help="Texts; else --input.")] = None,
+    input: Annotated[Path | None, Option("--input", "-i", help="File, one text a line; or folder of files.")] = None,
+    out: Annotated[Path | None, Option(help="Write here; for a folder of input, a folder.")] = None,
     others: WithOption = None,
     *,
     flags: dict[str, Any],
@@ -156,10 +149,8 @@ def predict(
 @app.command()
 def export(
     run: RunArgument,
-    to: Annotated[Literal["ctranslate2"], typer.Option(help="The program that shall run the model.")],
-    quantization: Annotated[
-        Literal["float32", "int8"], typer.Option(help="float32: the same outputs; int8: a quarter of the size, faster.")
-    ] = "float32",
+    to: Annotated[Literal["ctranslate2"], Option(help="The program that shall run the model.")],
+    quantization: Annotated[Literal["float32", "int8"], Option(help="int8: smaller, faster.")] = "float32",
 ) -> None:
     """Write a run for another program, into RUN/export, and compare what both write."""
     import heed
@@ -171,12 +162,10 @@ def export(
 @with_flags
 def evaluate(
     run: RunArgument,
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="Test files; the run's own by default.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="test, valid or, for dates, unseen.")] = None,
+    files: Annotated[list[str] | None, Argument(metavar="[FILE]...", help="Test files; else the run's own.")] = None,
+    split: Annotated[str | None, Option(help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="The whole report as JSON.")] = False,
     *,
     flags: dict[str, Any],
 ) -> None:
@@ -190,41 +179,33 @@ def evaluate(
 def compare(
     words: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="RUN... | CONFIG | TASK FILE...",
             help="Run folders; or, with --models, what `heed train` takes: a YAML file, or a task and its training "
             "files. Any further SECTION.KEY=VALUE changes a field of all.",
         ),
     ],
     models: Annotated[
-        str | None,
-        typer.Option(help="Train and compare these, as: bahdanau,luong:score=dot:training.learning_rate=0.001"),
+        str | None, Option(help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="With --models: time budget of each run.")] = None,
-    seeds: Annotated[int, typer.Option(help="With --models: trainings of each, with seeds 1, 2, ...", min=1)] = 1,
-    size: Annotated[str | None, typer.Option(help="With --models: auto, tiny, small or base (the paper's).")] = None,
+    minutes: Annotated[float | None, Option(help="With --models: time budget of each run.")] = None,
+    seeds: Annotated[int, Option(help="With --models: trainings of each, with seeds 1, 2, ...", min=1)] = 1,
+    size: Annotated[str | None, Option(help="With --models: auto, tiny, small or base (the paper's).")] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for compare.html, .tex, .csv and .json; with --models also for the runs."),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="test by default, valid where there is none; or unseen.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="Test against this run too; the first by default.")] = None,
-    beam: Annotated[int | None, typer.Option(help="One beam for all; each run's own by default.", min=1)] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads to decode with; the most that a run was trained with.", min=1)
-    ] = None,
-    device: Annotated[str, typer.Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
+    out: Annotated[Path | None, Option(help="Folder for compare.html, .tex, .csv, .json and new runs.")] = None,
+    split: Annotated[str | None, Option(help="test by default, valid where there is none; or unseen.")] = None,
+    baseline: Annotated[str | None, Option(help="Test against this run too; the first by default.")] = None,
+    beam: Annotated[int | None, Option(help="One beam for all; each run's own by default.", min=1)] = None,
+    threads: Annotated[int | None, Option(help="Threads to decode with; as in training by default.", min=1)] = None,
+    device: Annotated[str, Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
     resamples: Annotated[
         int | None,
-        typer.Option(
-            help="Resamples of intervals (the runs' evaluation.bootstrap), trials of the tests (10,000).", min=1
-        ),
+        Option(help="Resamples of intervals (the runs' evaluation.bootstrap), trials of the tests (10,000).", min=1),
     ] = None,
-    sentences: Annotated[int, typer.Option(help="Sentences on the page.", min=0)] = 15,
-    open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    sentences: Annotated[int, Option(help="Sentences on the page.", min=0)] = 15,
+    open_it: Annotated[bool, Option("--open", help="Show the page in a browser.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
     """Compare runs on the test set they share: scores, significance, speed; or train several models and compare."""
     from heed.cli.compare import CompareOptions, run_compare
@@ -232,12 +213,11 @@ def compare(
     given = {
         "model.size": size,
         "training.minutes": minutes,
-        "data.valid": _split_files(valid),
+        "data.valid": _held_out(valid),
         "data.test": _split_files(test),
     }
-    options = CompareOptions(
-        models, seeds, out, split, baseline, beam, threads, device, resamples, sentences, open_it, as_json
-    )
+    drawn = (resamples, sentences, open_it, as_json)
+    options = CompareOptions(models, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, _fields(given), options)
 
 
@@ -245,16 +225,14 @@ def compare(
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
-    steps: Annotated[bool, typer.Option("--steps", help="One frame per token read and per token written.")] = False,
-    form: Annotated[Literal["text", "html", "svg", "json"], typer.Option("--as", help="How to write it.")] = "text",
-    out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Only this attention: cross, encoder (self), decoder (masked self).")
-    ] = None,
-    layer: Annotated[str, typer.Option(help="Which layer, from 0, from the end where negative, or all.")] = "-1",
-    head: Annotated[str, typer.Option(help="Which head, from 0, the mean of all, or all one by one.")] = "mean",
+    text: Annotated[str, Argument(metavar="TEXT", help="What the model reads.")],
+    steps: Annotated[bool, Option("--steps", help="One frame per token read and per token written.")] = False,
+    form: Annotated[Literal["text", "html", "svg", "json"], Option("--as", help="How to write it.")] = "text",
+    out: Annotated[Path | None, Option(help="Write to a file; its ending may say how.")] = None,
+    open_it: Annotated[bool, Option("--open", help="Show the page in a browser.")] = False,
+    mechanism: Annotated[str | None, Option(help="Only this attention: cross, encoder or decoder.")] = None,
+    layer: Annotated[str, Option(help="Which layer, from 0, from the end where negative, or all.")] = "-1",
+    head: Annotated[str, Option(help="Which head, from 0, the mean of all, or all one by one.")] = "mean",
     *,
     flags: dict[str, Any],
 ) -> None:
@@ -267,12 +245,12 @@ def look(
 @app.command()
 def lesson(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|FILE.yaml]", help="A lesson, or matrices of your own; none: list.")
+        str | None, Argument(metavar="[NAME|FILE.yaml]", help="Lesson or own matrices; none: list.")
     ] = None,
-    row: Annotated[str | None, typer.Option(help="Token, or its number from 0, whose row is worked out alone.")] = None,
-    stage: Annotated[list[str] | None, typer.Option(help="Only this stage; may be given several times.")] = None,
-    form: Annotated[Literal["text", "html", "json"], typer.Option("--as", help="How to write it.")] = "text",
-    out: Annotated[Path | None, typer.Option(help="Write to a file; its ending may say how.")] = None,
+    row: Annotated[str | None, Option(help="Token, or its number from 0, whose row is worked out alone.")] = None,
+    stage: Annotated[list[str] | None, Option(help="Only this stage; may be given several times.")] = None,
+    form: Annotated[Literal["text", "html", "json"], Option("--as", help="How to write it.")] = "text",
+    out: Annotated[Path | None, Option(help="Write to a file; its ending may say how.")] = None,
 ) -> None:
     """Work attention out by hand, every number shown."""
     from heed.cli.lesson import run_lesson_command
@@ -281,9 +259,7 @@ def lesson(
 
 
 @app.command()
-def models(
-    scores: Annotated[bool, typer.Option("--scores", help="List the attention scores instead.")] = False,
-) -> None:
+def models(scores: Annotated[bool, Option("--scores", help="List the attention scores.")] = False) -> None:
     """List the models, their fields and their sizes."""
     from heed.cli.models import list_models_text, list_scores_text
 

@@ -32,13 +32,12 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         flush=True,
     )
     config = TranslationConfig(data=DatesData(), training=TranslationTraining(minutes=minutes, seed=seed))
-    shown = False
+    shown: list[bool] = []
 
     def early_map(run: Run[Any, Any], scores: dict[str, float], seconds: float) -> None:
-        nonlocal shown
         if shown:
             return
-        shown = True
+        shown.append(True)
         print(
             f"\nAfter {seconds:.0f} s (set-up included) it writes {scores['exact_match']:.0%} of held-out dates "
             f"exactly right, {scores['token_accuracy']:.0%} of the characters.\n"
@@ -101,4 +100,4 @@ def _tell(run: TranslationRun) -> None:
 
 
 def _interval(values: dict[str, float]) -> Interval:
-    return Interval(values["value"], values["low"], values["high"])
+    return Interval(*(values[name] for name in ("value", "low", "high")))

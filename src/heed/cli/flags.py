@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_type_hints
 
-import typer
+from typer import Option
 
 from heed.errors import ConfigError
 from heed.tasks import spec_of, task_names
@@ -45,7 +45,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
 
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
-    option = typer.Option(f"--{flag.name}", help=f"{flag.help} [{', '.join(tasks)}]", min=flag.least)
+    option = Option(f"--{flag.name}", help=f"{flag.help} [{', '.join(tasks)}]", min=flag.least)
     switch = kind is bool
     return inspect.Parameter(
         flag.key,

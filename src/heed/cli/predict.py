@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
 import heed
 from heed.cli.flags import options_of
-from heed.cli.terminal import interactive, read_lines
+from heed.cli.terminal import interactive, open_output, read_lines
 from heed.errors import ConfigError
 from heed.tasks.base.capabilities import Writes, capability
 from heed.tasks.base.outputs import FileOutputs, Outputs, TextOutputs
@@ -37,10 +36,12 @@ def run_predict(
         raise ConfigError("give either texts or --input, not both")
     run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
     outputs = outputs_of(run, flags)
+    if given is not None and given.is_file() and out is not None and out.exists() and out.samefile(given):
+        raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
     if isinstance(outputs, FileOutputs):
         if texts or given is None or not given.is_file():
             raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
-        with _open(out, given) as file:
+        with open_output(out) as file:
             file.writelines(line + "\n" for line in outputs.write_file(given))
         return
     assert isinstance(outputs, TextOutputs)
@@ -52,23 +53,11 @@ def run_predict(
         _folder(outputs, given, out, unknown)
     else:
         lines = texts or read_lines(given)
-        with _open(out, given) as file:
+        with open_output(out) as file:
             _write(outputs, lines, file, unknown)
     if unknown:
         listing = ", ".join(f"{piece!r} ({count})" for piece, count in unknown.most_common(10))
         print(f"heed: {unknown.total()} {outputs.unit} were never seen in training: {listing}", file=sys.stderr)
-
-
-def _open(path: Path | None, given: Path | None = None) -> Any:
-    """The file for the outputs, or stdout."""
-    if path is None:
-        return nullcontext(sys.stdout)
-    if given is not None and path.exists() and path.samefile(given):
-        raise ConfigError(f"--out '{path}' is the input; it would be overwritten")
-    try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
 
 
 def ask(outputs: TextOutputs) -> None:
@@ -105,7 +94,7 @@ def _folder(outputs: TextOutputs, given: Path, out: Path | None, unknown: Counte
         print(f"heed: left out, hidden or no file: {', '.join(left)}", file=sys.stderr)
     for path in files:
         lines = read_lines(path)
-        with _open(out / path.name) as file:
+        with open_output(out / path.name) as file:
             _write(outputs, lines, file, unknown)
         print(f"wrote {out / path.name}", file=sys.stderr)
 

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from heed.config import RunConfig, apply_overrides, read_config
 from heed.errors import ConfigError, suggest
 from heed.tasks import DEFAULT, check_config, spec_of, task_names, with_paths
@@ -53,7 +51,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if Path(first).exists():
             hint = f"; name the task first, as: heed train {DEFAULT} {' '.join(words)}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
-    values = apply_overrides(values, [_held_out(field) for field in (*overrides, *fields)])
+    values = apply_overrides(values, [*overrides, *fields])
     values = with_paths(values, Path.cwd())  # files on the command line are relative to where the user stands
     return check_config(values, where)
 
@@ -61,17 +59,3 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
 def _is_field(word: str) -> bool:
     name, equals, _ = word.partition("=")
     return bool(equals) and "." in name and not Path(word).exists()
-
-
-def _held_out(field: str) -> str:
-    """`--valid 500` comes as a list of one word, like a file's name."""
-    name, _, text = field.partition("=")
-    if name != "data.valid":
-        return field
-    try:
-        given = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return field  # refused where fields are applied
-    if isinstance(given, list) and len(given) == 1 and str(given[0]).isdecimal() and not Path(str(given[0])).exists():
-        return f"{name}={given[0]}"
-    return field

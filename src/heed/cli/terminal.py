@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TextIO
 
 from heed.errors import ConfigError
 
@@ -65,13 +67,19 @@ def form_of(form: str, out: Path | None, forms: tuple[str, ...]) -> str:
     return endings[out.suffix]
 
 
+def open_output(path: Path | None) -> AbstractContextManager[TextIO]:
+    """A file for the output, or stdout."""
+    if path is None:
+        return nullcontext(sys.stdout)
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
+
+
 def write_output(text: str, out: Path | None) -> None:
     """Write to a file, or to stdout."""
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write '{out}': {error.strerror}") from None
-    print(f"wrote {out}", file=sys.stderr)
+    with open_output(out) as file:
+        file.write(text)
+    if out is not None:
+        print(f"wrote {out}", file=sys.stderr)

@@ -5,23 +5,17 @@ from heed.config.data import (
     CorpusData,
     DatesData,
     DigitsData,
-    EmbeddedLabels,
     ExtraData,
     FilesData,
     GrammarData,
     HubData,
     HubSection,
-    LabelledData,
     OwnData,
-    TagColumns,
     TagOptions,
-    by_name,
 )
 from heed.config.explain import check_section
-from heed.config.reading import apply_overrides, config_text, read_config, with_paths_from, write_config
+from heed.config.reading import apply_overrides, config_text, read_config, set_field, with_paths_from, write_config
 from heed.config.sections import (
-    EvaluationConfig,
-    GenerationConfig,
     ModelSection,
     RunConfig,
     Section,
@@ -30,32 +24,8 @@ from heed.config.sections import (
 )
 
 __all__ = [
-    "Columns",
-    "CorpusData",
-    "DatesData",
-    "DigitsData",
-    "EmbeddedLabels",
-    "EvaluationConfig",
-    "ExtraData",
-    "FilesData",
-    "GenerationConfig",
-    "GrammarData",
-    "HubData",
-    "HubSection",
-    "LabelledData",
-    "ModelSection",
-    "OwnData",
-    "RunConfig",
-    "Section",
-    "TagColumns",
-    "TagOptions",
-    "TokenizerConfig",
-    "TrainingConfig",
-    "apply_overrides",
-    "by_name",
-    "check_section",
-    "config_text",
-    "read_config",
-    "with_paths_from",
-    "write_config",
-]
+    "Columns", "CorpusData", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
+    "HubSection", "ModelSection", "OwnData", "RunConfig", "Section", "TagOptions", "TokenizerConfig",
+    "TrainingConfig", "apply_overrides", "check_section", "config_text", "read_config", "set_field",
+    "with_paths_from", "write_config",
+]  # fmt: skip

@@ -12,38 +12,11 @@ from pydantic import Field, field_validator, model_validator
 from heed.config.sections import DataPath, IsPath, Section
 
 
-class DatesData(Section):
-    """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.dates`)."""
+class EmbeddedData(Section):
+    """Examples generated from a seed; validation and test examples are never trained on."""
 
-    name: Literal["dates"] = "dates"
+    name: str
     """Which embedded data."""
-    languages: list[str] | Literal["all"] | None = None
-    """CLDR codes of the languages to train on; about twenty by default."""
-    unseen: list[str] | None = None
-    """CLDR codes of languages kept for the score on languages never seen; a few by default."""
-    styles: list[Literal["medium", "long", "full"]] = ["medium", "long", "full"]  # noqa: RUF012  # pydantic copies it
-    """CLDR date styles."""
-    joined: int | tuple[int, int] = 1
-    """Dates per example: a number, or [smallest, largest]; at most 6."""
-    years: tuple[int, int] = (1900, 2099)
-    """First and last year."""
-    seed: int = 1
-    """Seed of the generated examples."""
-    train: int = Field(40_000, gt=0)
-    """Number of training examples."""
-    valid: int = Field(400, gt=0)
-    """Number of validation examples (dates that training never sees)."""
-    test: int = Field(1_000, gt=0)
-    """Number of test examples, also of languages never seen."""
-
-
-class DigitsData(Section):
-    """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.digits`)."""
-
-    name: Literal["copy", "reverse"]
-    """What to do with the string."""
-    length: tuple[int, int] = (3, 12)
-    """Smallest and largest number of digits."""
     seed: int = 1
     """Seed of the generated examples."""
     train: int = Field(40_000, gt=0)
@@ -54,21 +27,40 @@ class DigitsData(Section):
     """Number of test examples."""
 
 
-class GrammarData(Section):
+class DatesData(EmbeddedData):
+    """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.dates`)."""
+
+    name: Literal["dates"] = "dates"
+    """Which embedded data."""
+    languages: list[str] | Literal["all"] | None = None
+    """CLDR codes of the languages to train on; about twenty by default."""
+    unseen: list[str] | None = None
+    """CLDR codes of languages kept for a score on languages never seen, on as many examples as test; a few by
+    default."""
+    styles: list[Literal["medium", "long", "full"]] = ["medium", "long", "full"]  # noqa: RUF012  # pydantic copies it
+    """CLDR date styles."""
+    joined: int | tuple[int, int] = 1
+    """Dates per example: a number, or [smallest, largest]; at most 6."""
+    years: tuple[int, int] = (1900, 2099)
+    """First and last year."""
+
+
+class DigitsData(EmbeddedData):
+    """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.digits`)."""
+
+    name: Literal["copy", "reverse"]
+    """What to do with the string."""
+    length: tuple[int, int] = (3, 12)
+    """Smallest and largest number of digits."""
+
+
+class GrammarData(EmbeddedData):
     """Embedded data: sentences of a small grammar in English and another language (`heed.data.embedded.grammar`)."""
 
     name: Literal["grammar"] = "grammar"
     """Which embedded data."""
     language: Literal["es", "de", "hi"] = "es"
     """What English is translated into: Spanish, German or Hindi in Latin letters."""
-    seed: int = 1
-    """Seed of the generated examples."""
-    train: int = Field(40_000, gt=0)
-    """Number of training examples."""
-    valid: int = Field(400, gt=0)
-    """Number of validation examples (sentences that training never sees)."""
-    test: int = Field(1_000, gt=0)
-    """Number of test examples."""
 
 
 class Columns(Section):
@@ -78,6 +70,11 @@ class Columns(Section):
     """Column of the source: a number from 0 or a name; 0 by default, "source" in JSON lines."""
     target: int | str | None = None
     """Column of the target: a number from 0 or a name; 1 by default, "target" in JSON lines."""
+
+
+def _listed(value: Any) -> Any:
+    """One file may stand without brackets."""
+    return [value] if isinstance(value, str) else value
 
 
 class ExtraData(Section):
@@ -93,10 +90,7 @@ class ExtraData(Section):
     tag: str | None = None
     """Token put before the source of these pairs, as <bt> (Caswell et al. 2019); no text is ever cut into it."""
 
-    @field_validator("files", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    _one_file = field_validator("files", mode="before")(_listed)
 
     @field_validator("tag")
     @classmethod
@@ -130,10 +124,7 @@ class OwnData(Section):
     overlap: Literal["keep", "drop"] = "keep"
     """Training examples whose source or text stands in the validation or test set: keep them, or drop them."""
 
-    @field_validator("train", "valid", "test", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    _one_file = field_validator("train", "valid", "test", mode="before")(_listed)
 
     @field_validator("encoding")
     @classmethod
@@ -144,11 +135,11 @@ class OwnData(Section):
         except (LookupError, UnicodeError):
             same = False
         if not same:
-            wide = value.lower().startswith(("utf-16", "utf16"))
+            is_wide = value.lower().startswith(("utf-16", "utf16"))
+            wide = "; convert the file (iconv -f UTF-16 -t UTF-8)" if is_wide else ""
             raise ValueError(
                 f"data.encoding is {value!r}, expected an encoding that Python knows and that has ASCII in it, as "
-                "windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr"
-                + ("; convert the file (iconv -f UTF-16 -t UTF-8)" if wide else "")
+                f"windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr{wide}"
             )
         return value
 
@@ -251,11 +242,9 @@ class LabelledData(OwnData):
     """A line with more characters than this is a bad line; a whole document may be one."""
 
 
-class EmbeddedLabels(Section):
-    """How much is drawn of embedded data with labels."""
+class EmbeddedLabels(EmbeddedData):
+    """Embedded data with labels."""
 
-    seed: int = 1
-    """Seed of the generated examples."""
     train: int = Field(2_000, gt=0)
     """Number of training examples."""
     valid: int = Field(200, gt=0)

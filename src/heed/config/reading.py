@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args, get_origin
 
@@ -77,24 +78,34 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
     Raises:
         ConfigError: A word has no '='.
     """
-    result = yaml.safe_load(yaml.safe_dump(values)) or {}
+    result = deepcopy(values)
     for word in overrides:
         name, equals, text = word.partition("=")
         if not equals or not name:
             raise ConfigError(f"'{word}' is neither a file nor section.key=value")
-        *sections, key = name.split(".")
-        place = result
-        for section in sections:
-            if place.get(section) is None:  # absent, or a heading with nothing under it
-                place[section] = {}
-            place = place[section]
-            if not isinstance(place, dict):
-                raise ConfigError(f"'{word}': '{section}' is not a section")
         try:
-            place[key] = yaml.safe_load(text)
+            set_field(result, name, yaml.safe_load(text))
         except yaml.YAMLError as error:
             raise ConfigError(f"'{word}': {text!r} is not YAML: {getattr(error, 'problem', error)}") from None
+        except ConfigError as error:
+            raise ConfigError(f"'{word}': {error}") from None
     return result
+
+
+def set_field(values: dict[str, Any], name: str, value: Any) -> None:
+    """Set `section.key`; a section that is absent or has nothing in it is made.
+
+    Raises:
+        ConfigError: It is no section.
+    """
+    *sections, key = name.split(".")
+    for section in sections:
+        if values.get(section) is None:
+            values[section] = {}
+        values = values[section]
+        if not isinstance(values, dict):
+            raise ConfigError(f"'{section}' is not a section")
+    values[key] = value
 
 
 def write_config(config: RunConfig, path: Path) -> None:

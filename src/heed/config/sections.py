@@ -84,10 +84,9 @@ class TrainingConfig(Section):
     accumulate: int = Field(1, gt=0)
     """Batches per update; the gradient is that of one batch of all of them."""
     micro_batches: int | None = Field(None, gt=0)
-    """Into how many a batch is divided, which go through the model one after the other: the gradient is that of the
-    batch, and memory holds what one of them leaves for the way back. By default as many as keep that under 100 MiB,
-    where the model is made of blocks and trained on a CPU, and 1 elsewhere (steps of fewer rows slow recurrent nets
-    down)."""
+    """Number of parts of a batch that go through the model one after the other: the gradient is that of the batch, and
+    memory holds the activations of one part for the backward pass. By default as many as keep these under 100 MiB if
+    the model is made of blocks and trained on a CPU, else 1 (fewer rows slow recurrent nets down)."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimiser."""
     learning_rate: float = Field(0.003, gt=0)
@@ -107,8 +106,8 @@ class TrainingConfig(Section):
     validate_every: int | None = Field(None, gt=0)
     """Updates between validations; by default a twelfth of the run."""
     activation_checkpointing: bool = False
-    """Keep of each block its input only, and compute its inside again on the way back: less memory, more time, the same
-    gradients. For models that have blocks (transformer, encoder)."""
+    """Keep only the input of each block and recompute its activations in the backward pass: less memory, more time, the
+    same gradients. For models that have blocks (transformer, encoder)."""
     compile: bool = False
     """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
     CPU, triton on a GPU. See docs/performance.md for what it gives."""

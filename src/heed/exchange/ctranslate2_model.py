@@ -88,13 +88,13 @@ def write_model(
         _norm(spec.decoder.layer_norm, model.decoder_norm)
     for to, block in zip(spec.encoder.layer, model.encoder, strict=True):
         assert isinstance(block, EncoderBlock)
-        _self_attention(to.self_attention, block.attention, block.around_attention)
+        _attention(to.self_attention, block.attention, block.around_attention)
         _feed_forward(to.ffn, block.feed_forward, block.around_feed_forward)
     for to, block in zip(spec.decoder.layer, model.decoder, strict=True):
         assert isinstance(block, DecoderBlock)
         assert block.cross is not None
-        _self_attention(to.self_attention, block.attention, block.around_attention)
-        _cross_attention(to.attention, block.cross, block.around_cross)
+        _attention(to.self_attention, block.attention, block.around_attention)
+        _attention(to.attention, block.cross, block.around_cross, cross=True)
         _feed_forward(to.ffn, block.feed_forward, block.around_feed_forward)
     assert isinstance(model.output, nn.Linear)
     _linear(spec.decoder.projection, model.output)
@@ -134,16 +134,11 @@ def _norm(spec: Any, norm: nn.Module) -> None:
     spec.gamma, spec.beta = _copied(norm.weight), _copied(norm.bias)
 
 
-def _self_attention(spec: Any, attention: MultiHeadAttention, around: Residual) -> None:
-    _linear(spec.linear[0], attention.w_query, attention.w_key, attention.w_value)
-    _linear(spec.linear[1], attention.w_out)
-    _norm(spec.layer_norm, around.norm)
-
-
-def _cross_attention(spec: Any, attention: MultiHeadAttention, around: Residual) -> None:
-    _linear(spec.linear[0], attention.w_query)
-    _linear(spec.linear[1], attention.w_key, attention.w_value)
-    _linear(spec.linear[2], attention.w_out)
+def _attention(spec: Any, attention: MultiHeadAttention, around: Residual, cross: bool = False) -> None:
+    query, key_value = [attention.w_query], [attention.w_key, attention.w_value]
+    inputs = [query, key_value] if cross else [[*query, *key_value]]
+    for to, layers in zip(spec.linear, [*inputs, [attention.w_out]], strict=True):
+        _linear(to, *layers)
     _norm(spec.layer_norm, around.norm)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def export_translation(
             "quantization": quantization,
             "positions": positions,
             "weights": checksum(folder / folders.WEIGHTS),
-            "check": check.as_values(),
+            "check": asdict(check),
             "versions": {"heed": metadata.version("heed-attention"), to: library.__version__},
         }
         (part / _DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")

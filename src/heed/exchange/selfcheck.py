@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -41,10 +40,6 @@ class SelfCheck:
             f"{self.sentences} {self.taken_from}: {_differ(self.greedy)} greedily, {_differ(self.beam)} with beam "
             f"{_BEAM}; log-probabilities of tokens differ by at most {self.log_prob:.2g}"
         )
-
-    def as_values(self) -> dict[str, Any]:
-        """For the export's description."""
-        return asdict(self)
 
 
 def _differ(count: int) -> str:

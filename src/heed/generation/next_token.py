@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.generation.options import SearchOptions
 from heed.kernels import Best, LargeVocabulary, best_of, enabled
+from heed.layers import last_of
 from heed.models.base import DecoderBody
 
 
@@ -28,7 +29,7 @@ class NextTokenScores:
             lengths: `(rows,)` number of real positions, or None where all are.
             written: Tokens already written.
         """
-        log_probs = torch.log_softmax(self._model.logits(_last(hidden, lengths)).float(), dim=-1)
+        log_probs = torch.log_softmax(self._model.logits(last_of(hidden, lengths)).float(), dim=-1)
         if banned := self._options.banned(written):
             log_probs[:, list(banned)] = -torch.inf
         return log_probs
@@ -36,7 +37,7 @@ class NextTokenScores:
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
         """The `k` best continuations of each source as `best_of`; other arguments as of `log_probs`."""
         if self._large is not None and self._large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
-            return self._large.best(_last(hidden, lengths), self._options.banned(written), totals, k)
+            return self._large.best(last_of(hidden, lengths), self._options.banned(written), totals, k)
         return best_of(self.log_probs(hidden, lengths, written), totals, k)
 
     def _is_unobserved_float32(self, hidden: Tensor) -> bool:
@@ -46,10 +47,3 @@ class NextTokenScores:
         return (
             hidden.device.type == "cpu" and hidden.dtype == next(self._model.output.parameters()).dtype == torch.float32
         )
-
-
-def _last(hidden: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each row's last real position, `(rows, d)`."""
-    if lengths is None:
-        return hidden[:, -1]
-    return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]

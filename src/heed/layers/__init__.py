@@ -8,7 +8,7 @@ from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenE
 from heed.layers.fast_decoding import FastDecoding
 from heed.layers.norm import LayerNorm
 from heed.layers.pooling import max_pooling, mean_pooling
-from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, replay_gates
+from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, last_of, replay_gates
 from heed.layers.states import AlignedState, Bridge, RecurrentState, StackState, pack_states, unpack_states
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "StepwiseRun",
     "TokenEmbedding",
     "TokenInput",
+    "last_of",
     "max_pooling",
     "mean_pooling",
     "pack_states",

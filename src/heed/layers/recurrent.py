@@ -29,13 +29,6 @@ States = list[list[State]]
 """The state of every layer and direction."""
 Weights = dict[str, Tensor]
 
-_GATES: dict[str, tuple[str, ...]] = {
-    "rnn": ("candidate",),
-    "lstm": ("input", "forget", "candidate", "output"),
-    "gru": ("reset", "update", "candidate"),
-    "gru_notes": ("reset", "update", "candidate"),
-}
-
 
 def rnn_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """`h' = tanh(W_hx x + W_hh h + b)`.
@@ -78,7 +71,12 @@ def gru_notes_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     return r, z, torch.tanh(x_n + linear(r * h, u_n, b_n))
 
 
-_COMPUTE = {"rnn": rnn_gates, "lstm": lstm_gates, "gru": gru_gates, "gru_notes": gru_notes_gates}
+_GATES = {
+    "rnn": (rnn_gates, ("candidate",)),
+    "lstm": (lstm_gates, ("input", "forget", "candidate", "output")),
+    "gru": (gru_gates, ("reset", "update", "candidate")),
+    "gru_notes": (gru_notes_gates, ("reset", "update", "candidate")),
+}
 
 
 def _next_state(cell: str, gates: tuple[Tensor, ...], state: State) -> State:
@@ -119,8 +117,9 @@ def replay_gates(
         which a caller compares with the states it had.
     """
     previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1) if started is None else started[0]
-    gates = _COMPUTE[cell](inputs, previous, weights)  # (B, T, d_hidden) each
-    named = dict(zip(_GATES[cell], gates, strict=True))
+    compute, names = _GATES[cell]
+    gates = compute(inputs, previous, weights)  # (B, T, d_hidden) each
+    named = dict(zip(names, gates, strict=True))
     if cell != "lstm":
         return {**named, "hidden": _next_state(cell, gates, (previous,))[0]}
     i, f, g, o = gates
@@ -146,7 +145,7 @@ class RecurrentCell(nn.Module):
         self.cell = cell
         self.d_input = d_input
         self.d_hidden = d_hidden
-        gates = len(_GATES[cell])
+        gates = len(_GATES[cell][1])
         self.w_ih = nn.Parameter(torch.empty(gates * d_hidden, d_input))
         self.w_hh = nn.Parameter(torch.empty(gates * d_hidden, d_hidden))
         self.b_ih = nn.Parameter(torch.empty(gates * d_hidden))
@@ -165,7 +164,7 @@ class RecurrentCell(nn.Module):
 
     def readable_step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
         """One step from the equations; the specification of `step`."""
-        return _next_state(self.cell, _COMPUTE[self.cell](x, state[0], self.weights()), state)
+        return _next_state(self.cell, _GATES[self.cell][0](x, state[0], self.weights()), state)
 
     def step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
         """The next state, by torch's own cell."""
@@ -257,8 +256,7 @@ class StepwiseRun:
         """The state of each row after its own last step; None for the last of all."""
         if lengths is None:
             return self.state
-        row = torch.arange(len(lengths), device=lengths.device)
-        return tuple(torch.stack(parts, dim=1)[row, lengths - 1] for parts in zip(*self._states, strict=True))
+        return tuple(last_of(torch.stack(parts, dim=1), lengths) for parts in zip(*self._states, strict=True))
 
 
 class Recurrent(nn.Module):
@@ -379,6 +377,11 @@ def _reversed_within(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "batch 
     if mask is None:
         return length - 1 - position
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - position, position)
+
+
+def last_of(x: Float[Tensor, "rows n d"], lengths: Int[Tensor, " rows"] | None) -> Float[Tensor, "rows d"]:
+    """Each row at its last real position; at the last of all without lengths."""
+    return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
 
 
 def _take(x: Float[Tensor, "batch length d"], positions: Tensor) -> Float[Tensor, "batch taken d"]:

@@ -63,14 +63,6 @@ class Numbers:
         return {name: value for name, value in vars(self).items() if name != "mask"}
 
 
-class _Divided(Dot):
-    """`q'k / divisor`, for a divisor that is no root of a width."""
-
-    def __init__(self, by: float) -> None:
-        super().__init__()
-        self.scale = 1.0 / by
-
-
 def score_for(scale: str | float, *, d_model: int, d_query: int, rows: int) -> Score:
     """The score that a file's `scale` names."""
     widths = {"query_width": d_query, "model_width": d_model, "rows": rows}
@@ -79,7 +71,9 @@ def score_for(scale: str | float, *, d_model: int, d_query: int, rows: int) -> S
     if isinstance(scale, str):
         root = re.fullmatch(r"sqrt\((\d+)\)", scale)
         return ScaledDot(int(root[1]) if root else widths[scale])
-    return _Divided(scale)
+    divided = Dot()
+    divided.scale = 1.0 / scale  # a divisor that is no root of a width
+    return divided
 
 
 def divisor(score: Score) -> float:

@@ -94,16 +94,9 @@ class Lesson:
 
 
 def _stage(stage: Stage) -> dict[str, object]:
-    return {
-        "name": stage.name,
-        "title": stage.title,
-        "prose": list(stage.prose),
-        "equation": stage.equation,
-        "numbers": plain(stage.numbers),
-        "moments": plain(stage.moments),
-        "lines": list(stage.lines),
-        "checks": [_check(check) for check in stage.checks],
-    }
+    names = ("name", "title", "prose", "equation", "numbers", "moments", "lines")
+    values = {name: plain(getattr(stage, name)) for name in names}
+    return {**values, "checks": [_check(check) for check in stage.checks]}
 
 
 def _check(check: Check) -> dict[str, object]:

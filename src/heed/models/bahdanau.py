@@ -74,14 +74,8 @@ class BahdanauConfig(TranslatorConfig):
         tiny=dict(d_embedding=64, d_hidden=128, d_attention=128),
         small=dict(d_embedding=256, d_hidden=256, d_attention=256, d_readout=256, dropout=0.3),
         scarce=dict(
-            d_embedding=128,
-            d_hidden=128,
-            d_attention=128,
-            d_readout=128,
-            dropout=0.3,
-            attention_dropout=0.0,
-            token_dropout=0.1,
-            lexical=True,
+            **dict(d_embedding=128, d_hidden=128, d_attention=128, d_readout=128),
+            **dict(dropout=0.3, attention_dropout=0.0, token_dropout=0.1, lexical=True),
         ),
     )
 

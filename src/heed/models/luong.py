@@ -40,6 +40,7 @@ from heed.layers import (
     RecurrentCell,
     StepwiseRun,
     TokenEmbedding,
+    last_of,
     pack_states,
     unpack_states,
 )
@@ -151,7 +152,4 @@ class Luong(PairDecoder):
         for run in runs:
             run.finish()
         out, states = torch.stack(outs, dim=1), [[run.state_at(lengths)] for run in runs]
-        if lengths is None:
-            return out, states, outs[-1]
-        row = torch.arange(len(embedded), device=embedded.device)
-        return out, states, out[row, lengths - 1]
+        return out, states, last_of(out, lengths)

@@ -59,11 +59,8 @@ class Choice:
 
     def layers(self, seen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         """The (mechanism, layer) pairs of those seen that are shown, in the order seen."""
-        return [
-            (name, number)
-            for name, number in seen
-            if self.mechanism in (None, name) and number in self._numbers(seen, name)
-        ]
+        meant = [(name, number) for name, number in seen if self.mechanism in (None, name)]
+        return [(name, number) for name, number in meant if number in self._numbers(seen, name)]
 
     def _numbers(self, seen: Sequence[tuple[str, int]], name: str) -> list[int]:
         """The layers of one mechanism that are shown."""
@@ -92,9 +89,7 @@ class Choice:
         """A line that says what is not shown, or nothing where a model has one layer and one head."""
         if all(view.num_heads == 1 and view.map.layer == 0 for view in views):
             return ""
-        layers = (
-            "all layers" if self.layer == "all" else "the last layer" if self.layer == -1 else f"layer {self.layer}"
-        )
+        layers = {"all": "all layers", -1: "the last layer"}.get(self.layer, f"layer {self.layer}")
         heads = f"head {self.head}"
         if isinstance(self.head, str):
             count = max(view.num_heads for view in views)

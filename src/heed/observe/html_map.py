@@ -115,13 +115,10 @@ def _words(map: Map, name: str) -> str:
 
 def _data(map: Map) -> str:
     """Labels and weights in thousandths, -1 for masked."""
-    weights = (map.weights.detach().double() * 1000).round().long()
-    if map.mask is not None:
-        weights = weights.masked_fill(~map.mask.to(weights.device), -1)
     content = {
         "query": [visible(label) for label in map.query.labels],
         "key": [visible(label) for label in map.key.labels],
-        "weights": weights.tolist(),
+        "weights": [[-1 if w is None else round(w * 1000) for w in row] for row in map.cells()],
     }
     # Inside a script element only "<" could end it.
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

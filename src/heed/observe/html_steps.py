@@ -73,9 +73,8 @@ def _scales(look: Look) -> dict[str, float]:
     scales: dict[str, float] = {}
     vectors = [item for frame in look.encoder for item in frame.states.items()]
     vectors += [("state", frame.state) for frame in look.decoder]
-    glances = [glance for frame in look.encoder for glance in frame.glances]
-    glances += [glance for frame in look.decoder for glance in frame.glances]
-    vectors += [(glance.name, glance.context) for glance in glances]
+    frames: list[EncoderFrame | DecoderFrame] = [*look.encoder, *look.decoder]
+    vectors += [(glance.name, glance.context) for frame in frames for glance in frame.glances]
     for name, vector in vectors:
         scales[name] = max(scales.get(name, 1.0), _scale(vector))
     return scales
@@ -95,8 +94,7 @@ def _encoder(frame: EncoderFrame, count: int, scales: dict[str, float]) -> str:
 def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
     so_far = "".join(f"<bdi>{escape(visible(token))}</bdi>" for token in frame.so_far) or "nothing yet"
     rows = [_row("so far", f'<span class="sofar" dir="auto">{so_far}</span>')]
-    rows.append(_row("state", _strip(frame.state, scales["state"])))
-    rows += _glances(frame.glances, scales)
+    rows += [_row("state", _strip(frame.state, scales["state"])), *_glances(frame.glances, scales)]
     if look.summary is not None:
         strip = _strip(look.summary, _scale(look.summary))
         rows.append(_row("source (the same at every step)", strip))
@@ -113,9 +111,11 @@ def _glances(glances: tuple[Glance, ...], scales: dict[str, float]) -> list[str]
         of = f"{glance.name}: " if len(glances) > 1 else ""
         kind = "character" if glance.key.kind == "character" else "word"
         shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
-        rows.append(_row(f"{of}looks at", f'<p class="keys {kind}" dir="auto">{shaded}</p>'))
-        rows.append(_row("numbers", _numbers(glance)))
-        rows.append(_row("context", _strip(glance.context, scales[glance.name])))
+        rows += [
+            _row(f"{of}looks at", f'<p class="keys {kind}" dir="auto">{shaded}</p>'),
+            _row("numbers", _numbers(glance)),
+            _row("context", _strip(glance.context, scales[glance.name])),
+        ]
     return rows
 
 

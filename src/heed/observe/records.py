@@ -183,17 +183,11 @@ class GateRecord:
     @classmethod
     def of(cls, name: str, call: RecurrentCall, grad: bool) -> GateRecord:
         """Record a run."""
-        return cls(
-            name,
-            call.cell,
-            {key: _keep(weight, grad).clone() for key, weight in call.weights.items()},
-            _keep(call.inputs, grad),
-            _keep(call.hidden, grad),
-            tuple(_keep(s, grad) for s in call.initial),
-            tuple(call.final) if grad else tuple(s.detach() for s in call.final),
-            call.order,
-            None if call.started is None else tuple(_keep(s, grad) for s in call.started),
-        )
+        weights = {key: _keep(weight, grad).clone() for key, weight in call.weights.items()}
+        inputs, hidden = _keep(call.inputs, grad), _keep(call.hidden, grad)
+        initial, final = (tuple(_keep(s, grad) for s in states) for states in (call.initial, call.final))
+        started = None if call.started is None else tuple(_keep(s, grad) for s in call.started)
+        return cls(name, call.cell, weights, inputs, hidden, initial, final, call.order, started)
 
     def gates(self) -> dict[str, Tensor]:
         """Every gate, `(batch, length, d_hidden)`, in the order of the text, replayed from the states.
@@ -217,16 +211,8 @@ class GateRecord:
 
     def joined(self, later: GateRecord) -> GateRecord:
         """This run and the one that went on from its final state, as one."""
-        return GateRecord(
-            self.name,
-            self.cell,
-            self.weights,
-            torch.cat([self.inputs, later.inputs], dim=1),
-            torch.cat([self.hidden, later.hidden], dim=1),
-            self.initial,
-            later.final,
-            None,
-        )
+        inputs, hidden = (torch.cat([getattr(r, name) for r in (self, later)], dim=1) for name in ("inputs", "hidden"))
+        return replace(self, inputs=inputs, hidden=hidden, final=later.final)
 
     def continued_by(self, later: GateRecord) -> bool:
         """Whether the later run started from the very state in which this one ended."""

@@ -162,13 +162,13 @@ class Trace:
         records = self._series(*self._find(mechanism, layer))
         first = records[0].projected
         rows = None if entries is None else torch.tensor(list(entries), dtype=torch.long, device=first.device)
-        scores = [record.scores(rows) for record in records]
-        masks, contexts = [], []
-        for record, scored in zip(records, scores, strict=True):
-            allowed = record.allowed(rows)
+        scores, masks, contexts, weights = [], [], [], []
+        for record in records:
+            scored, allowed = record.scores(rows), record.allowed(rows)
+            scores.append(scored)
             masks.append((torch.ones_like(scored) if allowed is None else allowed.to(scored.dtype)).expand_as(scored))
             contexts.append(record.context if rows is None else record.context[rows])
-        weights = [record.weights(rows, scored) for record, scored in zip(records, scores, strict=True)]
+            weights.append(record.weights(rows, scored))
 
         def one_head(whole: Tensor) -> Tensor:
             return whole if head is None else whole[:, head]
@@ -267,9 +267,7 @@ def trace(
     number = layers[layer] if layer is not None and -len(layers) <= layer < 0 else layer
     recorded: dict[str, nn.Module] = {name: one for name, one in meant.items() if number in (None, one.layer)}
     if not recorded:
-        asked = " ".join(
-            [*([mechanism] if mechanism else []), "attention", *([] if layer is None else [f"layer {layer}"])]
-        )
+        asked = f"{mechanism or ''} attention {'' if layer is None else f'layer {layer}'}".strip()
         raise ConfigError(f"nothing to record of {asked}: the model has {listing(inner)}")
     return Trace(model, edits, grad, recorded)
 

@@ -65,11 +65,13 @@ class Unfinished:
             return cls(folder, began, ()) if same and not describe_damage(folder) else None
         if type(began) is not type(given):
             raise ConfigError(f"{folder} is a run of {began.task}, and cannot go on with {given.task}")
-        for field, old, new in _of_weights(began, given):
-            raise ConfigError(
-                f"{field} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of another "
-                f"model; start a new run (--from {folder} takes over what fits), or leave the field out"
-            )
+        for field in ("name", "size"):
+            old, new = getattr(began.model, field), getattr(given.model, field)
+            if field in given.model.model_fields_set and new not in (old, "auto"):
+                raise ConfigError(
+                    f"model.{field} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of "
+                    f"another model; start a new run (--from {folder} takes over what fits), or leave the field out"
+                )
         config = merged(began, given)
         changes = tuple(_differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
         for change in changes:
@@ -98,21 +100,6 @@ class Unfinished:
                 )
         return task
 
-    @property
-    def changed(self) -> frozenset[str]:
-        """Names of the changed settings."""
-        return frozenset(change.name for change in self.changes)
-
-
-def _of_weights(began: RunConfig, given: RunConfig) -> list[tuple[str, Any, Any]]:
-    """Fields that say which model it is, and were given anew."""
-    names = [("name", began.model.name, given.model.name), ("size", began.model.size, given.model.size)]
-    return [
-        (f"model.{name}", old, new)
-        for name, old, new in names
-        if name in given.model.model_fields_set and new not in (old, "auto")
-    ]
-
 
 def merged(began: S, given: S) -> S:
     """Settings of a run, with those that are given now and say something: not null or "auto" where that is the default.
@@ -129,18 +116,7 @@ def merged(began: S, given: S) -> S:
             update[name] = new
     if {"minutes", "steps"} <= fields.keys() and {"minutes", "steps"} & update.keys():
         update |= {name: getattr(given, name) for name in ("minutes", "steps")}
-    extra = given.model_extra or {}
-    return type(began).model_validate(
-        {**_plain(began), **{key: _plain(value) for key, value in update.items()}, **extra}, by_name=True
-    )
-
-
-def _plain(value: Any) -> Any:
-    """A section as values by the names of its fields."""
-    if not isinstance(value, BaseModel):
-        return value
-    fields = {name: getattr(value, name) for name in type(value).model_fields}
-    return {**{key: _plain(one) for key, one in fields.items()}, **(value.model_extra or {})}
+    return type(began).model_validate({**dict(began), **update, **(given.model_extra or {})}, by_name=True)
 
 
 def _differences(before: Any, after: Any, name: str = "") -> list[Change]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import torch
 
 from heed import folder as folders
 from heed import kernels
-from heed.config import RunConfig, read_config, write_config
+from heed.config import RunConfig, read_config, set_field, write_config
 from heed.errors import ConfigError, RunError
 from heed.runs.card import write_card
 from heed.runs.resume import Unfinished
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one, or (for labelled texts) any number."""
+_Begun = tuple[Path, Any, Any, frozenset[str]]
+"""A run folder, its task, its new model, and the settings changed since the run began."""
 
 
 def load(run: str | Path = "last") -> Run[Any, Any]:
@@ -138,15 +139,9 @@ def train(
         **(settings or {}),
     }
     for name, value in given.items():
-        if value is None:
-            continue
-        *sections, key = name.split(".")
-        place = values
-        for section in sections:
-            place = place.setdefault(section, {})
-        place[key] = value
-    values = with_paths(values, Path.cwd())
-    config = check_config(values, str(what) if is_file else "heed.train")
+        if value is not None:
+            set_field(values, name, value)
+    config = check_config(with_paths(values, Path.cwd()), str(what) if is_file else "heed.train")
     run, result = train_config(config, out, Quiet() if quiet else TerminalReporter())
     if run is None:
         raise KeyboardInterrupt(result.reason)
@@ -186,13 +181,10 @@ def train_config(
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
     begun = _begin(config, out, reporter, resume) if processes.is_first else None
-    path = processes.broadcast(begun.folder if begun is not None else Path())
-    if begun is None:
-        begun = _follow(path)
-    task, model = begun.task, begun.model
+    path = processes.broadcast(begun[0] if begun is not None else Path())
+    path, task, model, changed = begun or _follow(path)
     config = task.config
-    kind = run_class(config.task)
-    run = kind(path, config, task, model, {})
+    run = run_class(config.task)(path, config, task, model, {})
 
     def validated(trainer: Trainer, scores: dict[str, float]) -> None:
         if on_validation is not None:
@@ -202,7 +194,7 @@ def train_config(
         reporter = Quiet()
     trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
     predicted = trainer.predict_cost(task.work)
-    result = trainer.run(resume, begun.changed)
+    result = trainer.run(resume, changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
             _finish(run, trainer, result, predicted)
@@ -262,18 +254,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     say(f"done in {duration(trainer.budget.elapsed)}")
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """A run folder with its task and new model, and the settings changed since the run began."""
-
-    folder: Path
-    task: Any
-    model: Any
-    changed: frozenset[str] = frozenset()
-
-
 def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool) -> _Begun:
-    """Make a run folder, or open one to go on in."""
+    """Make a run folder, or open one to resume."""
     kind = task_class(config.task)
     unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
     task: Any = kind.prepare(config) if unfinished is None else unfinished.task(kind)
@@ -298,11 +280,10 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
     reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
     for one in started.values():
         reporter.say(str(one))
-    if unfinished is None:
-        return _Begun(path, task, model)
-    for change in unfinished.changes:
+    changes = () if unfinished is None else unfinished.changes
+    for change in changes:
         reporter.say(f"changed since the run began: {change}")
-    return _Begun(path, task, model, unfinished.changed)
+    return path, task, model, frozenset(change.name for change in changes)
 
 
 def _follow(path: Path) -> _Begun:
@@ -312,7 +293,7 @@ def _follow(path: Path) -> _Begun:
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     task: Any = task_class(config.task).resume(config, path)
     torch.manual_seed(config.training.seed)
-    return _Begun(path, task, model_to_train(task))
+    return path, task, model_to_train(task), frozenset()
 
 
 def model_to_train(task: Any) -> Any:

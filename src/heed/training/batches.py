@@ -61,7 +61,8 @@ def draws(
         mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
         if start > 0 and epoch == place.epoch and mark != place.plan:
             epoch, start = epoch + 1, 0
-            say(f"the batches are others than before: pass {epoch + 1} over the data begins")
+            changed = "the data or batch settings changed since the checkpoint"
+            say(f"{changed}; starting pass {epoch + 1} from its first batch")
             continue
         while start < len(plan):
             chosen = plan[start : start + config.accumulate]

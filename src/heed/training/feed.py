@@ -28,7 +28,7 @@ class Feed(Generic[T]):
     def __init__(self, source: Iterator[T], ahead: bool = False) -> None:
         """Begin; `ahead` starts the thread at once."""
         self._source = source
-        self._made: SimpleQueue[T | _Ended] = SimpleQueue()
+        self._made: SimpleQueue[T | BaseException] = SimpleQueue()
         self._room = threading.Semaphore(_AHEAD)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -78,19 +78,12 @@ class Feed(Generic[T]):
                     return
                 self._made.put(next(self._source))
         except BaseException as error:
-            self._made.put(_Ended(error))
+            self._made.put(error)
 
     def _taken(self) -> T:
         item = self._made.get()
-        if isinstance(item, _Ended):
+        if isinstance(item, BaseException):  # the iterator's end or error
             self._made.put(item)  # asked again, it is still the end
-            raise item.error
+            raise item
         self._room.release()
         return item
-
-
-class _Ended:
-    """How the iterator ended."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error

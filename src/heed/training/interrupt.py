@@ -31,4 +31,4 @@ class Interrupts:
         if self._stop.is_set():
             raise KeyboardInterrupt
         self._stop.set()
-        self._reporter.say("stopping after this update; once more to stop at once")
+        self._reporter.say("stopping after this update; press Ctrl-C again to stop now")

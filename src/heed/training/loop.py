@@ -195,7 +195,7 @@ class Trainer:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
         if p.processes != self.processes.count:
-            self._say(f"it was written by {p.processes} processes, {self.processes.count} go on")
+            self._say(f"the checkpoint was written by {p.processes} processes; resuming with {self.processes.count}")
             p.processes = self.processes.count
 
     def _train(self, feed: Feed[Draw]) -> str:

@@ -46,7 +46,7 @@ class MetricsLog:
     def _warn(self, problem: str) -> None:
         if not self._warned:
             self._warned = True
-            self._say(f"warning: {self._path} cannot be written ({problem}); training goes on without it")
+            self._say(f"warning: {self._path} cannot be written ({problem}); continuing without it")
 
 
 def _is_before(line: str, step: int) -> bool:

@@ -118,9 +118,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig, rates: Sequence[Gro
     groups = []
     for factor in dict.fromkeys([1.0, *filter(None, factors.values())]):
         chosen = [p for p in parameters if factors.get(p, 1.0) == factor]
-        for decay, some in (
-            (config.weight_decay, [p for p in chosen if p.dim() > 1]),
-            (0.0, [p for p in chosen if p.dim() <= 1]),
-        ):
+        for decay, matrices in ((config.weight_decay, True), (0.0, False)):
+            some = [p for p in chosen if (p.dim() > 1) == matrices]
             groups.append({"params": some, "weight_decay": decay, "factor": factor})
     return Optimizer(groups, config.optimizer, config.learning_rate, config.betas)

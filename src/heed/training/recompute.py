@@ -1,4 +1,4 @@
-"""Activation checkpointing: of each block only the input is kept, and its inside computed again on the way back.
+"""Activation checkpointing: of each block only the input is kept, and its inside computed again going backward.
 
     memory = inputs of all blocks + the inside of one, in place of the inside of all
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from heed.config import EvaluationConfig, ModelSection, OwnData, RunConfig, Section
-from heed.config.sections import DataPath
+from heed.config import ModelSection, OwnData, RunConfig, Section
+from heed.config.sections import DataPath, EvaluationConfig
 
 
 class RatingData(OwnData):

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 
-__all__ = ["SideCounts", "length_table", "sample_lines", "shown", "tokens_text", "vocabulary_warnings"]
-
 _FEW_TOKENS = 20
 _FEW_CHARACTERS = 5
 _MOST_OF_THE_TEXT = 0.5

@@ -12,8 +12,6 @@ from heed.config import RunConfig
 from heed.tasks.base.started import Started
 from heed.training.contracts import Trainable
 
-__all__ = ["Task"]
-
 
 class Task(Trainable, Protocol):
     """A task; the training loop sees the part of it that is `Trainable`."""

@@ -16,8 +16,6 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
 
-__all__ = ["Coverage", "cover", "embedding_of", "fill", "find_vectors", "width_field"]
-
 _MISSING = 10
 """Words without a vector that are named."""
 

@@ -21,8 +21,6 @@ from heed.storage.cache import CacheError, key_of, make_entry
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.sizes import with_tokenizer
 
-__all__ = ["Tokenizers", "learn_tokenizers", "load_tokenizers", "save_tokenizers", "train_tokenizers"]
-
 Tokenizers = tuple[TextTokenizer, TextTokenizer]
 """Source and target; the same object twice where the vocabulary is shared."""
 
