@@ -38,11 +38,7 @@ class Comparison(Compared):
     _repr_html_ = tables.tables_html
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
-        """Write compare.html, .tex, .csv and .json into a folder.
-
-        Returns:
-            The files.
-        """
+        """Write compare.html, .tex, .csv and .json into a folder; returns the files."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         texts = {"html": self.to_html(sentences), "tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}

@@ -85,9 +85,6 @@ def _is_finished(path: Path) -> bool:
     return (path / folders.WEIGHTS).is_file() and "scores" in folders.read_report(path)
 
 
-# The plan ---------------------------------------------------------------------------------------------------------
-
-
 def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
     """The folder's plan with the runs asked for now; those it has already must be the same."""
     if folder.exists() and not is_comparison(folder) and (not folder.is_dir() or any(folder.iterdir())):
@@ -125,15 +122,8 @@ def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
         raise RunError(f"cannot make the comparison's folder '{folder}': {error.strerror}") from None
 
 
-# Processes --------------------------------------------------------------------------------------------------------
-
-
 def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
-    """Train one run in a new process; False where it was interrupted.
-
-    Raises:
-        HeedError: What went wrong there, with the model's name.
-    """
+    """Train one run in a new process; False where it was interrupted. Its errors come with the model's name."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(

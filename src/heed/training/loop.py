@@ -273,10 +273,7 @@ class Trainer:
         self.reporter.update(progress_line(p, self.budget, total / count, draw.padding))
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
-        """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one.
-
-        Returns:
-            The sum of losses, and that of each of its named terms.
+        """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one; the sums.
 
         DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
         """

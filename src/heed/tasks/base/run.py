@@ -77,11 +77,7 @@ class Run(ABC, Generic[T, M]):
         """
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """Score any examples.
-
-        Returns:
-            The report, as plain values.
-        """
+        """Score any examples; the report as plain values."""
         outcomes = self.outcomes(examples)
         found = summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)
         report = {"task": self.config.task, **found}

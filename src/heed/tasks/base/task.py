@@ -110,8 +110,6 @@ class Task(Transfers, Trainable, Generic[C, E]):
         tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(examples["valid"]))
 
-    # The model ------------------------------------------------------------------------------------------------
-
     @abstractmethod
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""

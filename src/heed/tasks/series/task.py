@@ -74,8 +74,6 @@ class Series(NumericTask[SeriesConfig, Part]):
         assert isinstance(body, SeriesEncoder)
         return Forecaster(body, len(self.axes()["columns"]), head.difference)
 
-    # Data -----------------------------------------------------------------------------------------------------
-
     @classmethod
     def open_splits(cls, config: SeriesConfig) -> Splits[Part]:
         """Read the series."""
@@ -104,8 +102,6 @@ class Series(NumericTask[SeriesConfig, Part]):
             name: {"examples": sum(part.rows for part in parts), "series": len(parts)}
             for name, parts in self.splits.examples.items()
         }
-
-    # What the training loop needs -----------------------------------------------------------------------------
 
     def train_batches(self, epoch: int) -> list[list[int]]:
         """Windows side by side over every training series, from another row on in each pass, in batches.
@@ -168,8 +164,6 @@ class Series(NumericTask[SeriesConfig, Part]):
             total += float(wrong.square().sum())
             count += wrong.numel()
         return {"loss": total / count}
-
-    # Using a model --------------------------------------------------------------------------------------------
 
     def forecast(self, model: Forecaster, contexts: list[Values], horizon: int) -> list[Values]:
         """The rows that follow each series, in their own units, `(horizon, columns)`; its last rows are read."""

@@ -82,8 +82,6 @@ class Table(NumericTask[TableConfig, Row]):
         """Columns and labels."""
         return {**super().axes(), "labels": self.labels}
 
-    # Data -----------------------------------------------------------------------------------------------------
-
     @classmethod
     def open_splits(cls, config: TableConfig) -> Splits[Row]:
         """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
@@ -144,8 +142,6 @@ class Table(NumericTask[TableConfig, Row]):
             for name, rows in self.rows.items()
         }
 
-    # What the training loop needs -----------------------------------------------------------------------------
-
     def train_batches(self, epoch: int) -> list[list[int]]:
         """The batches of one pass; a row costs one position."""
         training = self.config.training
@@ -175,8 +171,6 @@ class Table(NumericTask[TableConfig, Row]):
         probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
         loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
         return {"loss": float(loss), **values_of(f1_measures(true, self.decide(probabilities)))}
-
-    # Using a model --------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def probabilities(self, model: RowClassifier, values: Any) -> Tensor:

@@ -38,8 +38,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     characters: TextTokenizer | None = None
 
-    # Data -----------------------------------------------------------------------------------------------------
-
     @classmethod
     def prepare(cls, config: TaggingConfig) -> Self:
         """As for every labelled task; long training sentences are left out, characters get a vocabulary."""
@@ -143,8 +141,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """Pad the chosen sentences into one batch."""
         return collate_words(encoded, indices)
 
-    # Model ----------------------------------------------------------------------------------------------------
-
     @property
     def plain(self) -> bool:
         """Whether the tags mark no entities."""
@@ -192,8 +188,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """As for every labelled task, and characters where the model reads them."""
         return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
 
-    # What the training loop needs -----------------------------------------------------------------------------
-
     def hidden(self, model: Tagger, batch: WordBatch) -> Tensor:
         """The states of a batch's words."""
         return model(batch.tokens, batch.mask, batch.word_of, batch.word_mask, batch.characters)  # type: ignore[no-any-return]
@@ -218,8 +212,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         scores = values_of(tag_measures(true, predicted, self.plain))
         kept = ("accuracy",) if self.plain else ("accuracy", "entity_f1")
         return {"loss": loss / sum(map(len, true)), **{name: scores[name] for name in kept}}
-
-    # Using a model --------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def tag(self, model: Tagger, encoded: Sequence[TokenWords]) -> list[tuple[list[str], Tensor]]:

@@ -68,11 +68,7 @@ class TranslationOutputs(TextOutputs):
 
 
 def _sampling(options: Mapping[str, Any]) -> SamplingOptions | None:
-    """How to draw, or None.
-
-    Raises:
-        ConfigError: An option of sampling was given without --sample, or with a value that cannot be.
-    """
+    """How to sample, or None; a ConfigError where an option of sampling was given without --sample."""
     if options["sample"]:
         if options["beam"] is not None:
             raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give one of them")
