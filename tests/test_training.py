@@ -18,7 +18,9 @@ from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 from heed.training.checkpoint import average_weights, checkpoints_in, latest_checkpoint, load_checkpoint
+from heed.training.contracts import Loss
 from heed.training.loop import Trainer
+from heed.training.optimizer import Group
 from heed.training.progress import Quiet
 from heed.training.schedule import rate_factor
 
@@ -641,3 +643,74 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path, section, problem):
     with pytest.raises(heed.HeedError, match=problem):
         train(tmp_path / "run", make_config(**section))
     assert not (tmp_path / "run").exists()
+
+
+# --- what a task may ask for besides
+
+
+def test_terms_of_a_loss_are_logged_and_their_sum_is_followed(tmp_path):
+    def loss(model, batch, smoothing):
+        whole = trainer.task._task.loss(model, batch, smoothing)
+        return Loss(whole, {"first": whole * 0.25, "second": whole * 0.75})
+
+    config = make_config(steps=2, micro_batches=2)
+    trainer = make_trainer(tmp_path / "terms", config, loss=loss)
+    trainer.run()
+    plain = make_trainer(tmp_path / "plain", config)
+    plain.run()
+    assert_same_weights(weights_of(trainer.model), weights_of(plain.model))
+    for line in metrics(tmp_path / "terms", "update"):
+        assert line["loss.first"] + line["loss.second"] == pytest.approx(line["loss"], rel=1e-6)
+        assert line["loss.second"] == pytest.approx(3 * line["loss.first"], rel=1e-6)
+
+
+def carrying():
+    """A task's state from batch to batch: how many targets its losses have seen."""
+    state = {}
+
+    def loss(model, batch, smoothing):
+        if model.training:
+            state["seen"] = state.get("seen", torch.zeros(1)) + batch.num_targets
+        return state["task"].loss(model, batch, smoothing)
+
+    def carry(given):
+        state.pop("seen", None)
+        state.update(given)
+
+    parts = {"loss": loss, "carried": lambda: {"seen": state["seen"]} if "seen" in state else {}, "carry": carry}
+    return state, parts
+
+
+def test_carried_state_starts_from_nothing_and_goes_on_after_a_resume(tmp_path):
+    def run(folder, steps, resume=False):
+        state, parts = carrying()
+        trainer = make_trainer(folder, make_config(steps=steps, micro_batches=1, validate_every=3), **parts)
+        state["task"] = trainer.task._task
+        trainer.predict_cost(trainer.task.work)  # its measured steps leave nothing behind
+        trainer.run(resume)
+        return state["seen"], trainer.progress.tokens
+
+    whole, tokens = run(tmp_path / "whole", 6)
+    assert whole == tokens
+    run(tmp_path / "half", 3)
+    assert run(tmp_path / "half", 6, resume=True) == (whole, tokens)
+
+
+def test_groups_are_frozen_or_trained_at_a_rate_of_their_own(tmp_path):
+    training = {"steps": 1, "optimizer": "sgd", "learning_rate": 0.5, "schedule": "constant", "warmup": 0, "clip": None}
+
+    def moved(folder, *rates):
+        def groups(model):
+            return [Group(list(model.source_embedding.parameters()), rate) for rate in rates]
+
+        trainer = make_trainer(folder, make_config(**training), **({"groups": groups} if rates else {}))
+        before = weights_of(trainer.model)
+        trainer.run()
+        return {name: tensor - before[name] for name, tensor in weights_of(trainer.model).items()}
+
+    plain, slow, frozen = moved(tmp_path / "a"), moved(tmp_path / "b", 0.5), moved(tmp_path / "c", 0)
+    assert plain["source_embedding.weight"].any() and not frozen["source_embedding.weight"].any()
+    assert_close(slow["source_embedding.weight"], plain["source_embedding.weight"] / 2)
+    for name in plain.keys() - {"source_embedding.weight"}:
+        assert_close(slow[name], plain[name])
+        assert_close(frozen[name], plain[name])
