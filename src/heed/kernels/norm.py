@@ -53,7 +53,7 @@ class _KeepsResult(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (d_result,), (result, inverse, weight, bias) = grad_outputs, ctx.saved_tensors
         normal = (result - bias).div_(weight)
-        # The gradient of something of mean 0 and deviation 1, which the input was 1 / deviation away from.
+        # The gradient of the normalised values (mean 0, deviation 1), divided by the deviation of the input.
         like = torch.zeros_like(inverse), torch.ones_like(inverse)
         given = d_result.contiguous(), normal, weight.shape, *like, weight, bias, [True, True, True]
         d_x, d_weight, d_bias = ctx.operation(*given)

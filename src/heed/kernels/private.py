@@ -60,7 +60,7 @@ def layer_norm() -> tuple[Operation, Operation] | None:
 
 @cache
 def threshold_backward() -> Operation | None:
-    """The gradient where something is above a threshold, else 0."""
+    """The gradient where the input is above a threshold, 0 elsewhere."""
     given = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), 0
     return _checked("aten.threshold_backward", given, [[3.0, 0.0]])
 

@@ -185,7 +185,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def _damage(path: Path) -> str:
-    """What is wrong with which files; nothing for a whole checkpoint."""
+    """The damaged files and what is wrong with each; empty for a whole checkpoint."""
     return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
 
 

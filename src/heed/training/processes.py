@@ -31,7 +31,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def share(self, items: Sequence[T]) -> list[T]:
@@ -178,7 +178,7 @@ def current() -> Processes:
 
 
 def is_first() -> bool:
-    """Whether this process is the one that speaks, also before the processes have joined."""
+    """Whether this process prints, also before the processes have joined."""
     return int(os.environ.get("RANK", "0")) == 0
 
 

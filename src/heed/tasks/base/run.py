@@ -77,14 +77,17 @@ class Run(ABC, Generic[T, M]):
         """
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """Score any examples; the report as plain values."""
-        outcomes = self.outcomes(examples)
-        found = summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)
-        report = {"task": self.config.task, **found}
+        """Score any examples, beside the baselines of a task that has some; the report as plain values."""
+        report = self.report_of(examples)
         if isinstance(self, Baselines):
             plain = self.baselines(examples)
             report["baselines"] = {name: values_of(made.measures) for name, made in plain.items()}
         return report
+
+    def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        """The scores of examples with their intervals, as a report has them."""
+        outcomes = self.outcomes(examples)
+        return {"task": self.config.task, **summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)}
 
     @staticmethod
     @abstractmethod

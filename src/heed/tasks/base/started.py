@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Started(Protocol):
-    """Something that a new model begins with instead of what was drawn; its text is for people."""
+    """Initial values that replace drawn weights of a new model; `str` describes them for people."""
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
@@ -22,7 +22,7 @@ class Taken:
     folder: Path  # the parent
     whole: tuple[str, ...]  # those taken as they are
     tokens: Mapping[str, tuple[int, int]]  # with a row per token, label or column: rows the parent has too, of how many
-    new: tuple[str, ...]  # those of which nothing was taken
+    new: tuple[str, ...]  # tensors left as drawn
 
     def __str__(self) -> str:
         found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())

@@ -65,7 +65,7 @@ class SeriesRun(Run[Series, Forecaster]):
         measures = [one for by in errors.values() for one in by["model"].values()]
         return Outcomes(tuple(texts), tuple(measures), details={"horizon": data.horizon})
 
-    def score(self, examples: Sequence[Part]) -> dict[str, Any]:
+    def report_of(self, examples: Sequence[Part]) -> dict[str, Any]:
         """The report: by column the errors of the model's forecasts beside those of naive ones."""
         made, errors = self._forecasts(examples)
         columns = error_report(errors, self.config.evaluation.bootstrap)

@@ -149,7 +149,7 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         lengths = tuple(len(pair.source) for pair in encoded)
         return Outcomes(tuple(texts), tuple(measures), lengths=lengths, details=details)
 
-    def score(self, examples: Sequence[Pair]) -> dict[str, Any]:
+    def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
         """As for every task; without an alignment error where it is not known."""
         outcomes = self.outcomes(examples)
         known = tuple(m for m in outcomes.measures if m.name != "alignment_error" or not math.isnan(m.score()))
