@@ -139,6 +139,9 @@ class Trainer:
         finally:
             feed.close()
             self.reporter.close()
+            # What sums gradients must go before the group of processes: freed after it, it is what ends the group's
+            # threads, with Python's lock held, and one of them may wait for that lock (seen as a hang at the end).
+            del self._losses
         self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
             self._write()

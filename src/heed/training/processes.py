@@ -6,6 +6,7 @@ whatever their number. Gradients are summed by DistributedDataParallel.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -147,6 +148,7 @@ class _Launched(Processes):
             while not self._store.check([_FINISHED]):  # a collective would fail after its timeout of some minutes
                 time.sleep(0.1)
             (done, *_) = self.gather(done)
+            gc.collect()  # nothing may hold the group any more
             distributed.destroy_process_group()
         if not done:
             raise RunError("the first process failed after training; its message says why")
