@@ -11,8 +11,9 @@ from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokeniz
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
+from heed.tasks.language_modelling.continuation import WritingOptions
 from heed.tasks.language_modelling.pieces import Pieces
-from heed.tasks.language_modelling.writing import WritingOptions, continue_all, stream
+from heed.tasks.language_modelling.writing import continue_all, stream
 
 TEXTS = ["I love eating pizza with my friend.", "We drink water; they sleep in the garden!"]
 PROMPTS = ["I love", "", "We drink water and", "th", "the pizza"]
@@ -21,9 +22,8 @@ PROMPTS = ["I love", "", "We drink water and", "th", "the pizza"]
 def hand_made(context=200, end_token=True, carries=False):
     """A task with a character tokenizer, and a model of random weights large enough to disagree with itself."""
     tokenizer = TextTokenizer.train_characters(TEXTS)
-    config = SimpleNamespace(data=SimpleNamespace(end_token=end_token))
     first = END if end_token else START
-    task = SimpleNamespace(tokenizer=tokenizer, context=context, first_token=first, config=config)
+    task = SimpleNamespace(tokenizer=tokenizer, context=context, first_token=first, end_token=end_token)
     torch.manual_seed(3)
     model = AttentionLM(AttentionLMConfig(vocab_size=tokenizer.vocab_size, d_model=32, num_heads=2, num_layers=2))
     with torch.no_grad():
@@ -89,6 +89,15 @@ def test_beyond_the_context_the_window_is_recomputed(context):
         assert continuation.text == text
         assert np.allclose(continuation.log_probs, log_probs, atol=1e-5)
         assert continuation.unread == max(0, 1 + len(prompt) - context)
+
+
+def test_no_output_ends_before_the_smallest_length():
+    task, model = hand_made(context=8)
+    with torch.no_grad():
+        model.output.bias[END] = 9.0  # wants to end at once
+    for count in (0, 3, 20):
+        for (c,) in continue_all(task, model, PROMPTS, WritingOptions(length=40, min_length=count)):
+            assert c.finished and len(c.ids) == count and c.tokens[-1] == "</s>"
 
 
 def test_a_model_that_carries_its_state_reads_any_length():

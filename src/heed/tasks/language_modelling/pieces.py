@@ -48,6 +48,30 @@ class Pieces:
         return longest
 
 
+class Stops:
+    """Whether written tokens contain a stop text; only the last few tokens can complete one."""
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], texts: tuple[str, ...]) -> None:
+        self._decode = decode
+        self._texts = texts
+        # A token stands for one byte at least; a few more, as the first may be the middle of a character.
+        self._longest = max((len(text.encode()) for text in texts), default=0) + 4
+
+    def ends(self, written: Sequence[int]) -> bool:
+        """Whether the last of these tokens completes a stop text."""
+        if not self._texts:
+            return False
+        tail = self._decode(written[-self._longest :])
+        return any(text in tail for text in self._texts)
+
+    def of(self, before: list[list[int]]) -> Callable[[int, Sequence[int]], bool] | None:
+        """The condition of a search over sources that wrote these tokens before."""
+        if not self._texts:
+            return None
+        tails = [written[-self._longest :] for written in before]
+        return lambda source, written: self.ends([*tails[source], *written])
+
+
 def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
     """A text up to the earliest stop text in it, and that one; of two at one place the longer."""
     found = [(place, -len(one), one) for one in stop if (place := text.find(one)) >= 0]
