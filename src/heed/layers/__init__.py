@@ -4,7 +4,14 @@ from heed.layers.characters import CharacterFeatures
 from heed.layers.crf import LinearChainCRF
 from heed.layers.decoder_stack import DecoderStack
 from heed.layers.dropout import Dropout
-from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput, places_within
+from heed.layers.embeddings import (
+    LearnedPositions,
+    SinusoidalPositions,
+    TokenEmbedding,
+    TokenInput,
+    output_layers,
+    places_within,
+)
 from heed.layers.fast_decoding import FastDecoding
 from heed.layers.norm import LayerNorm, RMSNorm
 from heed.layers.pooling import max_pooling, mean_pooling
@@ -35,6 +42,7 @@ __all__ = [
     "last_of",
     "max_pooling",
     "mean_pooling",
+    "output_layers",
     "pack_states",
     "places_within",
     "replay_gates",
