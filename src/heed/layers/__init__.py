@@ -10,6 +10,7 @@ from heed.layers.norm import LayerNorm
 from heed.layers.pooling import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, last_of, replay_gates
 from heed.layers.states import AlignedState, Bridge, RecurrentState, StackState, pack_states, unpack_states
+from heed.layers.tape import Tape, TapeState
 
 __all__ = [
     "AlignedState",
@@ -27,6 +28,8 @@ __all__ = [
     "SinusoidalPositions",
     "StackState",
     "StepwiseRun",
+    "Tape",
+    "TapeState",
     "TokenEmbedding",
     "TokenInput",
     "last_of",
