@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from heed.errors import ShapeError
-from heed.shapes import Float, Int
+from heed.kernels import Linear
+from heed.shapes import Bool, Float, Int
 
 _CHUNK = 32
 """Sinusoids that are computed together where positions are asked for one by one."""
@@ -26,6 +27,24 @@ class TokenEmbedding(nn.Embedding):
         """Draw the table anew."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
         self._fill_padding_idx_with_zero()
+
+
+def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
+    """What stands between states of width `d_hidden` and the vocabulary: a projection, and the output layer.
+
+    A tied output layer's matrix is the embedding table (which then needs a padding token of None, since its row for
+    padding is an output too); states of another width are projected to the table's by a matrix without bias. Else the
+    projection is the identity.
+
+    Source: Press and Wolf 2017 (arXiv:1608.05859), section 3; Inan et al. 2017 (arXiv:1611.01462), section 3.
+    """
+    vocab_size, d_embedding = embedding.weight.shape
+    if not tied:
+        return nn.Identity(), nn.Linear(d_hidden, vocab_size)
+    projection = nn.Identity() if d_hidden == d_embedding else Linear(d_hidden, d_embedding, bias=False)
+    output = nn.Linear(d_embedding, vocab_size)
+    output.weight = embedding.weight
+    return projection, output
 
 
 class TokenInput(nn.Module):
@@ -84,6 +103,29 @@ class SinusoidalPositions(nn.Module):
                 chunk = sinusoids(torch.arange(number * _CHUNK, (number + 1) * _CHUNK), self.d)
             self._chunk = number, chunk
         return chunk[None, None, place]
+
+
+def places_within(
+    documents: Int[Tensor, "batch length"],
+) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length length"]]:
+    """Positions in packed documents, and which positions lie in one document.
+
+    For documents (4, 4, 4, 5, 5) the positions are 0 1 2 0 1, and the mask
+
+        1 1 1 . .
+        1 1 1 . .
+        1 1 1 . .
+        . . . 1 1
+        . . . 1 1
+
+    Args:
+        documents: Number of the document that each token lies in, non-decreasing along a row.
+    """
+    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    first = torch.where(begins, place, 0).cummax(dim=1).values
+    return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
 class LearnedPositions(nn.Module):
