@@ -4,7 +4,7 @@ from heed.layers.characters import CharacterFeatures
 from heed.layers.crf import LinearChainCRF
 from heed.layers.decoder_stack import DecoderStack
 from heed.layers.dropout import Dropout
-from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput
+from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, TokenInput, output_layers
 from heed.layers.fast_decoding import FastDecoding
 from heed.layers.norm import LayerNorm
 from heed.layers.pooling import max_pooling, mean_pooling
@@ -32,6 +32,7 @@ __all__ = [
     "last_of",
     "max_pooling",
     "mean_pooling",
+    "output_layers",
     "pack_states",
     "replay_gates",
     "unpack_states",

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.errors import ShapeError
+from heed.kernels import Linear
 from heed.shapes import Float, Int
 
 _CHUNK = 32
@@ -26,6 +27,24 @@ class TokenEmbedding(nn.Embedding):
         """Draw the table anew."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
         self._fill_padding_idx_with_zero()
+
+
+def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
+    """What stands between states of width `d_hidden` and the vocabulary: a projection, and the output layer.
+
+    A tied output layer's matrix is the embedding table (which then needs a padding token of None, since its row for
+    padding is an output too); states of another width are projected to the table's by a matrix without bias. Else the
+    projection is the identity.
+
+    Source: Press and Wolf 2017 (arXiv:1608.05859), section 3; Inan et al. 2017 (arXiv:1611.01462), section 3.
+    """
+    vocab_size, d_embedding = embedding.weight.shape
+    if not tied:
+        return nn.Identity(), nn.Linear(d_hidden, vocab_size)
+    projection = nn.Identity() if d_hidden == d_embedding else Linear(d_hidden, d_embedding, bias=False)
+    output = nn.Linear(d_embedding, vocab_size)
+    output.weight = embedding.weight
+    return projection, output
 
 
 class TokenInput(nn.Module):
