@@ -83,6 +83,11 @@ class WritingOptions:
         object.__setattr__(self, "stop", tuple(self.stop))
         self.search(1).check()
 
+    @property
+    def streams(self) -> bool:
+        """Whether there is one output, which grows and never changes."""
+        return self.beam_size == self.num_best == 1
+
     def search(
         self, max_length: int | tuple[int, ...], forbidden: tuple[int, ...] = (), written: int = 0
     ) -> SearchOptions:

@@ -69,9 +69,7 @@ def usual_stride(task: Scorer) -> int:
     return max(1, task.context // 4)
 
 
-def score_each(
-    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None
-) -> list[ScoredText]:
+def score_each(task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None) -> list[ScoredText]:
     """Score each text as a document of its own; `stride` as `evaluation.stride`, a quarter of the context by default.
 
     Evaluation may use another stride; the scores of a text longer than the context then differ.
@@ -80,7 +78,7 @@ def score_each(
     return [
         ScoredText(
             text,
-            tuple(task.tokenizer.token(int(i)) for i in scores.ids),
+            tuple(task.tokenizer.piece(int(i)) for i in scores.ids),
             tuple((int(start), int(end)) for start, end in scores.spans),
             tuple(scores.log_probs.tolist()),
             () if scores.ranks is None else tuple(scores.ranks.tolist()),

@@ -83,7 +83,7 @@ def stream(
     Raises:
         ConfigError: The options ask for a beam or for several outputs.
     """
-    if options.beam_size > 1 or options.num_best > 1:
+    if not options.streams:
         raise ConfigError("one output can be shown while it is written, by greedy search or sampling, and no beam")
     draft = _Draft([task.first_token, *task.tokenizer.encode(prompt).ids])
     pieces = Pieces(task.tokenizer.decode, options.stop)
@@ -219,12 +219,12 @@ def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: 
     text, stopped_by = before_stop(whole, options.stop)
     if stopped_by is None and not draft.ended:
         text = without_incomplete(text, draft.written, task.tokenizer.encode)
-    tokens = [task.tokenizer.token(token) for token in draft.written]
+    tokens = [task.tokenizer.piece(token) for token in draft.written]
     log_prob, count = sum(draft.log_probs), len(draft.log_probs)
     return Continuation(
         text,
         prompt,
-        (*tokens, task.tokenizer.token(END)) if draft.ended else tuple(tokens),
+        (*tokens, task.tokenizer.piece(END)) if draft.ended else tuple(tokens),
         tuple(draft.log_probs),
         draft.ended or stopped_by is not None,
         stopped_by,
