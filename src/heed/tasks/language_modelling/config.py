@@ -76,7 +76,9 @@ class HubDocuments(HubSection, DocumentsData):
     @classmethod
     def _no_files(cls, value: Any) -> Any:
         if value not in (None, "auto"):
-            raise ValueError(f"{value!r} says how a file is written, but a data set of the Hub is no file; leave it out")
+            raise ValueError(
+                f"{value!r} says how a file is written, but a data set of the Hub is no file; leave it out"
+            )
         return value
 
 
@@ -103,7 +105,7 @@ class DocumentTokenizer(TokenizerConfig):
 class LanguageModelSection(ModelSection):
     """Which model; all other fields are the model's own (`heed models` lists them)."""
 
-    name: str = "attention_lm"
+    name: str = "gpt"
     """File in `heed/models`."""
 
 

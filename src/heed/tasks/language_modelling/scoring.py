@@ -200,9 +200,7 @@ def _groups(lengths: Sequence[int], context: int) -> list[list[int]]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def _carried(
-    task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool
-) -> _Pieces:
+def _carried(task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
     """The scores of some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
     device = next(model.parameters()).device
     lengths = [len(rows[row]) for row in group]
