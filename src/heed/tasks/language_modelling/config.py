@@ -105,7 +105,7 @@ class DocumentTokenizer(TokenizerConfig):
 class LanguageModelSection(ModelSection):
     """Which model; all other fields are the model's own (`heed models` lists them)."""
 
-    name: str = "attention_lm"
+    name: str = "gpt"
     """File in `heed/models`."""
 
 

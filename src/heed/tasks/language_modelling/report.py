@@ -22,7 +22,7 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append(f"  of {counts}; every token is scored once")
     over = report["intervals_over"]
     lines.append(f"  intervals over {over['count']:,} {over['what']}")
-    lines.append(f"  {report['context']}")
+    lines.append(f"  {_context(report)}")
     if report["end_tokens"]:
         ends = f"{report['end_tokens']:,} end token{'s' if report['end_tokens'] > 1 else ''}"
         lines.append(f"  {ends} not counted above: {report['end_token_loss']:.4g} nats each")
@@ -41,3 +41,13 @@ def body(report: dict[str, Any]) -> list[str]:
         span = str(part["first"]) if part["first"] == part["last"] else f"{part['first']}-{part['last']}"
         lines.append(f"    {span:>12}  {part['loss']:.4f}  ({part['tokens']:,})")
     return lines
+
+
+def _context(report: dict[str, Any]) -> str:
+    """How much each token was predicted from."""
+    context, stride = report["context"], report["stride"]
+    if context is None:
+        return "each token is predicted from all of its document before it"
+    if stride == context:
+        return f"context {context}, stride {stride}: windows do not overlap; a smaller evaluation.stride gives more context"
+    return f"context {context}, stride {stride}: each token is predicted from at least {context - stride} before it"

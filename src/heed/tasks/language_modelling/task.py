@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import END, START, UNKNOWN, TextTokenizer
-from heed.evaluation.measures import Outcomes
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
-from heed.registry import body_class
 from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
@@ -45,6 +42,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         self.tokenizer = tokenizer
         self._streams: dict[str, TokenStream] = {}
         self._passes: dict[int, Blocks | Streams] = {}
+        self._bytes: dict[str, int] = {}
         self._carried = CarriedRows()
         if "max_length" in self.body_class.config_class.model_fields:  # a table of positions
             vars(self)["size_fields"] = {**type(self).size_fields, "positions": "max_length"}
@@ -213,4 +211,24 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         scores = score_ids(self, model, rows, self.config.evaluation.stride, ranks=False)
         nll = -sum(float(one.log_probs[: len(one.log_probs) - self.end_token].sum()) for one in scores)
         tokens = sum(len(row) - self.end_token for row in rows)
-        return {"loss": nll / max(1, tokens), "bits_per_byte": nll / math.log(2) / max(1, self._bytes_of("valid"))}
+        return {"loss": nll / max(1, tokens), "bits_per_byte": nll / math.log(2) / max(1, self._num_bytes("valid"))}
+
+    def _num_bytes(self, split: str) -> int:
+        """Bytes of the raw texts of a split."""
+        if split not in self._bytes:
+            self._bytes[split] = sum(len(document.text.encode()) for document in self.splits.examples[split])
+        return self._bytes[split]
+
+    @property
+    def finishing_work(self) -> float:
+        """Scoring every test set, in validations."""
+        tested = sum(self._num_bytes(name) for name in self.split_names if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, self._num_bytes("valid"))
+
+    def scoring_memory(self, model: LanguageModel, activations: float) -> int:
+        """Bytes of the states of the rows scored together, of a piece of logits with what is worked out of it, and of
+        the scores."""
+        positions = max(TOGETHER, self.context)
+        layers = max(1, sum(1 for _ in model.parameters()) // 12)  # a block has about as many
+        scores = 20 * sum(len(self.stream(name)) for name in self.split_names if name != "train")
+        return round(activations * positions / layers) + 4 * PIECE_BYTES + scores
