@@ -10,7 +10,7 @@ from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.models.base import LanguageModel
-from heed.tasks.base.run import TextRun
+from heed.tasks.base.run import TextRun, part
 from heed.tasks.language_modelling.documents import Document, document_reader
 from heed.tasks.language_modelling.measures import outcomes_of
 from heed.tasks.language_modelling.report import body
@@ -23,6 +23,7 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Any]):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
+    examiner = part("comparison")
     body = staticmethod(body)
 
     def predictions(self, texts: Sequence[str], **options: Any) -> list[Any]:
