@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows
-from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding
+from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding, places_within
 from heed.layers.transformer import CausalSelfAttention
 from heed.models.base import LanguageModel, Memory, TextConfig, named_sizes
 
@@ -47,6 +47,15 @@ class AttentionLM(LanguageModel):
         )
         self.dropout = nn.Dropout(c.dropout)
         self.output = nn.Linear(c.d_model, c.vocab_size)
+
+    def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
+        if documents is None:
+            return super().forward(tokens)
+        positions, seen = places_within(documents)
+        start = self.start(None, Rows.repeat(len(tokens), device=tokens.device))
+        x = self.dropout(self.embedding(tokens) + self.positions(positions))
+        return self.layers(x, start, seen=seen)[0]  # type: ignore[no-any-return]
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches."""
