@@ -4,6 +4,7 @@ Shapes: R rows (sequences being written), B sources (R = B unless `Rows` says ot
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.shapes import Bool, Float
+
+Turn = Callable[[Tensor], Tensor]
+"""From queries or keys of each head, `(rows, heads, positions, d_head)`, to the same turned by their positions."""
 
 
 class Attends(nn.Module):
@@ -215,10 +219,12 @@ class MultiHeadAttention(Attends):
         key: Float[Tensor, "batch key d_key"],
         value: Float[Tensor, "batch key d_key"] | None = None,
         mask: Bool[Tensor, "batch ..."] | None = None,
+        turn: Turn | None = None,
     ) -> Keys:
         """Project keys and values of each head, once per source or, in a cache, once per position."""
         value = key if value is None else value
-        prepared = self.score.prepare(self._split(self.w_key(key)))
+        keys = self._split(self.w_key(key))
+        prepared = self.score.prepare(keys if turn is None else turn(keys))
         return Keys(prepared, self._split(self.w_value(value)), mask)
 
     def forward(
@@ -230,12 +236,18 @@ class MultiHeadAttention(Attends):
         causal: bool = False,
         rows: Rows | None = None,
         offset: int | Tensor = 0,
+        turn: Turn | None = None,
     ) -> Float[Tensor, "rows query d_model"]:
-        """Look at prepared keys as `Attention.forward`, or without them at the queries' own sequence with `mask`."""
+        """Look at prepared keys as `Attention.forward`, or without them at the queries' own sequence with `mask`.
+
+        `turn` is what is done to each head's queries before they are compared, and in `prepare` to its keys: rotary
+        positions.
+        """
         if keys is None:
-            keys = self.prepare(query, mask=mask)
+            keys = self.prepare(query, mask=mask, turn=turn)
         else:
             assert mask is None, "prepared keys carry their own mask"
-        projected = self.score.project(self._split(self.w_query(query)))
+        queries = self._split(self.w_query(query))
+        projected = self.score.project(queries if turn is None else turn(queries))
         context = self._attend(projected, keys, causal, rows, offset)  # (R, H, Q, d_head)
         return self.w_out(context.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from heed.errors import ShapeError
 from heed.kernels import Linear
-from heed.shapes import Float, Int
+from heed.shapes import Bool, Float, Int
 
 _CHUNK = 32
 """Sinusoids that are computed together where positions are asked for one by one."""
@@ -103,6 +103,29 @@ class SinusoidalPositions(nn.Module):
                 chunk = sinusoids(torch.arange(number * _CHUNK, (number + 1) * _CHUNK), self.d)
             self._chunk = number, chunk
         return chunk[None, None, place]
+
+
+def places_within(
+    documents: Int[Tensor, "batch length"],
+) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length length"]]:
+    """Positions in packed documents, and which positions lie in one document.
+
+    For documents (4, 4, 4, 5, 5) the positions are 0 1 2 0 1, and the mask
+
+        1 1 1 . .
+        1 1 1 . .
+        1 1 1 . .
+        . . . 1 1
+        . . . 1 1
+
+    Args:
+        documents: Number of the document that each token lies in, non-decreasing along a row.
+    """
+    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    first = torch.where(begins, place, 0).cummax(dim=1).values
+    return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
 class LearnedPositions(nn.Module):

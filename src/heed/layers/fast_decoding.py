@@ -16,17 +16,18 @@ H heads, C room for keys, S source positions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.attention import Keys, MultiHeadAttention, Rows, Turn
 from heed.kernels import VECTOR, attend_few, large_empty, linear
 from heed.layers.activations import RELU, Activation
+from heed.layers.norm import RMSNorm
 from heed.layers.states import StackState
 from heed.layers.transformer import CausalSelfAttention, DecoderBlock, FeedForward, Residual
 from heed.shapes import Float, Int
@@ -52,19 +53,22 @@ class _Around(NamedTuple):
     """A residual connection, with its normalisation if it has one."""
 
     first: bool = True
-    norm: tuple[tuple[int, ...], Tensor, Tensor, float] | None = None
+    norm: tuple[Any, ...] | None = None  # shape, weight, bias of layer normalisation, eps
+    normalise: Callable[..., Tensor] = torch.layer_norm
 
     @classmethod
     def of(cls, around: Residual) -> _Around:
         norm = around.norm
+        if isinstance(norm, RMSNorm):
+            return cls(around.first, (norm.weight.shape, norm.weight, norm.eps), torch.rms_norm)
         return cls(around.first, (norm.normalized_shape, norm.weight, norm.bias, norm.eps))
 
     def before(self, x: Tensor) -> Tensor:
-        return torch.layer_norm(x, *self.norm) if self.first and self.norm is not None else x
+        return self.normalise(x, *self.norm) if self.first and self.norm is not None else x
 
     def after(self, x: Tensor, new: Tensor) -> Tensor:
         new.add_(x)
-        return new if self.first or self.norm is None else torch.layer_norm(new, *self.norm)
+        return new if self.first or self.norm is None else self.normalise(new, *self.norm)
 
 
 class _Attention(NamedTuple):
@@ -247,8 +251,10 @@ class FastDecoding:
             return self.position
         return torch.arange(self.position, self.position + count, device=self._own_mask.device).unsqueeze(0)
 
-    def step(self, x: Float[Tensor, "rows d_model"]) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
-        """Read one further embedded token of each row; this state stays as it is."""
+    def step(
+        self, x: Float[Tensor, "rows d_model"], turn: Turn | None = None
+    ) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
+        """Read one further embedded token of each row, at its position turned by `turn`; this state stays as it is."""
         state = copy(self)
         if self._num_keys != self._own.num_keys:  # another step was made from here before
             state._own = self._own.copy(self._num_keys)
@@ -256,7 +262,7 @@ class FastDecoding:
         own_mask = state._mask_of_scores()
         cross_mask = None if state._cross is None else state._cross_mask[: state._cross.num_sources].flatten(0, 1)
         for layer, block in enumerate(state.blocks):
-            x = state._self_attention(layer, block, x, own_mask)
+            x = state._self_attention(layer, block, x, own_mask, turn)
             if block.cross is not None and cross_mask is not None:
                 x = state._cross_attention(layer, block, block.cross, x, cross_mask)
             if block.feed_forward is not None:
@@ -288,9 +294,12 @@ class FastDecoding:
         mask = mask.view(num_sources, 1, self.beams, -1).expand(-1, heads, -1, -1)
         return mask.reshape(num_sources * heads, self.beams, -1)
 
-    def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor) -> Tensor:
+    def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor, turn: Turn | None) -> Tensor:
         own, beams, attention = self._own, self.beams, block.attention
         new = linear(attention.around.before(x), *attention.query)  # (R, 3 * d_model)
+        if turn is not None:
+            heads = new.view(len(new), 3 * self._heads, 1, -1)
+            heads[:, : -self._heads] = turn(heads[:, : -self._heads])
         three = new.view(own.num_sources, beams, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
         first = self._num_keys - beams
         own.blocks[layer][:, : own.num_sources, :, first : self._num_keys] = three[1:]  # (2, B, H, W, d)
