@@ -12,7 +12,6 @@ from heed.attention import Keys, Rows
 from heed.layers.recurrent import State, States
 from heed.shapes import Float, Int
 
-
 _PARTS = ("hidden", "cell")
 """What the state of a recurrent layer has; a cell state is an LSTM's."""
 
