@@ -18,6 +18,7 @@ from heed.layers.pooling import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, last_of, replay_gates
 from heed.layers.rotary import RotaryPositions
 from heed.layers.states import AlignedState, Bridge, RecurrentState, StackState, pack_states, unpack_states
+from heed.layers.tape import Tape, TapeState
 
 __all__ = [
     "AlignedState",
@@ -37,6 +38,8 @@ __all__ = [
     "SinusoidalPositions",
     "StackState",
     "StepwiseRun",
+    "Tape",
+    "TapeState",
     "TokenEmbedding",
     "TokenInput",
     "last_of",
