@@ -1,5 +1,7 @@
 """Recurrent language models are their equations, and carry their state, in one pass, in steps and between batches."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from heed.attention import Rows
+from heed.kernels import plain
 from heed.models.base import LanguageModel
 from heed.models.lstmn import LstmnLanguageModel, LstmnLanguageModelConfig
 from heed.models.rnn import RnnLanguageModel, RnnLanguageModelConfig
@@ -203,6 +206,30 @@ def test_two_continuations_of_one_state_do_not_disturb_each_other(name):
         hidden = model.step(other[:, 6:], state)[0]
         assert_close(hidden, model(torch.cat([tokens[:, :6], other[:, 6:]], dim=1))[:, 6:], **TIGHT)
         assert_close(model.step(tokens[:, 7:], first)[0], model(tokens)[:, 7:], **TIGHT)
+
+
+@pytest.mark.parametrize("tape", [1, 3, 9, None])
+@pytest.mark.parametrize("score", ["concat", "additive"])
+def test_lstmn_in_one_call_is_lstmn_step_by_step_and_so_are_its_gradients(score, tape):
+    model, tokens = make(LstmnLanguageModel, train=True, tape=tape, score=score, d_attention=3), some_tokens(3, 11)
+
+    def run():
+        model.zero_grad()
+        first, state = model.read(tokens[:, :5], start(model, 3))  # and through the state of an earlier call
+        second, state = model.read(tokens[:, 5:], state)
+        last, _ = model.read(tokens[:, :2], state)
+        hidden = torch.cat([first, second, last], dim=1)
+        (hidden * torch.linspace(-1, 2, hidden.numel()).view_as(hidden)).sum().backward()
+        return hidden, [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+    with plain():
+        expected, gradients = run()
+    with mock.patch("heed.models.lstmn.StepwiseRun", side_effect=AssertionError):
+        hidden, found = run()
+    assert_close(hidden, expected, **TIGHT)
+    assert len(found) == len(gradients) == len(list(model.parameters())) - 2  # the output layer is not asked
+    for one, other in zip(found, gradients, strict=True):
+        assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
 # --- dropout
