@@ -112,7 +112,7 @@ def _files_below(folder: Path, findings: Findings) -> list[Path]:
     found: list[Path] = []
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.startswith("."):
-            findings.note("hidden, left out", folder, path.name, unit="file or folder")
+            findings.note("hidden files and folders, left out", folder, path.name, unit="name")
         elif path.is_dir():
             found += _files_below(path, findings)
         elif path.is_file():
