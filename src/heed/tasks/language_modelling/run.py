@@ -9,6 +9,7 @@ from typing import Any
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.tasks.base.run import part
 from heed.tasks.language_modelling.documents import Document, document_reader
 from heed.tasks.language_modelling.measures import outcomes_of
 from heed.tasks.language_modelling.outputs import LanguageModelOutputs
@@ -23,6 +24,7 @@ class LanguageModelRun(ContinuesText):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
+    examiner = part("comparison")
     body = staticmethod(body)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
