@@ -95,7 +95,7 @@ class Attends(nn.Module):
         if moved:  # an edit names keys by their positions
             first_key = torch.as_tensor(key_offset, device=projected.device).reshape(-1).expand(len(projected))
             may = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
-            weights, mask = at_positions(weights, first_key, 0.0), at_positions(may, first_key, False)
+            weights, mask = at_positions(weights, first_key, 0.0), at_positions(may, first_key, 0.0)
         for edit in edits:
             weights = edit(weights, mask, positions)
         if moved:

@@ -12,6 +12,7 @@ from heed.kernels.private import onednn_linear
 from heed.kernels.rotary import rotate
 from heed.kernels.short_attention import SHORT, VECTOR, attend_few, short_attend
 from heed.kernels.switch import enabled, plain
+from heed.kernels.tape_lstm import tape_lstm
 
 __all__ = [
     "SHORT",
@@ -36,6 +37,7 @@ __all__ = [
     "relu_dropout",
     "rotate",
     "short_attend",
+    "tape_lstm",
     "trains_by_hand",
 ]
 

@@ -47,8 +47,7 @@ class DocumentOptions(Section):
 
 
 class DocumentsData(DocumentOptions, CorpusData):
-    """Your own texts: files, folders of files, compressed or not, or JSON lines
-    (`heed.tasks.language_modelling.documents`)."""
+    """Your own texts: files and folders of files, or tables of texts (`heed.tasks.language_modelling.documents`)."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files and folders. Relative to the configuration."""

@@ -13,7 +13,7 @@ from heed.evaluation.measures import Array, Measure, Outcomes
 from heed.tasks.language_modelling.scoring import TokenScores
 from heed.tasks.language_modelling.units import Units
 
-PER_TOKEN = ("perplexity", "loss")
+PER_TOKEN = ("perplexity",)
 """Measures that cannot be compared between tokenizers."""
 
 
@@ -33,11 +33,13 @@ def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -
         np.add.at(unknown, places, one.unknown)
     words, characters, num_bytes = units.sizes.T
     measures = (
-        _rate("bits_per_byte", "bits per byte", nll / math.log(2), num_bytes),
-        _rate("perplexity", "perplexity", nll, tokens, np.exp),
-        _rate("word_perplexity", "perplexity per word", nll, words, np.exp),
-        _rate("bits_per_character", "bits per character", nll / math.log(2), characters),
-        _rate("loss", "loss", nll, tokens),
+        _rate("bits_per_byte", "bits per byte", nll / math.log(2), num_bytes, 3),
+        _rate("perplexity", "perplexity", nll, tokens, 2, np.exp),
+        _rate("word_perplexity", "perplexity per word", nll, words, 1, np.exp),
+    )
+    further = (
+        _rate("bits_per_character", "bits per character", nll / math.log(2), characters, 3),
+        _rate("loss", "loss", nll, tokens, 3),
     )
     ends = [one.end for one in scores if one.end is not None]
     details: dict[str, Any] = {
@@ -53,13 +55,13 @@ def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -
     }
     if ends:
         details["end_token_loss"] = -float(np.mean([end.log_probs.sum() for end in ends]))
-    details["by_tokens_read"] = _by_position(scores)
+    details["by_place"] = _by_place(scores)
     outputs = tuple(f"{bits:.3f} bits per byte" for bits in measures[0].each())
-    return Outcomes(outputs, measures, details=details)
+    return Outcomes(outputs, measures, further, details=details)
 
 
 def _rate(
-    name: str, label: str, total: Array, count: Array, last: Callable[[Array], Array] = lambda rates: rates
+    name: str, label: str, total: Array, count: Array, digits: int, last: Callable[[Array], Array] = lambda rates: rates
 ) -> Measure:
     """A function of a ratio of sums; NaN where nothing was counted."""
 
@@ -68,17 +70,18 @@ def _rate(
         rates = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=known)
         return last(np.minimum(rates, 700.0))
 
-    return Measure(name, label, np.stack([total, count], axis=1), formula, higher_is_better=False)
+    return Measure(name, label, np.stack([total, count], axis=1), formula, higher_is_better=False, digits=digits)
 
 
-def _by_position(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
-    """The loss by how many tokens each was predicted from, in ranges that double: 1, 2-3, 4-7, ..."""
-    seen = np.concatenate([np.zeros(0, np.int32), *(one.seen for one in scores)])
+def _by_place(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
+    """The loss by place in the context, the first place being 0, in ranges that double: 0, 1, 2-3, 4-7, ..."""
+    places = np.concatenate([np.zeros(0, np.int32), *(one.seen for one in scores)]) - 1
     nll = -np.concatenate([np.zeros(0), *(one.log_probs for one in scores)])
-    ranges: NDArray[np.int64] = np.frexp(seen)[1].astype(np.int64) - 1  # floor of the binary logarithm
+    ranges: NDArray[np.int64] = np.frexp(places)[1].astype(np.int64)  # 0 for 0, else 1 + floor of the binary logarithm
     found = []
     for power in np.unique(ranges).tolist():
         inside = ranges == power
-        last = int(min(2 ** (power + 1) - 1, seen.max()))
-        found.append({"first": 2**power, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
+        first, last = (2 ** (power - 1), 2**power - 1) if power else (0, 0)
+        last = int(min(last, places.max()))
+        found.append({"first": first, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heed.tasks.base.report import plain
+from heed.tasks.language_modelling.units import FEW_DOCUMENTS
 
 _LINES = {
     "perplexity": "perplexity per token",
@@ -21,7 +22,8 @@ def body(report: dict[str, Any]) -> list[str]:
     counts = ", ".join(f"{report[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
     lines.append(f"  of {counts}; every token is scored once")
     over = report["intervals_over"]
-    lines.append(f"  intervals over {over['count']:,} {over['what']}")
+    few = "" if over["what"] == "documents" else f", as there are fewer than {FEW_DOCUMENTS} documents"
+    lines.append(f"  intervals over {over['count']:,} {over['what']}{few}")
     lines.append(f"  {_context(report)}")
     if report["end_tokens"]:
         ends = f"{report['end_tokens']:,} end token{'s' if report['end_tokens'] > 1 else ''}"
@@ -36,8 +38,8 @@ def body(report: dict[str, Any]) -> list[str]:
             f"  {report['changed_documents']:,} documents are normalised or lower-cased before they are read: bits "
             "are those of that text, per character and byte of the raw one"
         )
-    lines.append("  nats per token by tokens read before:")
-    for part in report["by_tokens_read"]:
+    lines.append("  nats per token by place in what is read at once (0 is the first):")
+    for part in report["by_place"]:
         span = str(part["first"]) if part["first"] == part["last"] else f"{part['first']}-{part['last']}"
         lines.append(f"    {span:>12}  {part['loss']:.4f}  ({part['tokens']:,})")
     return lines
@@ -49,5 +51,6 @@ def _context(report: dict[str, Any]) -> str:
     if context is None:
         return "each token is predicted from all of its document before it"
     if stride == context:
-        return f"context {context}, stride {stride}: windows do not overlap; a smaller evaluation.stride gives more context"
+        hint = "a smaller evaluation.stride predicts each token from more"
+        return f"context {context}, stride {stride}: windows do not overlap; {hint}"
     return f"context {context}, stride {stride}: each token is predicted from at least {context - stride} before it"

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.models.base import LanguageModel
-from heed.tasks.base.run import TextRun
+from heed.tasks.base.run import part
 from heed.tasks.language_modelling.documents import Document, document_reader
 from heed.tasks.language_modelling.measures import outcomes_of
+from heed.tasks.language_modelling.outputs import LanguageModelOutputs
 from heed.tasks.language_modelling.report import body
 from heed.tasks.language_modelling.scoring import TokenScores, score_texts
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.units import Units
+from heed.tasks.language_modelling.using import ContinuesText
 
 
-class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Any]):
+class LanguageModelRun(ContinuesText):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
+    examiner = part("comparison")
     body = staticmethod(body)
-
-    def predictions(self, texts: Sequence[str], **options: Any) -> list[Any]:
-        """The continuation of each prompt."""
-        raise NotImplementedError
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
         """Documents from files written as the run's own; blank ones are left out."""
@@ -51,3 +49,7 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Any]):
         found.details["context"] = None if task.carries else task.context
         found.details["stride"] = None if task.carries else task.config.evaluation.stride or task.context
         return found
+
+    def outputs(self, options: Mapping[str, Any]) -> LanguageModelOutputs:
+        """The writer of continuations, rankings and scores."""
+        return LanguageModelOutputs(self, options)

@@ -226,8 +226,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return 1.2 * tested / max(1, self._num_bytes("valid"))
 
     def scoring_memory(self, model: LanguageModel, activations: float) -> int:
-        """Bytes of the states of the rows scored together, of a piece of logits with what is worked out of it, and of
-        the scores."""
+        """Bytes of what is scored together: states of a layer, a piece of logits and what is made of it; the scores."""
         positions = max(TOGETHER, self.context)
         layers = max(1, sum(1 for _ in model.parameters()) // 12)  # a block has about as many
         scores = 20 * sum(len(self.stream(name)) for name in self.split_names if name != "train")
