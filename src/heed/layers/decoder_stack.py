@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, Turn, padding_mask, watch
 from heed.kernels import enabled
-from heed.layers.fast_decoding import FastDecoding
+from heed.layers.fast_decoding import FastDecoding, PromptState
 from heed.layers.states import StackState
 from heed.layers.transformer import CausalSelfAttention, DecoderBlock
 from heed.shapes import Bool, Float, Int
@@ -67,7 +67,8 @@ class DecoderStack(nn.ModuleList):
                 watch.slot.tensor(self, "states", x)
             caches.append(grown)
         count = x.shape[1] if lengths is None else lengths
-        return x, StackState(state.memory, state.rows, tuple(caches), state.position + count)
+        after = state.memory, state.rows, tuple(caches), state.position + count
+        return x, PromptState(*after, list(self)) if seen is None and self._decodes_fast(x) else StackState(*after)
 
     def _decodes_fast(self, x: Tensor) -> bool:
         """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""

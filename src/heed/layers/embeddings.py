@@ -107,8 +107,8 @@ class SinusoidalPositions(nn.Module):
 
 def places_within(
     documents: Int[Tensor, "batch length"],
-) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length length"]]:
-    """Positions in packed documents, and which positions lie in one document.
+) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length length"] | None]:
+    """Positions in packed documents, and which positions lie in one document; None where all of a row do.
 
     For documents (4, 4, 4, 5, 5) the positions are 0 1 2 0 1, and the mask
 
@@ -125,6 +125,8 @@ def places_within(
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     first = torch.where(begins, place, 0).cummax(dim=1).values
+    if not begins[:, 1:].any():
+        return place, None
     return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
@@ -145,11 +147,11 @@ class LearnedPositions(nn.Module):
         Raises:
             ShapeError: A position is beyond the table.
         """
-        if isinstance(positions, int):
-            positions = torch.full((1, 1), positions, device=self.table.weight.device)
-        if positions.numel() and (last := int(positions.max())) >= self.table.num_embeddings:
+        single = isinstance(positions, int)
+        last = positions if isinstance(positions, int) else int(positions.max()) if positions.numel() else 0
+        if last >= self.table.num_embeddings:
             raise ShapeError(
                 f"a sequence of length {last + 1} does not fit {self.table.num_embeddings} learned positions; "
                 "raise max_length, shorten the input, or use sinusoidal positions"
             )
-        return self.table(positions)  # type: ignore[no-any-return]
+        return self.table.weight[None, None, positions] if single else self.table(positions)

@@ -15,18 +15,18 @@ _CHUNK = 256
 
 
 class Rotation:
-    """What turns the queries or keys of some positions; one for all layers of a pass.
+    """Turns the queries or keys of some positions; one for all layers of a pass.
 
     Attributes:
-        angles: Cosine and sine of each pair's angle, `(2, rows, positions, d_head / 2)`; rows may be 1, for all.
+        turns: Cosine and sine of each pair's angle, `(rows, 1, positions, d_head / 2, 2)`; rows may be 1, for all.
     """
 
-    def __init__(self, angles: Float[Tensor, "2 rows positions pairs"]) -> None:
-        self.angles = angles
+    def __init__(self, turns: Float[Tensor, "rows 1 positions pairs 2"]) -> None:
+        self.turns = turns
 
     def __call__(self, x: Float[Tensor, "rows heads positions d_head"]) -> Float[Tensor, "rows heads positions d_head"]:
         """Turn the vectors of every head."""
-        return rotate(x, *self.angles.unsqueeze(2))
+        return rotate(x, self.turns)
 
 
 class RotaryPositions:
@@ -45,20 +45,20 @@ class RotaryPositions:
                 "choose an even width"
             )
         self.d_head = d_head
-        self._table = torch.empty(2, 0, d_head // 2)
+        self._table = torch.empty(0, d_head // 2, 2)
 
     def __call__(self, positions: Int[Tensor, "rows positions"] | int) -> Rotation:
-        """The rotation at positions `(rows, positions)`, or at one position for all rows."""
+        """The rotation at positions `(rows, positions)`, or at one position for all rows, on the CPU."""
         if isinstance(positions, int):
-            return Rotation(self._upto(positions + 1, torch.device("cpu"))[:, None, positions : positions + 1])
+            return Rotation(self._upto(positions + 1, torch.device("cpu"))[None, None, positions : positions + 1])
         last = int(positions.max()) + 1 if positions.numel() else 0
-        return Rotation(self._upto(last, positions.device)[:, positions])
+        return Rotation(self._upto(last, positions.device)[positions].unsqueeze(1))
 
     def _upto(self, count: int, device: torch.device) -> Tensor:
-        if self._table.shape[1] < count or self._table.device != device:
+        if len(self._table) < count or self._table.device != device:
             with torch.inference_mode(False):
                 count = -(-count // _CHUNK) * _CHUNK
                 powers = torch.arange(0, self.d_head, 2, dtype=torch.float64) / self.d_head
                 angles = torch.arange(count, dtype=torch.float64).unsqueeze(1) * _BASE**-powers
-                self._table = torch.stack([angles.cos(), angles.sin()]).float().to(device)
+                self._table = torch.stack([angles.cos(), angles.sin()], dim=-1).float().to(device)
         return self._table

@@ -13,10 +13,11 @@ back as it is; the library names their bytes by letters, which people are never 
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,12 @@ _ALL = len(SPECIAL_TOKENS) + len(LETTERS)
 """Tokens of a tokenizer of bytes without merges."""
 _ALONE = rf"[\p{{P}}{_SIGNS}]|\s"
 """Punctuation, and blanks other than the space: never part of a word's tokens."""
+
+
+_LONG, _TOGETHER = 1 << 16, 1 << 20
+"""Texts of more characters than the first are encoded in parts, about as many characters at once as the second."""
+_BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
+"""A line end between characters that are no blanks for any library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +225,33 @@ class TextTokenizer:
         return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
-        """Many texts to ids, without start and end, int32; much faster than `encode_all` for characters and bytes."""
+        """Many texts to ids, without start and end, int32: `encode_all` for long texts.
+
+        Characters and bytes are looked up in a table; long texts are encoded in parts where that makes no difference,
+        so that the library's objects are held for some only, and several processors work on one text.
+        """
         if self.unit not in ("character", "byte"):
-            return [np.array(ids, dtype=np.int32) for ids in self.encode_all(texts)]
+            return self._encoded_in_parts(texts)
         if self._table is None:
             self._table = self._make_table()
         table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
         codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
         return [table[np.minimum(code, len(table) - 1)] for code in codes]
+
+    def _encoded_in_parts(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """What the ids of texts are, encoded about `_TOGETHER` characters at once."""
+        divisible = self._bytes or (self._is_exact and isinstance(self._tokenizer.decoder, decoders.Metaspace))
+        parts: list[str] = []
+        ends = []  # parts up to the last of each text
+        for text in texts:
+            parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
+            ends.append(len(parts))
+        encoded: list[NDArray[np.int32]] = []
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+            together = [parts[n] for n in chunk]
+            encoded += [np.array(ids, dtype=np.int32) for ids in self.encode_all(together)]
+        return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
 
     def _make_table(self) -> NDArray[np.int32]:
         """The id of each byte, or of each character up to the last that is known, and the unknown one for others."""
@@ -389,6 +415,17 @@ class TextTokenizer:
             return cls(Tokenizer.from_file(str(path)))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
+
+
+def _in_parts(text: str) -> list[str]:
+    """A text in parts of about `_LONG` characters that are cut into tokens as the whole is.
+
+    They begin after a line end between two characters that are no blanks, where every kind of tokenizer begins a word.
+    """
+    cuts = [0]
+    while (found := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:
+        cuts.append(found.end())
+    return [text[a:b] for a, b in pairwise([*cuts, len(text)])]
 
 
 def _unfinished(raw: bytes) -> bytes:

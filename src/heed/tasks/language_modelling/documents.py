@@ -28,6 +28,7 @@ from heed.data.read.reader import Reader
 from heed.data.read.rows import column_rows, json_rows, text_of
 from heed.data.store.splits import Splits, open_splits
 from heed.errors import ConfigError, DataError
+from heed.tasks.language_modelling.near_duplicates import note_near_duplicates
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 _LARGEST = 1 << 29
@@ -111,7 +112,7 @@ def _files_below(folder: Path, findings: Findings) -> list[Path]:
     found: list[Path] = []
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.startswith("."):
-            findings.note("hidden, left out", folder, path.name, unit="file or folder")
+            findings.note("hidden files and folders, left out", folder, path.name, unit="name")
         elif path.is_dir():
             found += _files_below(path, findings)
         elif path.is_file():
@@ -218,11 +219,19 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
 
     Validation documents are held out by a hash of their text. Where all training data is one document and nothing says
     how to validate, its last share `data.held_out` is cut off for that, at character int(n * (1 - held_out)).
+    Near-duplicates of training documents in the other sets are noted; `data.overlap` drop leaves them out of training.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on or to validate on.
         ConfigError: Documents are to be held out of one document.
     """
+    splits = _open(data, given)
+    if splits.stream is None:
+        note_near_duplicates(splits, getattr(data, "overlap", "keep") == "drop")
+    return splits
+
+
+def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
     reader, held_out = document_reader(data), getattr(data, "held_out", 0.1)
     fields = type(data).model_fields
     plain = {name: fields[name].get_default(call_default_factory=True) for name in _NOT_OF_READING if name in fields}

@@ -56,7 +56,8 @@ class TokenStream:
             return {}
 
         stored = isinstance(documents, StoredExamples)
-        if stored or are_many(document.text for document in documents):
+        slow = tokenizer.unit not in ("character", "byte")
+        if stored or (slow and are_many(document.text for document in documents)):
             corpus = documents.key if isinstance(documents, StoredExamples) else _digest(documents)
             what = {"corpus": corpus, "tokenizer": tokenizer.text, "end_token": end_token}
             try:
