@@ -75,8 +75,8 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
         yield (line.text if isinstance(line, BadLine) else line) + "\n"
 
 
-def json_rows(path: Path, findings: Findings, names: tuple[str, str]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Objects, one a line, that have both fields; None for a blank line."""
+def json_rows(path: Path, findings: Findings, names: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Objects, one a line, that have all of one or two fields; None for a blank line."""
     for number, line in enumerate(lines_of(path, findings), start=1):
         value: dict[str, Any] | BadLine | None = line if isinstance(line, BadLine) else None
         if isinstance(line, str) and line.strip():
@@ -87,17 +87,17 @@ def json_rows(path: Path, findings: Findings, names: tuple[str, str]) -> Iterato
             yield number, value
 
 
-def _object(line: str, path: Path, number: int, findings: Findings, names: tuple[str, str]) -> dict[str, Any] | BadLine:
+def _object(line: str, path: Path, number: int, findings: Findings, names: tuple[str, ...]) -> dict[str, Any] | BadLine:
     where = f"'{path}' line {number}"
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
-        shape = f'{{"{names[0]}": "...", "{names[1]}": "..."}}'
+        shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
         message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, as {shape}"
         return findings.bad("not JSON", path, number, message)
     if not isinstance(value, dict):
-        fields = f"an object with the fields '{names[0]}' and '{names[1]}'"
+        fields = f"an object with the field{'s' if len(names) > 1 else ''} " + " and ".join(f"'{n}'" for n in names)
         message = f"{where} holds a {type(value).__name__}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
     for name in names:
