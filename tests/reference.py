@@ -392,7 +392,7 @@ def bahdanau_decode(
     return steps
 
 
-def self_rnn(xs, state: State, cell: Step, score: Score) -> tuple[np.ndarray, np.ndarray]:
+def self_rnn(xs, state: State, cell: Step, score: Score, size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """h_t = cell([x_t ; c_{t-1}], h_{t-1}), then c_t = sum_{i <= t} softmax(score(h_t, h_i)) h_i; c_0 = 0.
 
     Args:
@@ -400,6 +400,7 @@ def self_rnn(xs, state: State, cell: Step, score: Score) -> tuple[np.ndarray, np
         state: State before the first step.
         cell: input [x ; c] and state to the next state.
         score: query h_t and key h_i to a number.
+        size: the sum runs over the last `size` of them only; None for all.
 
     Returns:
         states (n, d) and weights (n, n), row t over positions 0 .. t.
@@ -413,14 +414,18 @@ def self_rnn(xs, state: State, cell: Step, score: Score) -> tuple[np.ndarray, np
     for t, x in enumerate(xs):
         state = cell(np.concatenate([x, context]), state)
         tape.append(_hidden(state))
-        contexts, rows = attend([_hidden(state)], tape, tape, None, score)
-        context, weights[t, : t + 1] = contexts[0], rows[0]
+        first = 0 if size is None else max(0, t + 1 - size)
+        contexts, rows = attend([_hidden(state)], tape[first:], tape[first:], None, score)
+        context, weights[t, first : t + 1] = contexts[0], rows[0]
     return np.stack(tape), weights
 
 
-def lstmn(xs, d: int, score: Score, W_ih, W_hh, b_ih=None, b_hh=None) -> tuple[np.ndarray, np.ndarray]:
+def lstmn(
+    xs, d: int, score: Score, W_ih, W_hh, b_ih=None, b_hh=None, size: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """s^t = softmax over i < t of score([x_t ; h~_{t-1}], h_i); [h~_t ; c~_t] = sum_i s_i^t [h_i ; c_i]; then an
-    LSTM step from (h~_t, c~_t). Both summaries are 0 at the first token.
+    LSTM step from (h~_t, c~_t). Both summaries are 0 at the first token. With `size`, i is one of the last `size`
+    tokens before t.
 
     Returns:
         states (n, d) and weights (n, n), row t over positions 0 .. t - 1.
@@ -434,10 +439,11 @@ def lstmn(xs, d: int, score: Score, W_ih, W_hh, b_ih=None, b_hh=None) -> tuple[n
     h_summary, c_summary = np.zeros(d), np.zeros(d)
     for t, x in enumerate(xs):
         if t > 0:
-            scores = [score(np.concatenate([x, h_summary]), h) for h in hidden_tape]
-            weights[t, :t] = softmax_row(scores)
+            first = 0 if size is None else max(0, t - size)
+            scores = [score(np.concatenate([x, h_summary]), h) for h in hidden_tape[first:]]
+            weights[t, first:t] = softmax_row(scores)
             h_summary, c_summary = np.zeros(d), np.zeros(d)
-            for i in range(t):
+            for i in range(first, t):
                 h_summary += weights[t, i] * hidden_tape[i]
                 c_summary += weights[t, i] * cell_tape[i]
         h, c = lstm_step(x, h_summary, c_summary, W_ih, W_hh, b_ih, b_hh)

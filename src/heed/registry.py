@@ -27,7 +27,8 @@ def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
     """Find the model in file `name` for a task that can work with these interfaces, the preferred one first.
 
     Raises:
-        ConfigError: There is no such model, or it has other interfaces only; the message lists those that fit.
+        ConfigError: There is no such model, or it has other interfaces only; the message lists those that fit, and says
+            why a model that reads a whole text cannot go on writing it.
     """
     models = list_models()
     fitting = list(dict.fromkeys(n for n, body in models if body.interface in interfaces))
@@ -36,7 +37,13 @@ def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
         raise ConfigError(f"unknown model '{name}'{suggest(name, fitting)}")
     if name not in fitting:
         kinds = " and ".join(interface.replace("_", " ") for interface in bodies)
-        raise ConfigError(f"model '{name}' ({kinds}) does not fit this task; these do: {', '.join(fitting)}")
+        reason = ""
+        if "language_model" in interfaces and "encoder" in bodies:
+            reason = (
+                ": it reads the whole text at once, and a model that has seen the token that it is asked to predict "
+                "learns to copy it; a language model reads from left to right"
+            )
+        raise ConfigError(f"model '{name}' ({kinds}) does not fit this task{reason}; these do: {', '.join(fitting)}")
     return next(bodies[interface] for interface in interfaces if interface in bodies)
 
 

@@ -3,7 +3,7 @@
 from heed.attention.attend import attend, masked_softmax
 from heed.attention.keys import Keys, Rows
 from heed.attention.masks import causal_mask, padding_mask
-from heed.attention.modules import Attention, AttentionLayer, MultiHeadAttention
+from heed.attention.modules import Attention, AttentionLayer, MultiHeadAttention, Turn
 from heed.attention.pooling import AttentionPooling
 from heed.attention.scores import SCORES, Additive, Concat, Dot, General, KeyQuery, ScaledDot, Score, make_score
 
@@ -22,6 +22,7 @@ __all__ = [
     "Rows",
     "ScaledDot",
     "Score",
+    "Turn",
     "attend",
     "causal_mask",
     "make_score",

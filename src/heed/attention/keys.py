@@ -65,6 +65,24 @@ class Keys:
         return self.mask
 
 
+def at_positions(x: Tensor, first: Int[Tensor, " rows"], fill: float) -> Tensor:
+    """`(rows, heads, query, key)` to `(rows, heads, query, position)`; `fill` where there is no key.
+
+    Key k of row r is at position `first[r] + k`; keys at negative positions (padding at the left) are left out.
+    """
+    columns = first.unsqueeze(1) + torch.arange(x.shape[-1], device=x.device)  # (R, K)
+    width = max(0, int(columns.max()) + 1) if columns.numel() else 0
+    outside = columns.masked_fill(columns < 0, width)[:, None, None].expand_as(x)
+    return x.new_full((*x.shape[:-1], width + 1), fill).scatter(-1, outside, x)[..., :width]
+
+
+def from_positions(x: Tensor, first: Int[Tensor, " rows"], num_keys: int) -> Tensor:
+    """Undo `at_positions`; zeros for keys at negative positions."""
+    columns = first.unsqueeze(1) + torch.arange(num_keys, device=x.device)  # (R, K)
+    found = x.gather(-1, columns.clamp_min(0)[:, None, None].expand(*x.shape[:-1], -1))
+    return found.masked_fill((columns < 0)[:, None, None], 0)
+
+
 class Rows:
     """Which source each row belongs to.
 

@@ -4,6 +4,7 @@ Shapes: R rows (sequences being written), B sources (R = B unless `Rows` says ot
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +12,15 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.attention.attend import masked_softmax, weigh
 from heed.attention.fused import fused_attend
-from heed.attention.keys import Keys, Rows
+from heed.attention.keys import Keys, Rows, at_positions, from_positions
 from heed.attention.masks import full_mask
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.shapes import Bool, Float
+
+Turn = Callable[[Tensor], Tensor]
+"""From queries or keys of each head, `(rows, heads, positions, d_head)`, to the same turned by their positions."""
 
 
 class Attends(nn.Module):
@@ -40,6 +44,7 @@ class Attends(nn.Module):
         causal: bool,
         rows: Rows | None,
         offset: int | Tensor,
+        key_offset: int | Tensor = 0,
     ) -> Float[Tensor, "rows heads query d_value"]:
         dropout = self.dropout if self.training else 0.0
         weights = None
@@ -48,7 +53,7 @@ class Attends(nn.Module):
             # Grouped rows share one query axis, along which such a mask has no meaning: each row gets its own keys.
             keys, rows = keys.select(rows.source_of), None
         if watch.slot is not None and (edits := watch.slot.edits(self)):
-            context, weights = self._edited(projected, keys, causal, rows, offset, edits)
+            context, weights = self._edited(projected, keys, causal, rows, offset, key_offset, edits)
         else:
             grouped = projected if rows is None else rows.group(projected)
             if self.score.scale is not None:
@@ -63,7 +68,8 @@ class Attends(nn.Module):
             if rows is not None:
                 context = rows.ungroup(context)
         if watch.slot is not None:
-            call = watch.AttentionCall(projected, keys, rows, causal, offset, context, weights, dropout, self.score)
+            parts = projected, keys, rows, causal, offset, context, weights, dropout, self.score, key_offset
+            call = watch.AttentionCall(*parts)
             watch.slot.attention(self, call)
         return context
 
@@ -74,6 +80,7 @@ class Attends(nn.Module):
         causal: bool,
         rows: Rows | None,
         offset: int | Tensor,
+        key_offset: int | Tensor,
         edits: list[watch.WatchedEdit],
     ) -> tuple[Tensor, Tensor]:
         """The readable path with the weights replaced between softmax and sum; each row has keys of its own."""
@@ -84,8 +91,15 @@ class Attends(nn.Module):
         weights = masked_softmax(self.score.scores(projected, keys.prepared), mask)
         first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
         positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
+        moved = not (isinstance(key_offset, int) and key_offset == 0)
+        if moved:  # an edit names keys by their positions
+            first_key = torch.as_tensor(key_offset, device=projected.device).reshape(-1).expand(len(projected))
+            may = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
+            weights, mask = at_positions(weights, first_key, 0.0), at_positions(may, first_key, 0.0)
         for edit in edits:
             weights = edit(weights, mask, positions)
+        if moved:
+            weights = from_positions(weights, first_key, len(keys))
         return weigh(weights, keys.value), weights
 
 
@@ -116,6 +130,7 @@ class Attention(Attends):
         causal: bool = False,
         rows: Rows | None = None,
         offset: int | Tensor = 0,
+        key_offset: int | Tensor = 0,
     ) -> Float[Tensor, "rows query d_value"]:
         """Look at prepared keys.
 
@@ -125,9 +140,10 @@ class Attention(Attends):
             causal: Mask the future, the last query being the newest position.
             rows: Which entry of `keys` each row looks at; row i at entry i by default.
             offset: Absolute position of the first query; read by observers and edits only.
+            key_offset: That of the first key, of a row each or of all; so are these.
         """
         projected = self.score.project(query).unsqueeze(1)
-        return self._attend(projected, keys, causal, rows, offset).squeeze(1)
+        return self._attend(projected, keys, causal, rows, offset, key_offset).squeeze(1)
 
 
 class AttentionLayer(Attention):
@@ -203,10 +219,12 @@ class MultiHeadAttention(Attends):
         key: Float[Tensor, "batch key d_key"],
         value: Float[Tensor, "batch key d_key"] | None = None,
         mask: Bool[Tensor, "batch ..."] | None = None,
+        turn: Turn | None = None,
     ) -> Keys:
         """Project keys and values of each head, once per source or, in a cache, once per position."""
         value = key if value is None else value
-        prepared = self.score.prepare(self._split(self.w_key(key)))
+        keys = self._split(self.w_key(key))
+        prepared = self.score.prepare(keys if turn is None else turn(keys))
         return Keys(prepared, self._split(self.w_value(value)), mask)
 
     def forward(
@@ -218,12 +236,18 @@ class MultiHeadAttention(Attends):
         causal: bool = False,
         rows: Rows | None = None,
         offset: int | Tensor = 0,
+        turn: Turn | None = None,
     ) -> Float[Tensor, "rows query d_model"]:
-        """Look at prepared keys as `Attention.forward`, or without them at the queries' own sequence with `mask`."""
+        """Look at prepared keys as `Attention.forward`, or without them at the queries' own sequence with `mask`.
+
+        `turn` is what is done to each head's queries before they are compared, and in `prepare` to its keys: rotary
+        positions.
+        """
         if keys is None:
-            keys = self.prepare(query, mask=mask)
+            keys = self.prepare(query, mask=mask, turn=turn)
         else:
             assert mask is None, "prepared keys carry their own mask"
-        projected = self.score.project(self._split(self.w_query(query)))
+        queries = self._split(self.w_query(query))
+        projected = self.score.project(queries if turn is None else turn(queries))
         context = self._attend(projected, keys, causal, rows, offset)  # (R, H, Q, d_head)
         return self.w_out(context.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ class WatchedEdit(Protocol):
         """New weights from those after the softmax, `(rows, heads, query, key)`.
 
         `allowed` is broadcastable to the weights, True = may attend, or None; `positions` are the absolute ones of the
-        queries, `(rows, query)`.
+        queries, `(rows, query)`. Column k stands for the key at absolute position k.
         """
 
 
@@ -45,6 +45,7 @@ class AttentionCall:
     weights: Tensor | None  # (rows, heads, query, key), before dropout
     dropout: float  # probability with which weights were dropped in this call
     score: Score  # the module's; a watcher copies from it what it needs
+    key_offset: int | Tensor = 0  # absolute position of the first key, one number or one per row
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
         flags = {}
         for key, (flag, _) in owners.items():
             value = values.pop(key)
-            if value is not None and value is not False:
-                flags[flag.name] = value
+            if value is not None and value is not False and value != []:
+                flags[flag.name] = tuple(value) if flag.several else value
         function(**values, flags=flags)
 
     hints = get_type_hints(function, include_extras=True)
@@ -45,6 +45,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
 
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
+    kind = list[kind] if flag.several else kind
     option = Option(f"--{flag.name}", help=f"{flag.help} [{', '.join(tasks)}]", min=flag.least)
     switch = kind is bool
     return inspect.Parameter(
@@ -65,4 +66,4 @@ def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]
     for name in given:
         if name not in {flag.name for flag in own}:
             raise ConfigError(f"--{name} does not apply to a run of {task}")
-    return {flag.key: given.get(flag.name, flag.default) for flag in own}
+    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}

@@ -51,10 +51,17 @@ def run_predict(
     unknown: Counter[str] = Counter()
     if given is not None and given.is_dir():
         _folder(outputs, given, out, unknown)
+    elif len(texts) == 1 and out is None and outputs.streams and sys.stdout.isatty():
+        outputs.expect(texts, None)
+        _show(outputs, texts[0])
+        unknown.update(outputs.unknown_in(texts[0]))
     else:
         lines = texts or read_lines(given)
+        outputs.expect(lines, None if texts else "stdin" if given is None else f"'{given}'")
         with open_output(out) as file:
             _write(outputs, lines, file, unknown)
+    for note in outputs.notes():
+        print(f"heed: {note}", file=sys.stderr)
     if unknown:
         listing = ", ".join(f"{piece!r} ({count})" for piece, count in unknown.most_common(10))
         print(f"heed: {unknown.total()} {outputs.unit} were never seen in training: {listing}", file=sys.stderr)
@@ -71,9 +78,16 @@ def ask(outputs: TextOutputs) -> None:
             return
         if not text.strip():
             return
-        print(outputs.answer(text))
+        _show(outputs, text)
         if unknown := outputs.unknown_in(text):
             print(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
+
+
+def _show(outputs: TextOutputs, text: str) -> None:
+    """Print the answer to one text, as it is written where the task can."""
+    for piece in outputs.pieces(text):
+        print(piece, end="", flush=True)
+    print()
 
 
 def _folder(outputs: TextOutputs, given: Path, out: Path | None, unknown: Counter[str]) -> None:
@@ -94,6 +108,7 @@ def _folder(outputs: TextOutputs, given: Path, out: Path | None, unknown: Counte
         print(f"heed: left out, hidden or no file: {', '.join(left)}", file=sys.stderr)
     for path in files:
         lines = read_lines(path)
+        outputs.expect(lines, f"'{path}'")
         with open_output(out / path.name) as file:
             _write(outputs, lines, file, unknown)
         print(f"wrote {out / path.name}", file=sys.stderr)

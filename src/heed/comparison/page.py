@@ -90,7 +90,8 @@ def _sentence(comparison: Compared, index: int, numbers: Iterator[int]) -> str:
     measure = comparison.measures[0]
     for entry, runs in zip(comparison.entries, comparison.outcomes, strict=True):
         output = runs[0].outputs[index]
-        said = "differs" if measure.is_share else f"{measure.label} {float(runs[0].measures[0].each()[index]):.0f}"
+        score = f"{float(runs[0].measures[0].each()[index]):.{measure.digits - 1}f}"
+        said = "differs" if measure.is_share else f"{measure.label} {score}"
         if output == reference:
             said = f"as the {names[1]}"
         shown = escape(clean(output)) or "(nothing)"

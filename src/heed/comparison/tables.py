@@ -82,7 +82,8 @@ def _significance(comparison: Compared) -> list[Table]:
                     scale = 100 if measure.is_share else 1
                     low, value, high = (scale * number for number in (found[0].low, found[0].value, found[0].high))
                     p = p_text(found[0].p, comparison.resampling.trials)
-                    text = f"{value:+z.1f} [{low:+z.1f}, {high:+z.1f}] p {p}"
+                    low, value, high = (f"{number:+z.{measure.digits}f}" for number in (low, value, high))
+                    text = f"{value} [{low}, {high}] p {p}"
                 rows[-1].append(Cell(text))
         title = f"difference from {name}"
         made.append(_table(comparison, title, map(_head, comparison.measures), rows, _test(comparison)))
@@ -150,8 +151,9 @@ def _score(score: Score, measure: Measure) -> str:
     if math.isnan(score.value):
         return "-"
     scale = 100 if measure.is_share else 1
-    spread = "" if score.deviation is None else f" sd {scale * score.deviation:.1f}"
-    return f"{scale * score.value:.1f}{spread} [{scale * score.low:.1f}, {scale * score.high:.1f}]"
+    value, low, high = (f"{scale * number:.{measure.digits}f}" for number in (score.value, score.low, score.high))
+    spread = "" if score.deviation is None else f" sd {scale * score.deviation:.{measure.digits}f}"
+    return f"{value}{spread} [{low}, {high}]"
 
 
 def p_text(p: float, trials: int) -> str:

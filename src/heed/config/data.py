@@ -154,8 +154,6 @@ class OwnData(Section):
 class CorpusData(OwnData):
     """Your own data where it may be larger than memory, as far as the tasks that read such corpora share it."""
 
-    max_length: int = Field(250, gt=0)
-    """Training examples with more tokens than this on a side are left out, and counted."""
     in_memory: int = Field(100_000, ge=0)
     """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory."""
     stream: bool = False
@@ -186,6 +184,8 @@ class FilesData(CorpusData):
 
     train: list[DataPath] = Field(min_length=1, max_length=2)
     """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
+    max_length: int = Field(250, gt=0)
+    """Training examples with more tokens than this on a side are left out, and counted."""
     columns: Columns = Columns()
     """Where both sides stand in a file of columns."""
     extra: list[ExtraData] = []  # noqa: RUF012  # pydantic copies it

@@ -30,9 +30,9 @@ class TokenizerConfig(Section):
 
     from_: str | None = Field(None, alias="from")
     """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
-    kind: Literal["auto", "char", "word", "bpe", "unigram"] = "auto"
-    """A token is a Unicode character, a word or a subword; auto is word for grammar, char for other embedded data, bpe
-    for files."""
+    kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe"] = "auto"
+    """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown);
+    auto is word for grammar, char for other embedded data, bpe for files."""
     vocab_size: int | None = Field(None, gt=4)
     """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
     min_count: int = Field(2, gt=0)
@@ -44,7 +44,8 @@ class TokenizerConfig(Section):
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
     """Unicode normalisation of what is read and written."""
     sampling: float = Field(0.0, ge=0, lt=1)
-    """Subword sampling in training: share of merges dropped (bpe), or temperature 1 of sampling cuts (unigram)."""
+    """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampling cuts
+    (unigram)."""
 
 
 class ModelSection(BaseModel):

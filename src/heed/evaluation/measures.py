@@ -29,6 +29,7 @@ class Measure:
         higher_is_better: Whether more is better.
         is_share: Whether the score is a share of 1, which is shown in per cent.
         note: What a reader must know to repeat it, such as a signature.
+        digits: Digits after the point in tables.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Measure:
     higher_is_better: bool = True
     is_share: bool = False
     note: str = ""
+    digits: int = 1
 
     def __len__(self) -> int:
         return len(self.statistics)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Generator
 
-import torch
 from torch import Tensor
 
-from heed.attention import watch
 from heed.generation.beam import beam_search
 from heed.generation.ensemble import Ensemble
-from heed.generation.greedy import greedy_search
+from heed.generation.greedy import greedy_search, greedy_steps
+from heed.generation.next_token import without_gradient
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions
-from heed.generation.sampling import SamplingOptions, sample
+from heed.generation.sampling import SamplingOptions, sample, sample_steps
+from heed.generation.stepwise import Step
 from heed.generation.writer import Writer
 from heed.models.base import DecoderBody, Memory
 
@@ -23,21 +23,15 @@ __all__ = [
     "Hypothesis",
     "SamplingOptions",
     "SearchOptions",
+    "Step",
     "Writer",
     "beam_search",
     "generate",
+    "generate_steps",
     "greedy_search",
     "sample",
     "without_gradient",
 ]
-
-
-def without_gradient() -> AbstractContextManager[object]:
-    """Where outputs are written: nothing is differentiated; where nobody watches nothing ever can be, which is faster.
-
-    What a watcher keeps must stay tensors that he can do anything with.
-    """
-    return torch.inference_mode() if watch.slot is None else torch.no_grad()
 
 
 def generate(
@@ -54,3 +48,22 @@ def generate(
             return sample(model, memory, prompt, options, sampling, prompt_lengths)
         search = greedy_search if options.beam_size == 1 else beam_search
         return search(model, memory, prompt, options, prompt_lengths)
+
+
+def generate_steps(
+    model: DecoderBody,
+    memory: Memory | None,
+    prompt: Tensor,
+    options: SearchOptions,
+    prompt_lengths: Tensor | None = None,
+    sampling: SamplingOptions | None = None,
+) -> Generator[Step, None, Generated]:
+    """As `generate` without a beam, token by token: what each row wrote is yielded as soon as it is written.
+
+    Row i of `num_best` rows of source n has the number n * `num_best` + i; its place among the hypotheses that are
+    returned at the end may be another one.
+    """
+    assert sampling is not None or options.beam_size == 1
+    if sampling is not None:
+        return sample_steps(model, memory, prompt, options, sampling, prompt_lengths)
+    return greedy_steps(model, memory, prompt, options, prompt_lengths)

@@ -42,7 +42,8 @@ def beam_search(
         Up to `num_best` hypotheses per source, best first, and every step of the search.
 
     Raises:
-        ConfigError: `num_best` is larger than `beam_size`, or the length penalty is negative.
+        ConfigError: `num_best` is larger than `beam_size`, the length penalty is negative, or a repetition penalty is
+            asked for.
     """
     options.check()
     num_sources, width = len(prompt), options.beam_size
@@ -69,10 +70,11 @@ def beam_search(
             for total, row, token, log_prob in zip(*candidates, strict=True):
                 if total == -math.inf:
                     break
-                if token == options.end_token:
-                    ended.append((total, a * beams + row, token, log_prob))
+                parent = a * beams + row
+                if token == options.end_token or _stops(options, source, steps, parent, token):
+                    ended.append((total, parent, token, log_prob))
                 elif len(open_rows) < width:
-                    open_rows.append((total, a * beams + row, token, log_prob))
+                    open_rows.append((total, parent, token, log_prob))
             is_last = written + 1 >= limits[source]
             _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
             if is_last or not open_rows or _settled(done[source], open_rows[0][0], limits[source], options):
@@ -92,6 +94,11 @@ def beam_search(
         state = state.select(torch.tensor(parents, device=prompt.device))
         tokens, lengths = torch.tensor(written_tokens, device=prompt.device).unsqueeze(1), None
     return Generated([hypotheses[: options.num_best] for hypotheses in done], steps)
+
+
+def _stops(options: SearchOptions, source: int, steps: list[BeamStep], parent: int, token: int) -> bool:
+    """Whether a row of the last step ends with one more token that is not the end token."""
+    return options.stop is not None and options.stop(source, [*_trace_back(steps, parent)[0], token])
 
 
 def _settled(done: list[Hypothesis], open_total: float, limit: int, options: SearchOptions) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +13,14 @@ from heed.generation.options import SearchOptions
 from heed.kernels import Best, LargeVocabulary, best_of, enabled
 from heed.layers import last_of
 from heed.models.base import DecoderBody
+
+
+def without_gradient() -> AbstractContextManager[object]:
+    """Where outputs are written: nothing is differentiated; where nobody watches nothing ever can be, which is faster.
+
+    What a watcher keeps must stay tensors that he can do anything with.
+    """
+    return torch.inference_mode() if watch.slot is None else torch.no_grad()
 
 
 class NextTokenScores:
@@ -30,9 +41,20 @@ class NextTokenScores:
             written: Tokens already written.
         """
         log_probs = torch.log_softmax(self._model.logits(last_of(hidden, lengths)).float(), dim=-1)
+        return self._without_banned(log_probs, written)
+
+    def changed(
+        self, hidden: Tensor, lengths: Tensor | None, written: int, change: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """What `log_probs` returns, and the logits after `change`, -inf where forbidden; `(rows, vocab_size)` both."""
+        logits = self._model.logits(last_of(hidden, lengths)).float()
+        log_probs = torch.log_softmax(logits, dim=-1)
+        return self._without_banned(log_probs, written), self._without_banned(change(logits), written)
+
+    def _without_banned(self, scores: Tensor, written: int) -> Tensor:
         if banned := self._options.banned(written):
-            log_probs[:, list(banned)] = -torch.inf
-        return log_probs
+            scores[:, list(banned)] = -torch.inf
+        return scores
 
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
         """The `k` best continuations of each source as `best_of`; other arguments as of `log_probs`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from heed.errors import ConfigError
@@ -18,17 +20,34 @@ class SearchOptions:
     length_penalty: float = 1.0  # hypotheses are compared by log-probability / length ** length_penalty
     num_best: int = 1  # hypotheses returned per source, at most `beam_size`
     forbidden: tuple[int, ...] = ()  # tokens that are never written (padding, start)
+    stop: Callable[[int, Sequence[int]], bool] | None = None  # whether what was written for a source, by number, ends
+    repetition_penalty: float = 1.0  # makes tokens that were read or written less likely; see `Repetition`
+    read: tuple[tuple[int, ...], ...] | None = None  # per source, the tokens it counts as read; by default the prompt's
 
     def check(self) -> None:
         """Refuse what no search can do.
 
         Raises:
-            ConfigError: `num_best` is larger than `beam_size`, or the length penalty is negative.
+            ConfigError: `num_best` is larger than `beam_size`, the length penalty is negative, or the repetition
+                penalty is not a finite number above 0, or is asked of a beam.
         """
+        self.check_repetition()
+        if self.repetition_penalty != 1 and self.beam_size > 1:
+            raise ConfigError(
+                f"repetition_penalty {self.repetition_penalty} is for greedy search and sampling: a beam of "
+                f"{self.beam_size} compares the log-probabilities of whole outputs"
+            )
         if self.num_best > self.beam_size:
             raise ConfigError(f"num_best {self.num_best} is more than beam_size {self.beam_size} keeps")
         if self.length_penalty < 0:
             raise ConfigError(f"length_penalty {self.length_penalty} is negative; 0 compares plain log-probabilities")
+
+    def check_repetition(self) -> None:
+        """Refuse a repetition penalty that is not a finite number above 0, with a ConfigError."""
+        if not 0 < self.repetition_penalty < math.inf:
+            raise ConfigError(
+                f"repetition_penalty is {self.repetition_penalty}, expected a finite number above 0 (1 changes nothing)"
+            )
 
     def banned(self, written: int) -> tuple[int, ...]:
         """The tokens that may not be next, after `written` of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 from heed.errors import ConfigError
 from heed.generation.next_token import NextTokenScores
 from heed.generation.options import Generated, SearchOptions
-from heed.generation.stepwise import write_rows
+from heed.generation.repetition import Repetition
+from heed.generation.stepwise import Step, to_the_end, write_steps
 from heed.models.base import DecoderBody, Memory
 
 
@@ -51,10 +53,23 @@ def sample(
     Returns:
         `num_best` hypotheses per source, by descending log-probability under the model (before temperature and cuts).
     """
+    return to_the_end(sample_steps(model, memory, prompt, options, sampling, prompt_lengths))
+
+
+def sample_steps(
+    model: DecoderBody,
+    memory: Memory | None,
+    prompt: Tensor,
+    options: SearchOptions,
+    sampling: SamplingOptions,
+    prompt_lengths: Tensor | None = None,
+) -> Generator[Step, None, Generated]:
+    """As `sample`, step by step; yields as `write_steps`, where the rows of one source lie side by side."""
     num_sources, times = len(prompt), options.num_best
     seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
     generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
     assert len(generators) == num_sources
+    repetition = None if options.repetition_penalty == 1 else Repetition(options, prompt, prompt_lengths, times)
 
     def draw(
         scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
@@ -63,11 +78,16 @@ def sample(
         # its neighbours nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
         numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
         uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(hidden.device)
-        log_probs = scores.log_probs(hidden, lengths, written)
-        tokens = _draw(log_probs, uniform, sampling)
+        if repetition is None:
+            log_probs = scores.log_probs(hidden, lengths, written)
+            tokens = _draw(log_probs, uniform, sampling)
+        else:
+            log_probs, penalised = scores.changed(hidden, lengths, written, lambda logits: repetition(logits, rows))
+            tokens = _draw(penalised, uniform, sampling)
+            repetition.add(rows, tokens)
         return tokens, log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
-    outputs = write_rows(model, memory, prompt, options, draw, times, prompt_lengths)
+    outputs = yield from write_steps(model, memory, prompt, options, draw, times, prompt_lengths)
     per_source = [outputs[i : i + times] for i in range(0, len(outputs), times)]
     return Generated([sorted(group, key=lambda h: -h.log_prob) for group in per_source])
 

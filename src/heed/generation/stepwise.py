@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.generation.next_token import NextTokenScores
+from heed.generation.next_token import NextTokenScores, without_gradient
 from heed.generation.options import Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
 
@@ -17,7 +18,12 @@ Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tupl
 numbers of the open rows to one token each and its log-probability, `(open rows,)` both."""
 
 
-def write_rows(
+T = TypeVar("T")
+Step = list[tuple[int, int]]
+"""The numbers of the rows that wrote a token, each with its token."""
+
+
+def write_steps(
     model: DecoderBody,
     memory: Memory | None,
     prompt: Tensor,
@@ -25,10 +31,16 @@ def write_rows(
     choose: Choose,
     times: int = 1,
     prompt_lengths: Tensor | None = None,
-) -> list[Hypothesis]:
+) -> Generator[Step, None, list[Hypothesis]]:
     """Write `times` rows for each source, those of one source beside each other; `choose` picks each row's next token.
 
-    One hypothesis per row. Other arguments as of `beam_search`.
+    Nothing is computed before the first step is asked for. Other arguments as of `beam_search`.
+
+    Yields:
+        After each step the tokens that were written in it, end tokens left out.
+
+    Returns:
+        One hypothesis per row.
     """
     num_sources = len(prompt)
     limits = [limit for limit in options.limits(num_sources) for _ in range(times)]
@@ -37,32 +49,48 @@ def write_rows(
     finished = [False] * len(limits)
 
     active = list(range(len(limits)))
-    state = model.start(memory, Rows.repeat(num_sources, times, device=prompt.device))
-    step = prompt.repeat_interleave(times, dim=0)
-    lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
-    scores = NextTokenScores(model, options)
+    with without_gradient():
+        state = model.start(memory, Rows.repeat(num_sources, times, device=prompt.device))
+        step = prompt.repeat_interleave(times, dim=0)
+        lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
+        scores = NextTokenScores(model, options)
     for written in range(max(limits, default=0)):
-        hidden, state = model.step(step, state, lengths)
-        token, chosen = choose(scores, hidden, lengths, written, active)
+        with without_gradient():  # not around the whole loop: what runs between two steps is not ours
+            hidden, state = model.step(step, state, lengths)
+            token, chosen = choose(scores, hidden, lengths, written, active)
         leaving = set()
+        new: Step = []
         for row, (output, t, p) in enumerate(zip(active, token.tolist(), chosen.tolist(), strict=True)):
             log_probs[output].append(p)
             if t == options.end_token:
                 finished[output] = True
                 leaving.add(row)
-            else:
-                tokens[output].append(t)
-                if written + 1 >= limits[output]:
-                    leaving.add(row)
+                continue
+            tokens[output].append(t)
+            new.append((output, t))
+            stops = options.stop is not None and options.stop(output // times, tokens[output])
+            if stops or written + 1 >= limits[output]:
+                leaving.add(row)
+        yield new
         if len(leaving) == len(active):
             break
-        if leaving:
-            stay = without(leaving, len(active))
-            kept = torch.tensor(stay, device=prompt.device)
-            state, token = state.select(kept), token[kept]
-            active = [active[row] for row in stay]
-        step, lengths = token.unsqueeze(1), None
+        with without_gradient():
+            if leaving:
+                stay = without(leaving, len(active))
+                kept = torch.tensor(stay, device=prompt.device)
+                state, token = state.select(kept), token[kept]
+                active = [active[row] for row in stay]
+            step, lengths = token.unsqueeze(1), None
     return [
         Hypothesis(tuple(t), tuple(p), sum(p) / max(1, len(p)) ** options.length_penalty, done)
         for t, p, done in zip(tokens, log_probs, finished, strict=True)
     ]
+
+
+def to_the_end(steps: Generator[Step, None, T]) -> T:
+    """What steps return after the last of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]

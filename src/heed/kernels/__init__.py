@@ -9,8 +9,10 @@ from heed.kernels.memory import large_empty
 from heed.kernels.next_token import Best, LargeVocabulary, best_of
 from heed.kernels.norm import layer_norm
 from heed.kernels.private import onednn_linear
+from heed.kernels.rotary import rotate
 from heed.kernels.short_attention import SHORT, VECTOR, attend_few, short_attend
 from heed.kernels.switch import enabled, plain
+from heed.kernels.tape_lstm import tape_lstm
 
 __all__ = [
     "SHORT",
@@ -33,7 +35,9 @@ __all__ = [
     "outer",
     "plain",
     "relu_dropout",
+    "rotate",
     "short_attend",
+    "tape_lstm",
     "trains_by_hand",
 ]
 

@@ -23,7 +23,7 @@ _SMALL = 0.01
 
 
 def layer_norm(
-    x: Float[Tensor, "*shape d"], weight: Float[Tensor, " d"], bias: Float[Tensor, " d"], eps: float
+    x: Float[Tensor, "*shape d"], weight: Float[Tensor, " d"], bias: Float[Tensor, " d"] | None, eps: float
 ) -> Float[Tensor, "*shape d"]:
     """`(x - mean) / sqrt(variance + eps) * weight + bias` over the last axis."""
     if x.requires_grad and torch.is_grad_enabled() and enabled() and _can_keep_result(x, weight):
@@ -41,7 +41,7 @@ def _can_keep_result(x: Tensor, weight: Tensor) -> bool:
 
 class _KeepsResult(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
         operations = private.layer_norm()
         assert operations is not None
         ctx.operation = operations[1]
@@ -52,9 +52,9 @@ class _KeepsResult(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (d_result,), (result, inverse, weight, bias) = grad_outputs, ctx.saved_tensors
-        normal = (result - bias).div_(weight)
+        normal = result / weight if bias is None else (result - bias).div_(weight)
         # The gradient of the normalised values (mean 0, deviation 1), divided by the deviation of the input.
         like = torch.zeros_like(inverse), torch.ones_like(inverse)
-        given = d_result.contiguous(), normal, weight.shape, *like, weight, bias, [True, True, True]
+        given = d_result.contiguous(), normal, weight.shape, *like, weight, bias, [True, True, bias is not None]
         d_x, d_weight, d_bias = ctx.operation(*given)
         return d_x.mul_(inverse), d_weight, d_bias, None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from heed.attention import Keys, Rows, padding_mask, watch
+from heed.attention import Keys, Rows, Turn, padding_mask, watch
 from heed.kernels import enabled
-from heed.layers.fast_decoding import FastDecoding
+from heed.layers.fast_decoding import FastDecoding, PromptState
 from heed.layers.states import StackState
 from heed.layers.transformer import CausalSelfAttention, DecoderBlock
 from heed.shapes import Bool, Float, Int
@@ -31,6 +31,8 @@ class DecoderStack(nn.ModuleList):
         x: Float[Tensor, "rows n d_model"],
         state: StackState | FastDecoding,
         lengths: Int[Tensor, " rows"] | None = None,
+        turn: Turn | None = None,
+        seen: Bool[Tensor, "rows n n"] | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
         """Append each further token's keys and values, look back, look at the memory.
 
@@ -38,30 +40,35 @@ class DecoderStack(nn.ModuleList):
             x: `(rows, n, d_model)`, the embedded tokens at the state's `next_positions`.
             state: From `start` or the step before.
             lengths: `(rows,)`, number of real tokens where rows are padded on the right.
+            turn: Turns queries and keys of self-attention by the positions of x.
+            seen: `(rows, n, n)`, which of these positions each may see beside the future's mask; then nothing came
+                before, and the state afterwards is not to be continued.
 
         Returns:
             The last block's output, and the state after the tokens.
         """
-        if x.shape[1] == 1 and lengths is None and self._decodes_fast(x):
+        if x.shape[1] == 1 and lengths is None and seen is None and self._decodes_fast(x):
             fast = state if isinstance(state, FastDecoding) else FastDecoding.of(list(self), state)
             if fast is not None:
-                x, fast = fast.step(x.squeeze(1))
+                x, fast = fast.step(x.squeeze(1), turn)
                 return x.unsqueeze(1), fast
         if isinstance(state, FastDecoding):
             state = state.plain()
-        mask = None if lengths is None else padding_mask(lengths, x.shape[1])
+        assert seen is None or lengths is None
+        mask = seen if lengths is None else padding_mask(lengths, x.shape[1])
         caches = []
         for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
             if isinstance(block, CausalSelfAttention):
-                x, grown = block.read(x, cache, state.position, mask)
+                x, grown = block.read(x, cache, state.position, mask, turn)
             else:
                 memory = state.memory[n] if state.memory else None
-                x, grown = block(x, cache, memory, state.rows, state.position, mask)
+                x, grown = block(x, cache, memory, state.rows, state.position, mask, turn)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
             caches.append(grown)
         count = x.shape[1] if lengths is None else lengths
-        return x, StackState(state.memory, state.rows, tuple(caches), state.position + count)
+        after = state.memory, state.rows, tuple(caches), state.position + count
+        return x, PromptState(*after, list(self)) if seen is None and self._decodes_fast(x) else StackState(*after)
 
     def _decodes_fast(self, x: Tensor) -> bool:
         """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from heed.errors import ShapeError
-from heed.shapes import Float, Int
+from heed.kernels import Linear
+from heed.shapes import Bool, Float, Int
 
 _CHUNK = 32
 """Sinusoids that are computed together where positions are asked for one by one."""
@@ -26,6 +27,24 @@ class TokenEmbedding(nn.Embedding):
         """Draw the table anew."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
         self._fill_padding_idx_with_zero()
+
+
+def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
+    """What stands between states of width `d_hidden` and the vocabulary: a projection, and the output layer.
+
+    A tied output layer's matrix is the embedding table (which then needs a padding token of None, since its row for
+    padding is an output too); states of another width are projected to the table's by a matrix without bias. Else the
+    projection is the identity.
+
+    Source: Press and Wolf 2017 (arXiv:1608.05859), section 3; Inan et al. 2017 (arXiv:1611.01462), section 3.
+    """
+    vocab_size, d_embedding = embedding.weight.shape
+    if not tied:
+        return nn.Identity(), nn.Linear(d_hidden, vocab_size)
+    projection = nn.Identity() if d_hidden == d_embedding else Linear(d_hidden, d_embedding, bias=False)
+    output = nn.Linear(d_embedding, vocab_size)
+    output.weight = embedding.weight
+    return projection, output
 
 
 class TokenInput(nn.Module):
@@ -86,6 +105,31 @@ class SinusoidalPositions(nn.Module):
         return chunk[None, None, place]
 
 
+def places_within(
+    documents: Int[Tensor, "batch length"],
+) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length length"] | None]:
+    """Positions in packed documents, and which positions lie in one document; None where all of a row do.
+
+    For documents (4, 4, 4, 5, 5) the positions are 0 1 2 0 1, and the mask
+
+        1 1 1 . .
+        1 1 1 . .
+        1 1 1 . .
+        . . . 1 1
+        . . . 1 1
+
+    Args:
+        documents: Number of the document that each token lies in, non-decreasing along a row.
+    """
+    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    first = torch.where(begins, place, 0).cummax(dim=1).values
+    if not begins[:, 1:].any():
+        return place, None
+    return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
+
+
 class LearnedPositions(nn.Module):
     """A learned table of positions, up to a fixed length.
 
@@ -103,11 +147,11 @@ class LearnedPositions(nn.Module):
         Raises:
             ShapeError: A position is beyond the table.
         """
-        if isinstance(positions, int):
-            positions = torch.full((1, 1), positions, device=self.table.weight.device)
-        if positions.numel() and (last := int(positions.max())) >= self.table.num_embeddings:
+        single = isinstance(positions, int)
+        last = positions if isinstance(positions, int) else int(positions.max()) if positions.numel() else 0
+        if last >= self.table.num_embeddings:
             raise ShapeError(
                 f"a sequence of length {last + 1} does not fit {self.table.num_embeddings} learned positions; "
                 "raise max_length, shorten the input, or use sinusoidal positions"
             )
-        return self.table(positions)  # type: ignore[no-any-return]
+        return self.table.weight[None, None, positions] if single else self.table(positions)

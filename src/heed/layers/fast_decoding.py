@@ -9,24 +9,28 @@ The blocks of `heed.layers.transformer` are the specification, and tests hold th
 - Two batched products and a softmax instead of the fused kernel, which on a CPU takes longer for a single query.
 - There are at least 16 keys, those at the end masked: a softmax over fewer numbers takes longer.
 
-Without cross-attention (a language model) a source is a prompt. Shapes: B sources, W beams a source, R = B * W rows,
-H heads, C room for keys, S source positions.
+Without cross-attention (a language model) a source is a prompt. Prompts may be of unequal length: the mask leaves out
+what fills the shorter ones up, and each row counts its own positions.
+
+Shapes: B sources, W beams a source, R = B * W rows, H heads, C room for keys, S source positions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.attention import Keys, MultiHeadAttention, Rows, Turn, padding_mask
 from heed.kernels import VECTOR, attend_few, large_empty, linear
 from heed.layers.activations import RELU, Activation
+from heed.layers.norm import RMSNorm
 from heed.layers.states import StackState
 from heed.layers.transformer import CausalSelfAttention, DecoderBlock, FeedForward, Residual
 from heed.shapes import Float, Int
@@ -52,19 +56,22 @@ class _Around(NamedTuple):
     """A residual connection, with its normalisation if it has one."""
 
     first: bool = True
-    norm: tuple[tuple[int, ...], Tensor, Tensor, float] | None = None
+    norm: tuple[Any, ...] | None = None  # shape, weight, bias of layer normalisation, eps
+    normalise: Callable[..., Tensor] = torch.layer_norm
 
     @classmethod
     def of(cls, around: Residual) -> _Around:
         norm = around.norm
+        if isinstance(norm, RMSNorm):
+            return cls(around.first, (norm.weight.shape, norm.weight, norm.eps), torch.rms_norm)
         return cls(around.first, (norm.normalized_shape, norm.weight, norm.bias, norm.eps))
 
     def before(self, x: Tensor) -> Tensor:
-        return torch.layer_norm(x, *self.norm) if self.first and self.norm is not None else x
+        return self.normalise(x, *self.norm) if self.first and self.norm is not None else x
 
     def after(self, x: Tensor, new: Tensor) -> Tensor:
         new.add_(x)
-        return new if self.first or self.norm is None else torch.layer_norm(new, *self.norm)
+        return new if self.first or self.norm is None else self.normalise(new, *self.norm)
 
 
 class _Attention(NamedTuple):
@@ -137,13 +144,16 @@ class _KeyValues:
         self._make_views()
 
     @classmethod
-    def of(cls, keys: Sequence[Keys | None], shape: tuple[int, int, int], like: Tensor) -> _KeyValues:
-        """From each block's keys, or empty; `shape` is of sources, heads and the width of a head."""
+    def of(cls, keys: Sequence[Keys | None], shape: tuple[int, int, int], like: Tensor, further: int = 0) -> _KeyValues:
+        """From each block's keys, or empty, with room for `further` ones.
+
+        `shape` is of sources, heads and the width of a head.
+        """
         num_sources, heads, d = shape
         num_keys = 0 if keys[0] is None else len(keys[0])
         blocks = []
         for own in keys:
-            block = large_empty((2, num_sources, heads, max(num_keys, VECTOR), d), like)
+            block = large_empty((2, num_sources, heads, max(num_keys + further, VECTOR), d), like)
             if own is not None:
                 block[0, :, :, :num_keys], block[1, :, :, :num_keys] = own.prepared, own.value
             block[:, :, :, num_keys:VECTOR] = 0.0  # no weight is put on them, but 0 times NaN would be NaN
@@ -194,7 +204,8 @@ class FastDecoding:
     Args:
         blocks: The parameters.
         memory: Per block, what its cross-attention looks at, at least one key for each source; empty without.
-        caches: Per block, keys and values of the positions so far; None before the first, and where `beams` is not 1.
+        caches: Per block, keys and values of the positions so far, with a mask where prompts were padded; None before
+            the first, and where `beams` is not 1.
         num_sources: Number of sources, or of prompts.
         beams: Rows of each source, which lie side by side.
     """
@@ -214,11 +225,17 @@ class FastDecoding:
         self._heads = blocks[0].heads
         like = blocks[0].attention.out.weight
         shape = num_sources, self._heads, like.shape[1] // self._heads
-        self._own = _KeyValues.of(caches, shape, like)
-        self.position = self._num_keys = self._own.num_keys
-        own_rows = 1 if beams == 1 else num_sources * beams
+        further = 0 if caches[0] is None else _STEPS
+        self._own = _KeyValues.of(caches, shape, like, further)
+        self._num_keys = self._own.num_keys
+        self.position: int | Tensor = self._num_keys  # tokens that each row has read; `(rows,)` where they are unequal
+        padding = None if caches[0] is None else caches[0].mask
+        own_rows = 1 if beams == 1 and padding is None else num_sources * beams
         self._own_mask = like.new_full((own_rows, self._own.room), -math.inf)  # one row while every row sees every key
         self._own_mask[:, : self._num_keys] = 0.0
+        if padding is not None:
+            self._own_mask[:, : self._num_keys].masked_fill_(~padding, -math.inf)
+            self.position = padding.sum(1)
         self._cross: _KeyValues | None = None
         if memory:
             keys = memory[0]
@@ -231,24 +248,34 @@ class FastDecoding:
 
     @classmethod
     def of(cls, blocks: Sequence[nn.Module], state: StackState) -> FastDecoding | None:
-        """Go on fast; None where rows are padded, do not lie source by source, or have nothing to look at."""
-        masks = [keys.mask for keys in state.memory]
-        padded = any(cache is not None and cache.mask is not None for cache in state.caches)
-        blind = any(mask is not None and not bool(mask.any(1).all()) for mask in masks[:1])
-        branched = state.rows.width > 1 and state.caches[0] is not None
+        """Go on fast; None where rows do not lie source by source, or have nothing to look at.
+
+        Without a memory each row is a source of its own.
+        """
         known = [found for block in blocks if (found := _Block.of(block)) is not None]
-        if not state.rows.in_order or padded or blind or branched or len(known) < len(blocks):
+        if len(known) < len(blocks):
+            return None
+        if not state.memory:
+            return cls(known, (), state.caches, len(state.position), 1)
+        mask = state.memory[0].mask
+        blind = mask is not None and not bool(mask.any(1).all())
+        branched = state.rows.width > 1 and state.caches[0] is not None
+        if not state.rows.in_order or blind or branched:
             return None
         return cls(known, state.memory, state.caches, state.rows.num_sources, state.rows.width)
 
-    def next_positions(self, count: int) -> Int[Tensor, "1 count"] | int:
-        """Absolute positions of the next `count` tokens, the same for all rows; of one token its number."""
+    def next_positions(self, count: int) -> Int[Tensor, "rows count"] | int:
+        """Absolute positions of the next `count` tokens of each row, or of all alike; of one token its number."""
+        if isinstance(self.position, Tensor):
+            return self.position.unsqueeze(1) + torch.arange(count, device=self.position.device)
         if count == 1:
             return self.position
         return torch.arange(self.position, self.position + count, device=self._own_mask.device).unsqueeze(0)
 
-    def step(self, x: Float[Tensor, "rows d_model"]) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
-        """Read one further embedded token of each row; this state stays as it is."""
+    def step(
+        self, x: Float[Tensor, "rows d_model"], turn: Turn | None = None
+    ) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
+        """Read one further embedded token of each row, at its position turned by `turn`; this state stays as it is."""
         state = copy(self)
         if self._num_keys != self._own.num_keys:  # another step was made from here before
             state._own = self._own.copy(self._num_keys)
@@ -256,12 +283,12 @@ class FastDecoding:
         own_mask = state._mask_of_scores()
         cross_mask = None if state._cross is None else state._cross_mask[: state._cross.num_sources].flatten(0, 1)
         for layer, block in enumerate(state.blocks):
-            x = state._self_attention(layer, block, x, own_mask)
+            x = state._self_attention(layer, block, x, own_mask, turn)
             if block.cross is not None and cross_mask is not None:
                 x = state._cross_attention(layer, block, block.cross, x, cross_mask)
             if block.feed_forward is not None:
                 x = block.feed_forward(x)
-        state.position += 1
+        state.position = state.position + 1  # not in its own place: the state before keeps its own
         return x, state
 
     def _grow(self) -> None:
@@ -288,9 +315,12 @@ class FastDecoding:
         mask = mask.view(num_sources, 1, self.beams, -1).expand(-1, heads, -1, -1)
         return mask.reshape(num_sources * heads, self.beams, -1)
 
-    def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor) -> Tensor:
+    def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor, turn: Turn | None) -> Tensor:
         own, beams, attention = self._own, self.beams, block.attention
         new = linear(attention.around.before(x), *attention.query)  # (R, 3 * d_model)
+        if turn is not None:
+            heads = new.view(len(new), 3 * self._heads, 1, -1)
+            heads[:, : -self._heads] = turn(heads[:, : -self._heads])
         three = new.view(own.num_sources, beams, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
         first = self._num_keys - beams
         own.blocks[layer][:, : own.num_sources, :, first : self._num_keys] = three[1:]  # (2, B, H, W, d)
@@ -324,6 +354,8 @@ class FastDecoding:
         if len(self._own_mask) > 1 or beams > 1:
             mask = self._own_mask.expand(self._own.num_sources * self.beams, -1)
             state._own_mask = mask.index_select(0, rows)
+        if isinstance(self.position, Tensor):
+            state.position = self.position.index_select(0, rows)
         if kept != list(range(self._own.num_sources)):
             to, of = _moves(kept, rows.device)
             state._own.select(kept, (to, of))
@@ -339,14 +371,28 @@ class FastDecoding:
         device = self._own_mask.device
         sources = torch.tensor(self._source_of, device=device)
         rows = Rows.repeat(len(sources), self.beams, device=device)
-        mask = self._own_mask[:, : self._num_keys].expand(len(rows), -1)
-        seen = (mask == 0.0).nonzero()[:, 1].view(len(rows), self.position)  # the keys that each row descends from
+        visible = self._own_mask[:, : self._num_keys].expand(len(rows), -1) == 0.0  # the keys each row descends from
+        position = visible.sum(1)
+        mask = padding_mask(position) if isinstance(self.position, Tensor) else None
+        longest = int(position.max())
+        seen = visible.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :longest]
         caches = []
         for block in self._own.blocks:
             both = block[:, rows.source_of].take_along_dim(seen[None, :, None, :, None], dim=3)
-            caches.append(Keys(both[0], both[1]))
-        position = torch.full((len(rows),), self.position, device=device)
+            caches.append(Keys(both[0], both[1], mask))
         return StackState(tuple(keys.select(sources) for keys in self._given), rows, tuple(caches), position)
+
+
+@dataclass(frozen=True)
+class PromptState(StackState):
+    """A prompt as the blocks have read it: where its rows split, each prompt's keys stay there once."""
+
+    blocks: Sequence[nn.Module] = ()
+
+    def select(self, rows: Int[Tensor, " selected"]) -> FastDecoding | StackState:  # type: ignore[override]
+        """Row i of the result continues row `rows[i]`."""
+        fast = FastDecoding.of(self.blocks, self)
+        return super().select(rows) if fast is None else fast.select(rows)
 
 
 def _moves(sources: list[int], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,10 @@
-"""Layer normalisation."""
+"""Layer normalisation, and the form without the mean."""
 
+from typing import Literal
+
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import rms_norm
 
 from heed.kernels import layer_norm
 from heed.shapes import Float
@@ -12,3 +16,32 @@ class LayerNorm(nn.LayerNorm):
     def forward(self, input: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
         """`(x - mean) / sqrt(variance + eps) * weight + bias`."""
         return layer_norm(input, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(nn.Module):
+    """Normalisation by the root mean square over the last axis; nothing is subtracted or added.
+
+    Source: Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467, equation 4.
+    Differs from the paper: `eps` under the root, as in Llama, so that a vector of zeros stays one.
+    """
+
+    def __init__(self, d: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d))
+
+    def forward(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+        """`x / sqrt(mean of x^2 + eps) * weight`."""
+        return rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """What `print(model)` shows."""
+        return f"{len(self.weight)}, eps={self.eps}"
+
+
+Norm = LayerNorm | RMSNorm
+
+
+def make_norm(kind: Literal["layer", "rms"], d: int, bias: bool = True) -> Norm:
+    """A normalisation by name; `bias` is layer normalisation's, the other has none."""
+    return LayerNorm(d, bias=bias) if kind == "layer" else RMSNorm(d)

@@ -11,7 +11,7 @@ input and `w_hh` on the state, which is the same matrix cut in two.
 
 import math
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -295,6 +295,13 @@ class Recurrent(nn.Module):
         self.backward_cells = cells(bidirectional or backward)
         self.num_layers = num_layers
         self.dropout = Dropout(dropout)
+
+    def zero_states(self, like: Float[Tensor, "batch *any"]) -> States:
+        """States of zeros of every layer and direction, for a batch on the device and in the type of `like`."""
+        directions = [cells for cells in (self.forward_cells, self.backward_cells) if cells]
+        return [
+            [cast(RecurrentCell, cells[i]).zero_state(like) for cells in directions] for i in range(self.num_layers)
+        ]
 
     def forward(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor, nn
 from heed.attention import Keys, Rows
 from heed.layers.recurrent import State, States
 from heed.shapes import Float, Int
+
+_PARTS = ("hidden", "cell")
+"""What the state of a recurrent layer has; a cell state is an LSTM's."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,22 @@ class RecurrentState:
         """Row i of the result continues row `rows[i]`."""
         states = [[tuple(part.index_select(0, rows) for part in state) for state in layer] for layer in self.states]
         return RecurrentState(states, None if self.fed is None else self.fed.index_select(0, rows))
+
+    def pack(self) -> dict[str, Tensor]:
+        """As named tensors `(rows, d_hidden)` without their gradient: "layer 0 hidden", "layer 0 cell", ..."""
+        return {
+            f"layer {number} {part}": tensor.detach()
+            for number, layer in enumerate(self.states)
+            for state in layer
+            for part, tensor in zip(_PARTS, state, strict=False)
+        }
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Tensor]) -> RecurrentState:
+        """Undo `pack`."""
+        layers = sum(name.endswith(_PARTS[0]) for name in tensors)
+        names = [[f"layer {number} {part}" for part in _PARTS] for number in range(layers)]
+        return cls([[tuple(tensors[name] for name in layer if name in tensors)] for layer in names], None)
 
 
 @dataclass(frozen=True)

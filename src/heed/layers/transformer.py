@@ -18,12 +18,12 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from heed.attention import Keys, MultiHeadAttention, Rows
+from heed.attention import Keys, MultiHeadAttention, Rows, Turn
 from heed.kernels import Linear
 from heed.layers.activations import RELU, Activation
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
-from heed.layers.norm import LayerNorm
+from heed.layers.norm import LayerNorm, Norm
 from heed.shapes import Bool, Float, Int
 
 NormKind = Literal["post", "pre"]
@@ -38,9 +38,11 @@ def make_positions(kind: PositionKind, max_length: int, d_model: int) -> Sinusoi
 class Residual(nn.Module):
     """A sublayer's output added to its input, normalised after (post) or the input before (pre)."""
 
-    def __init__(self, d_model: int, dropout: float, norm: NormKind) -> None:
+    def __init__(
+        self, d_model: int, dropout: float, norm: NormKind, norm_layer: Callable[[int], Norm] = LayerNorm
+    ) -> None:
         super().__init__()
-        self.norm = LayerNorm(d_model)
+        self.norm = norm_layer(d_model)
         self.dropout = Dropout(dropout)
         self.first = norm == "pre"
 
@@ -56,16 +58,20 @@ class Residual(nn.Module):
 class FeedForward(nn.Module):
     """`g(x W_1 + b_1) W_2 + b_2`, the same at every position; g is the paper's relu by default."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = RELU) -> None:
+    def __init__(
+        self, d_model: int, d_ff: int, dropout: float | None = 0.0, activation: Activation = RELU, bias: bool = True
+    ) -> None:
         super().__init__()
         self.activation = activation
-        self.inner = Linear(d_model, d_ff * activation.width)
-        self.outer = Linear(d_ff, d_model)
-        self.dropout = Dropout(dropout)
+        self.inner = Linear(d_model, d_ff * activation.width, bias=bias)
+        self.outer = Linear(d_ff, d_model, bias=bias)
+        self.dropout = None if dropout is None else Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         """Each position by itself."""
-        return self.outer(self.dropout.after(self.activation, self.inner(x)))  # type: ignore[no-any-return]
+        inner = self.inner(x)
+        active = self.activation.function(inner) if self.dropout is None else self.dropout.after(self.activation, inner)
+        return self.outer(active)  # type: ignore[no-any-return]
 
 
 class EncoderBlock(nn.Module):
@@ -115,18 +121,20 @@ class CausalSelfAttention(MultiHeadAttention):
         x: Float[Tensor, "rows n d_model"],
         cache: Keys | None,
         position: Int[Tensor, " rows"],
-        mask: Bool[Tensor, "rows n"] | None = None,
+        mask: Bool[Tensor, "rows ..."] | None = None,
+        turn: Turn | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
         """As `DecoderBlock.forward`, without a memory."""
-        new = self.prepare(x, mask=mask)
+        new = self.prepare(x, mask=mask, turn=turn)
         cache = new if cache is None else cache.append(new)
-        return x + self.after(self(x, cache, causal=True, offset=position)), cache
+        return x + self.after(self(x, cache, causal=True, offset=position, turn=turn)), cache
 
 
 class DecoderBlock(nn.Module):
     """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
 
-    Other arguments as `EncoderBlock`.
+    Without `drops_inner` the feed-forward net's inner layer is not dropped (GPT-2); `norm_layer` makes a normalisation
+    of a width; without `bias` no linear layer has one. Other arguments as `EncoderBlock`.
     """
 
     def __init__(
@@ -137,21 +145,25 @@ class DecoderBlock(nn.Module):
         *,
         cross: bool = True,
         dropout: float = 0.0,
+        drops_inner: bool = True,
         attention_dropout: float = 0.0,
         norm: NormKind = "post",
         activation: Activation = RELU,
+        norm_layer: Callable[[int], Norm] = LayerNorm,
+        bias: bool = True,
         layer: int = 0,
     ) -> None:
         super().__init__()
-        attention = partial(MultiHeadAttention, d_model, num_heads, dropout=attention_dropout, layer=layer)
+        attention = partial(MultiHeadAttention, d_model, num_heads, dropout=attention_dropout, bias=bias, layer=layer)
+        around = partial(Residual, d_model, dropout, norm, norm_layer)
         self.attention = attention(mechanism="decoder")
-        self.around_attention = Residual(d_model, dropout, norm)
+        self.around_attention = around()
         self.cross = None
         if cross:
             self.cross = attention(mechanism="cross")
-            self.around_cross = Residual(d_model, dropout, norm)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
-        self.around_feed_forward = Residual(d_model, dropout, norm)
+            self.around_cross = around()
+        self.feed_forward = FeedForward(d_model, d_ff, dropout if drops_inner else None, activation, bias)
+        self.around_feed_forward = around()
 
     def prepare(
         self, memory: Float[Tensor, "batch key d_model"], mask: Bool[Tensor, "batch key"] | None = None
@@ -167,7 +179,8 @@ class DecoderBlock(nn.Module):
         memory: Keys | None,
         rows: Rows | None,
         position: Int[Tensor, " rows"],
-        mask: Bool[Tensor, "rows n"] | None = None,
+        mask: Bool[Tensor, "rows ..."] | None = None,
+        turn: Turn | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
         """Read further positions of each row.
 
@@ -177,7 +190,9 @@ class DecoderBlock(nn.Module):
             memory: What `cross` looks at, from `cross.prepare`.
             rows: Which source of the memory each row belongs to.
             position: `(rows,)`, absolute position of the first of them.
-            mask: `(rows, n)`, True on real positions where prompts are padded.
+            mask: `(rows, n)`, True on real positions where prompts are padded; or `(rows, n, n)` without a cache, which
+                of the positions each may see.
+            turn: Turns the queries and keys of self-attention by their positions.
 
         Returns:
             The block's output and the longer cache.
@@ -185,9 +200,9 @@ class DecoderBlock(nn.Module):
         grown: list[Keys] = []
 
         def look_back(y: Tensor) -> Tensor:
-            new = self.attention.prepare(y, mask=mask)
+            new = self.attention.prepare(y, mask=mask, turn=turn)
             grown.append(new if cache is None else cache.append(new))
-            return self.attention(y, grown[0], causal=True, offset=position)  # type: ignore[no-any-return]
+            return self.attention(y, grown[0], causal=True, offset=position, turn=turn)  # type: ignore[no-any-return]
 
         x = self.around_attention(x, look_back)
         if self.cross is not None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows
-from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding
+from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding, places_within
 from heed.layers.transformer import CausalSelfAttention
 from heed.models.base import LanguageModel, Memory, TextConfig, named_sizes
 
@@ -48,6 +48,17 @@ class AttentionLM(LanguageModel):
         self.dropout = nn.Dropout(c.dropout)
         self.output = nn.Linear(c.d_model, c.vocab_size)
 
+    def _embed(self, tokens: Tensor, positions: Tensor | int) -> Tensor:
+        return self.dropout(self.embedding(tokens) + self.positions(positions))  # type: ignore[no-any-return]
+
+    def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
+        if documents is None:
+            return super().forward(tokens)
+        positions, seen = places_within(documents)
+        start = self.start(None, Rows.repeat(len(tokens), device=tokens.device))
+        return self.layers(self._embed(tokens, positions), start, seen=seen)[0]  # type: ignore[no-any-return]
+
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches."""
         return self.layers.start((), rows)
@@ -56,5 +67,5 @@ class AttentionLM(LanguageModel):
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
     ) -> tuple[Tensor, StackState | FastDecoding]:
         """Append each further token's keys and values, then look back."""
-        positions = self.positions(state.next_positions(tokens.shape[1]))
-        return self.layers(self.dropout(self.embedding(tokens) + positions), state, lengths)  # type: ignore[no-any-return]
+        x = self._embed(tokens, state.next_positions(tokens.shape[1]))
+        return self.layers(x, state, lengths)  # type: ignore[no-any-return]

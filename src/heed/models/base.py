@@ -6,6 +6,7 @@ Models take plain tensors and masks. They know nothing of files, tokenizers, bat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -163,14 +164,50 @@ class PairDecoder(DecoderBody):
 
 
 class LanguageModel(DecoderBody):
-    """A model that continues a sequence."""
+    """A model that continues a sequence.
+
+    Attributes:
+        carries: Whether its state sums up all that it has read, so that it is trained on contiguous streams, the state
+            carried from batch to batch, and text runs on from one document into the next. Others read each document
+            from its start.
+    """
 
     interface: ClassVar[Interface] = "language_model"
+    carries: ClassVar[bool] = False
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Whole sequences `(batch, length)` to hidden `(batch, length, d)`: position t predicts token t + 1."""
+    def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Read whole sequences.
+
+        Args:
+            tokens: `(batch, length)`.
+            documents: `(batch, length)`, the number of the document within its row that each token lies in, never
+                falling along a row; None where each row is one document. Attention stays within a document, and
+                positions start again with each. A model that `carries` its state is never given it.
+
+        Returns:
+            hidden `(batch, length, d)`: position t predicts token t + 1.
+        """
+        assert documents is None, f"{type(self).__name__} reads one document a row"
         rows = Rows.repeat(len(tokens), device=tokens.device)
-        return self.step(tokens, self.start(None, rows))[0]
+        return self.read(tokens, self.start(None, rows))[0]
+
+    def read(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Read on, as `step`: tokens `(rows, n)` to hidden `(rows, n, d)` and the state after them.
+
+        The state is that of `start`, or of the batch before (`unpack`) in training with carried state.
+        """
+        return self.step(tokens, state)
+
+    def pack(self, state: Any) -> dict[str, Tensor]:
+        """A carried state as named tensors without their gradient, one row of each (dimension 0) per sequence.
+
+        The inverse is `unpack`; only a model that `carries` has them.
+        """
+        raise TypeError(f"{type(self).__name__} does not carry a state from batch to batch")
+
+    def unpack(self, tensors: Mapping[str, Tensor]) -> Any:
+        """The state that `pack` gave, to read on from."""
+        raise TypeError(f"{type(self).__name__} does not carry a state from batch to batch")
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:

@@ -52,9 +52,10 @@ def shading_to_html(shading: Shading) -> str:
         inside = f"<ruby>{word}<rt>{escape(clean(shading.tags[i]))}</rt></ruby>" if shading.tags else word
         level = palette.level(shading.level(i))
         spans.append(f'<span class="w{level}" title="{escape(clean(said))}"><bdi>{inside}</bdi></span>')
+    between = "" if shading.axis.kind == "token" else " "  # tokens have their own blanks, which can be seen
     return (
         f'<section class="shading"><h2>{escape(clean(shading.title))}</h2><p class="axes">{shading.scale}</p>'
-        f'<p class="keys word" dir="auto">{" ".join(spans)}</p></section>'
+        f'<p class="keys word" dir="auto">{between.join(spans)}</p></section>'
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -51,7 +51,8 @@ class DecoderFrame:
         so_far: The tokens written before this one.
         state: The decoder's state after this step, `(d_hidden,)`.
         glances: Each attention at this step, in the order of the maps.
-        top: The three most probable tokens with their probabilities, best first.
+        top: The most probable tokens with their probabilities, best first.
+        gates: Per name ("forward update", ...) the mean of that gate over the units.
     """
 
     index: int
@@ -60,6 +61,7 @@ class DecoderFrame:
     state: Tensor
     glances: tuple[Glance, ...]
     top: tuple[tuple[str, float], ...]
+    gates: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class Look:
         notes: Lines a reader needs: score of the output, policies, self-checks.
         summary: For a model without attention to the source, the one vector `(d,)` that holds all of it; else None.
         shadings: The text with a number for each word: what a label rests on, how sure each tag is.
-        names: Names of source and target for a reader.
+        names: Names of source and target for a reader; "" where there is no target.
+        parts: Names of the two kinds of steps, and what each does with its token.
     """
 
     title: str
@@ -86,3 +89,4 @@ class Look:
     summary: Tensor | None = None
     shadings: tuple[Shading, ...] = ()
     names: tuple[str, str] = ("source", "target")
+    parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))

@@ -36,7 +36,7 @@ def fixed_vector_to_html(vector: Tensor) -> str:
 def steps_to_html(look: Look) -> str:
     """Draw the frames of a look as a `<section>`, encoder first; empty if a look has no frames."""
     scales = _scales(look)
-    frames = [_encoder(frame, len(look.encoder), scales) for frame in look.encoder]
+    frames = [_encoder(frame, look, scales) for frame in look.encoder]
     frames += [_decoder(frame, look, scales) for frame in look.decoder]
     if not frames:
         return ""
@@ -47,14 +47,20 @@ def steps_to_html(look: Look) -> str:
     return "\n".join(
         [
             '<section class="steps" id="steps"><h2>Step by step</h2>',
-            f'<p class="hint">The encoder reads the source token by token; then the decoder writes one token a step: '
-            f"{_ATTENDS if look.summary is None else _FIXED} "
+            f'<p class="hint">{_hint(look)} '
             "In the strips each bar is one unit, above the line positive, below it negative.</p>",
             _bar(len(frames)),
             *articles,
             "</section>",
         ]
     )
+
+
+def _hint(look: Look) -> str:
+    if look.names[0] != "source":
+        return "Token by token: what the model held, where it looked, and which tokens it found most probable next."
+    does = _ATTENDS if look.summary is None else _FIXED
+    return f"The encoder reads the source token by token; then the decoder writes one token a step: {does}"
 
 
 def _bar(count: int) -> str:
@@ -84,24 +90,34 @@ def _scale(vector: Tensor) -> float:
     return max(1.0, float(vector.detach().abs().max())) if vector.numel() else 1.0
 
 
-def _encoder(frame: EncoderFrame, count: int, scales: dict[str, float]) -> str:
-    head = f"<h3>Encoder {frame.index + 1} of {count}: reads {_token(frame.token)}</h3>"
+def _head(part: tuple[str, str], frame: EncoderFrame | DecoderFrame, count: int) -> str:
+    return f"<h3>{part[0].capitalize()} {frame.index + 1} of {count}: {part[1]} {_token(frame.token)}</h3>"
+
+
+def _encoder(frame: EncoderFrame, look: Look, scales: dict[str, float]) -> str:
+    head = _head(look.parts[0], frame, len(look.encoder))
     strips = [_row(name, _strip(state, scales[name])) for name, state in frame.states.items()]
-    gates = [_row(f"{name} (mean)", _meter(gate)) for name, gate in frame.gates.items()]
-    return head + '<dl class="rows">' + "".join(strips + gates + _glances(frame.glances, scales)) + "</dl>"
+    return (
+        head + '<dl class="rows">' + "".join(strips + _gates(frame.gates) + _glances(frame.glances, scales)) + "</dl>"
+    )
 
 
 def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
     so_far = "".join(f"<bdi>{escape(visible(token))}</bdi>" for token in frame.so_far) or "nothing yet"
     rows = [_row("so far", f'<span class="sofar" dir="auto">{so_far}</span>')]
-    rows += [_row("state", _strip(frame.state, scales["state"])), *_glances(frame.glances, scales)]
+    rows += [_row("state", _strip(frame.state, scales["state"])), *_gates(frame.gates)]
+    rows += _glances(frame.glances, scales)
     if look.summary is not None:
         strip = _strip(look.summary, _scale(look.summary))
         rows.append(_row("source (the same at every step)", strip))
     top = "".join(_row(_token(token), _meter(probability), raw=True) for token, probability in frame.top)
     rows.append(_row("next token", f'<dl class="rows top">{top}</dl>'))
-    head = f"<h3>Decoder {frame.index + 1} of {len(look.decoder)}: writes {_token(frame.token)}</h3>"
+    head = _head(look.parts[1], frame, len(look.decoder))
     return head + '<dl class="rows">' + "".join(rows) + "</dl>"
+
+
+def _gates(gates: dict[str, float]) -> list[str]:
+    return [_row(f"{name} (mean)", _meter(gate)) for name, gate in gates.items()]
 
 
 def _glances(glances: tuple[Glance, ...], scales: dict[str, float]) -> list[str]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from heed.attention.attend import masked_softmax
+from heed.attention.keys import at_positions
 from heed.attention.masks import full_mask
 from heed.attention.scores import PairScore
 from heed.attention.watch import AttentionCall, RecurrentCall
@@ -21,6 +22,14 @@ from heed.layers.recurrent import replay_gates
 
 class SelfCheckError(RuntimeError):
     """A recomputed map or gate does not reproduce what the model computed: a bug in heed, never to be shown as data."""
+
+
+def _moved(first: int | Tensor, like: Tensor) -> Tensor | None:
+    """The position of each row's first key, `(R,)`; None where all are 0."""
+    if isinstance(first, int) and first == 0:
+        return None
+    firsts = torch.as_tensor(first, device=like.device).reshape(-1).expand(len(like))
+    return firsts if firsts.any() else None
 
 
 def _keep(tensor: Tensor, grad: bool) -> Tensor:
@@ -49,6 +58,7 @@ class AttentionRecord:
         pair_score: Scores from projected queries and prepared keys, with copied parameters.
         origin: The same object for calls over one growing or fixed set of keys.
         row_order: The same object for calls in which row i is the same sequence.
+        key_offset: `(R,)`, absolute position of the first key; None where it is 0 in every row.
     """
 
     name: str
@@ -68,6 +78,7 @@ class AttentionRecord:
     pair_score: PairScore
     origin: object = field(repr=False)
     row_order: object = field(repr=False)
+    key_offset: Tensor | None = None
 
     @classmethod
     def of(
@@ -94,6 +105,7 @@ class AttentionRecord:
             call.score.snapshot(keep_graph=grad),
             keys.origin,
             rows,
+            _moved(call.key_offset, call.projected),
         )
 
     def _of(self, per_source: Tensor, rows: Tensor | None) -> Tensor:
@@ -111,6 +123,12 @@ class AttentionRecord:
         """`(rows, H, Q, K)` before the softmax."""
         projected = self.projected if rows is None else self.projected[rows]
         return self.pair_score(projected, self._of(self.prepared, rows))
+
+    def at_positions(self, columns: Tensor, fill: float, rows: Tensor | None = None) -> Tensor:
+        """`(rows, H, Q, K)` with a column for each absolute position in place of one for each key."""
+        if self.key_offset is None:
+            return columns
+        return at_positions(columns, self.key_offset if rows is None else self.key_offset[rows], fill)
 
     def weights(self, rows: Tensor | None = None, scores: Tensor | None = None, check: bool = True) -> Tensor:
         """`(rows, H, Q, K)`, before dropout, of all rows by default; `scores` may be given if they are known.
@@ -138,9 +156,11 @@ class AttentionRecord:
     def joined(self, later: Sequence[AttentionRecord]) -> AttentionRecord | None:
         """This call and those that continue it as one; None where they do not all look at the same keys alike."""
         per_query = self.causal or self.given is not None or (self.mask is not None and self.mask.dim() == 3)
+        both = [self, *later]
         if per_query or any(record.prepared.shape != self.prepared.shape for record in later):
             return None
-        both = [self, *later]
+        if any(record.key_offset is not None for record in both):  # a window that slides
+            return None
         projected, context = (torch.cat([getattr(r, name) for r in both], dim=2) for name in ("projected", "context"))
         return replace(self, projected=projected, context=context)
 
@@ -212,15 +232,18 @@ class GateRecord:
     def joined(self, later: GateRecord) -> GateRecord:
         """This run and the one that went on from its final state, as one."""
         inputs, hidden = (torch.cat([getattr(r, name) for r in (self, later)], dim=1) for name in ("inputs", "hidden"))
-        return replace(self, inputs=inputs, hidden=hidden, final=later.final)
+        started = None
+        if self.started is not None and later.started is not None:
+            started = tuple(torch.cat(parts, dim=1) for parts in zip(self.started, later.started, strict=True))
+        return replace(self, inputs=inputs, hidden=hidden, final=later.final, started=started)
 
     def continued_by(self, later: GateRecord) -> bool:
         """Whether the later run started from the very state in which this one ended."""
         return (
             self.name == later.name
             and self.order is None
-            and self.started is None
             and later.order is None
+            and (self.started is None) == (later.started is None)
             and later.initial[0].data_ptr() == self.final[0].data_ptr()
             and later.initial[0].shape == self.final[0].shape
         )

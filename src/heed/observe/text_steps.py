@@ -16,7 +16,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def steps_to_lines(look: Look, width: int) -> list[list[str]]:
     """Describe every frame, one block of lines each."""
-    encoder = [_encoder_lines(frame, len(look.encoder), width) for frame in look.encoder]
+    encoder = [_encoder_lines(frame, look, width) for frame in look.encoder]
     return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
 
 
@@ -36,25 +36,31 @@ def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
     ]
 
 
-def _encoder_lines(frame: EncoderFrame, count: int, width: int) -> list[str]:
-    lines = [f"encoder step {frame.index + 1} of {count}: reads {visible(frame.token)}"]
+def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:
+    part, does = look.parts[0]
+    lines = [f"{part} step {frame.index + 1} of {len(look.encoder)}: {does} {visible(frame.token)}"]
     lines += [f"  {name:<10} {_vector(state)}" for name, state in frame.states.items()]
-    gates = ", ".join(f"{name} {gate:.3f}" for name, gate in frame.gates.items())
-    lines += [f"  {'gate means':<10} {gates}"] if gates else []
-    return lines + _glances(frame.glances, width)
+    return lines + _gates(frame.gates) + _glances(frame.glances, width)
 
 
 def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
-    lines = [f"decoder step {frame.index + 1} of {len(look.decoder)}: writes {visible(frame.token)}"]
+    part, does = look.parts[1]
+    lines = [f"{part} step {frame.index + 1} of {len(look.decoder)}: {does} {visible(frame.token)}"]
     kind = "character" if all(len(token) <= 1 for token in frame.so_far) else "token"
     so_far = joined(Axis("target", kind, frame.so_far), 0, len(frame.so_far))
     lines.append(f"  {'so far':<10} {visible(so_far) if so_far else '(nothing)'}")
     lines.append(f"  {'state':<10} {_vector(frame.state)}")
+    lines += _gates(frame.gates)
     lines += _glances(frame.glances, width)
     if look.summary is not None:
         lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
     best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in frame.top)
     return [*lines, f"  {'next token':<10} {best}"]
+
+
+def _gates(gates: dict[str, float]) -> list[str]:
+    means = ", ".join(f"{name} {gate:.3f}" for name, gate in gates.items())
+    return [f"  {'gate means':<10} {means}"] if means else []
 
 
 def _vector(vector: Tensor) -> str:

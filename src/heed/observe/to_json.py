@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.observe.frames import Look
+from heed.observe.frames import DecoderFrame, Look
 from heed.observe.maps import Map
 from heed.observe.shading import Shading
 
@@ -31,13 +31,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, Map):
-        names = ("title", "mechanism", "layer", "head", "caption", "query", "key", "weights", "scores", "mask")
+        names = ["title", "mechanism", "layer", "head", "caption", "query", "key", "weights", "scores", "mask"]
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Shading):
-        names = ("title", "axis", "weights", *(("tags", "others") if value.tags else ()))
+        names = ["title", "axis", "weights", *(("tags", "others") if value.tags else ())]
         return {name: plain(getattr(value, name)) for name in names}
     if is_dataclass(value):
-        return {_NAMES.get(one.name, one.name): plain(getattr(value, one.name)) for one in fields(value)}
+        names = [one.name for one in fields(value)]
+        if isinstance(value, DecoderFrame) and not value.gates:
+            names.remove("gates")
+        return {_NAMES.get(name, name): plain(getattr(value, name)) for name in names}
     return value
 
 

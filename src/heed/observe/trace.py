@@ -152,8 +152,9 @@ class Trace:
     ) -> Maps:
         """The maps of the last pass through one mechanism; steps of one sequence are put together.
 
-        The mechanism may be left out where the model has one only; a negative layer counts from the last. Only the
-        `entries` of the batch that are asked for are computed, all by default.
+        Column k is the key at absolute position k. The mechanism may be left out where the model has one only; a
+        negative layer counts from the last. Only the `entries` of the batch that are asked for are computed, all by
+        default.
 
         Raises:
             ObserveError: Nothing such was seen; the message lists what was.
@@ -165,10 +166,11 @@ class Trace:
         scores, masks, contexts, weights = [], [], [], []
         for record in records:
             scored, allowed = record.scores(rows), record.allowed(rows)
-            scores.append(scored)
-            masks.append((torch.ones_like(scored) if allowed is None else allowed.to(scored.dtype)).expand_as(scored))
+            may = (torch.ones_like(scored) if allowed is None else allowed.to(scored.dtype)).expand_as(scored)
             contexts.append(record.context if rows is None else record.context[rows])
-            weights.append(record.weights(rows, scored))
+            weights.append(record.at_positions(record.weights(rows, scored), 0.0, rows))
+            scores.append(record.at_positions(scored, -torch.inf, rows))
+            masks.append(record.at_positions(may, 0.0, rows))
 
         def one_head(whole: Tensor) -> Tensor:
             return whole if head is None else whole[:, head]
@@ -190,7 +192,8 @@ class Trace:
         """
         first, *later = self._series(*self._find(mechanism, layer))
         whole = first.joined(later)
-        return _beside([record.weights(check=False) for record in ([first, *later] if whole is None else [whole])], 0.0)
+        records = [first, *later] if whole is None else [whole]
+        return _beside([record.at_positions(record.weights(check=False), 0.0) for record in records], 0.0)
 
     def gates(self) -> dict[str, dict[str, Tensor]]:
         """Per recurrent cell its gates over the last sequence, `(batch, length, d_hidden)`; steps put together."""

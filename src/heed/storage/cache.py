@@ -125,10 +125,24 @@ def content_of(path: Path) -> dict[str, Any]:
 
 
 def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
-    """The checksums of files; None if one is missing, unreadable or a pipe (reading it reports the error)."""
-    files = [Path(path) for path in paths]
+    """The checksums of files, of a folder those of all files in it by name.
+
+    None if one is missing, unreadable or a pipe (reading it reports the error).
+    """
     with suppress(OSError):
-        return [content_of(file) for file in files] if all(file.is_file() for file in files) else None
+        contents: list[dict[str, Any]] = []
+        for path in map(Path, paths):
+            if path.is_dir():
+                inside = [file for file in sorted(path.rglob("*")) if not file.is_dir()]
+                within = contents_of(inside)
+                if within is None:
+                    return None
+                contents.append({str(file.relative_to(path)): one for file, one in zip(inside, within, strict=True)})
+            elif path.is_file():
+                contents.append(content_of(path))
+            else:
+                return None
+        return contents
     return None
 
 

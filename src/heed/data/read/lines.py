@@ -53,17 +53,20 @@ def good_lines(path: Path) -> Iterator[str]:
         yield line
 
 
-def lines_of(path: Path, findings: Findings | None = None, root: Path | None = None) -> Generator[str | BadLine]:
+def lines_of(
+    path: Path, findings: Findings | None = None, root: Path | None = None, *, exact: bool = False
+) -> Generator[str | BadLine]:
     """The lines of a text file, compressed or not, without their ends; a `BadLine` in place of one that is left out.
 
     Memory holds a few times 64 KiB and the longest line that is allowed. Bad lines are errors without `findings`, which
-    list them under the file, or under a folder `root`.
+    list them under the file, or under a folder `root`. With `exact` the lines joined are the text of the file: each
+    ends in LF where it ends in the file, and a CR alone inside a line stays.
 
     Raises:
         DataError: The file is missing, empty, cut off, no text, or changes while it is read; or a line is bad and the
             findings say that this is an error.
     """
-    reader = _Lines(path, Findings() if findings is None else findings, root)
+    reader = _Lines(path, Findings() if findings is None else findings, root, exact)
     try:
         with _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path) as file:
             before = os.fstat(file.fileno())
@@ -106,8 +109,8 @@ def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
 class _Lines:
     """Reads one file; `number` lines of it so far."""
 
-    def __init__(self, path: Path, findings: Findings, root: Path | None) -> None:
-        self.number, self.findings, self._path = 0, findings, path
+    def __init__(self, path: Path, findings: Findings, root: Path | None, exact: bool) -> None:
+        self.number, self.findings, self._path, self._exact = 0, findings, path, exact
         self._where = path if root is None else root
         self._inside = "" if root is None else f"{path.relative_to(root)}:"
         self._most = findings.max_line
@@ -129,18 +132,21 @@ class _Lines:
                 *whole, last = block.split(b"\n")
                 for raw in whole:
                     self._count_ends("CRLF" if raw.endswith(b"\r") else "LF")
-                    yield self._line(raw)
+                    line = self._line(raw)
+                    yield line + "\n" if self._exact and isinstance(line, str) else line
                 if last:
                     yield self._line(last)
 
     def note_ends(self) -> None:
-        """Note line ends of CR alone, or of several kinds."""
+        """Note line ends of CR alone, or of several kinds; of CRLF where the text should be that of the file."""
         if self._returns:
             self._note("lines end in CR, read as any line end", 1, self.number)
         if all(self._ends.values()):
             what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
             odd = sum(self._ends.values()) - self._ends[self._first_end]
             self._note(f"mixed line ends ({what}), read alike", self._first_odd, odd)
+        elif self._exact and self._ends["CRLF"]:
+            self._note("lines end in CRLF, read as LF", 1, self._ends["CRLF"])
 
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
@@ -197,12 +203,14 @@ class _Lines:
             texts = block.decode("utf-8").split("\n")
         except UnicodeDecodeError:
             return None
-        if not texts[-1]:
-            texts.pop()
         if len(block) > self._most and max(map(len, texts)) > self._most:
             return None
         if ended := block.count(b"\n"):
             self._count_ends("LF", ended)
+        if self._exact:
+            texts[:-1] = [text + "\n" for text in texts[:-1]]
+        if not texts[-1]:
+            texts.pop()
         return texts
 
     def _count_ends(self, end: str, count: int = 1) -> None:
@@ -234,7 +242,7 @@ class _Lines:
             return self._bad("NUL byte", message, text=text)
         if len(text) > self._most:
             return self._too_long(text)
-        if "\r" in text:
+        if "\r" in text and not self._exact:
             self._note(INNER_RETURN, self.number)
             text = text.replace("\r", " ")
         return text

@@ -76,7 +76,7 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
 
 
 def json_rows(path: Path, findings: Findings, names: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Objects, one a line, that have all of one or two fields; None for a blank line."""
+    """Objects, one a line, that have all fields; None for a blank line."""
     for number, line in enumerate(lines_of(path, findings), start=1):
         value: dict[str, Any] | BadLine | None = line if isinstance(line, BadLine) else None
         if isinstance(line, str) and line.strip():
@@ -97,7 +97,8 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
         message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, as {shape}"
         return findings.bad("not JSON", path, number, message)
     if not isinstance(value, dict):
-        fields = f"an object with the field{'s' if len(names) > 1 else ''} " + " and ".join(f"'{n}'" for n in names)
+        listing = " and ".join(f"'{name}'" for name in names)
+        fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
         message = f"{where} holds a {type(value).__name__}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
     for name in names:

@@ -1,6 +1,7 @@
 """Token counts of texts, to plan batches before encoding: the sum over a text's words, each of them encoded once.
 
-No token of a word or subword tokenizer crosses a blank. This is several times faster than encoding the texts.
+No token of a word or subword tokenizer crosses into a blank. This is several times faster than encoding the texts.
+Runs of blanks may be counted as more tokens of a `byte_bpe` than they are.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ class _Counter:
         tokenizer = self._tokenizer
         if tokenizer.unit == "character":
             return np.array([len(t) if t.isascii() else len(tokenizer.normalize(t)) for t in texts], dtype=np.int32)
-        words = " ".join(texts).split(" ")
+        if tokenizer.unit == "byte":
+            return np.array([len(tokenizer.normalize(t).encode()) for t in texts], dtype=np.int32)
+        if tokenizer.is_of_bytes:  # a word's blank is part of its tokens, and the first word of a text has none
+            words = "\0".join(text.replace(" ", "\0 ") for text in texts).split("\0")
+        else:
+            words = " ".join(texts).split(" ")
         estimated = self._learn(words)
         lengths = np.fromiter(map(self._known.__getitem__, words), dtype=np.int32, count=len(words))
         for word in estimated:

@@ -21,10 +21,10 @@ class _Cutter(Protocol):
 
 
 class SubwordSampler:
-    """Cuts texts into tokens at random for bpe and unigram, and as always for other kinds.
+    """Cuts texts into tokens at random for bpe, byte_bpe and unigram, and as always for other kinds.
 
-    The amount is, for bpe, the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for unigram, the
-    exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959): smaller is more even.
+    The amount is, for both kinds of bpe, the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for
+    unigram, the exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959): smaller is more even.
     """
 
     def __init__(self, library: Tokenizer, amount: float) -> None:
@@ -46,7 +46,7 @@ class SubwordSampler:
 def _cutter(library: Tokenizer, amount: float) -> _Cutter | None:
     model = json.loads(library.to_str())["model"]
     if isinstance(library.model, models.BPE):
-        return _Merges(model, amount)
+        return _Merges(model, amount) if model["merges"] else None
     return _Lattice(model, amount) if isinstance(library.model, models.Unigram) else None
 
 

@@ -1,24 +1,32 @@
 """Text to tokens and back, by the `tokenizers` library; its JSON travels with the run.
 
-Kinds: `char` (one Unicode character), `word` (words and punctuation marks), `bpe` (Sennrich et al. 2016,
-arXiv:1508.07909) and `unigram` (Kudo 2018, arXiv:1804.10959). In all but `char` a token that begins a word carries
-the mark of a blank before it, so that decoding gives raw text back, blanks where they were (but for one at the very
-start of a text). A text that holds this mark itself, U+2581, holds a blank there.
+Kinds: `char` (one Unicode character), `byte` (one byte of UTF-8), `word` (words and punctuation marks), `bpe`
+(Sennrich et al. 2016, arXiv:1508.07909), `unigram` (Kudo 2018, arXiv:1804.10959) and `byte_bpe` (bpe over bytes, with
+the cut into words of GPT-2, Radford et al. 2019, section 2.2).
+
+In `word`, `bpe` and `unigram` a token that begins a word carries the mark of a blank before it, so that decoding gives
+raw text back, blanks where they were (but for one at the very start of a text, unless trained as `exact`). A text that
+holds this mark itself, U+2581, holds a blank there. To `byte` and `byte_bpe` nothing is unknown, and every text comes
+back as it is; the library names their bytes by letters, which people are never shown (`label`, `piece`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
+from heed.data.tokens.byte_letters import BYTES, LETTERS, readable
 from heed.data.tokens.subwords import SubwordSampler
 from heed.data.tokens.words import WORD
 from heed.errors import ConfigError, RunError
@@ -29,13 +37,24 @@ PADDING, UNKNOWN, START, END = range(4)
 _BLANK = "\u2581"
 """Stands for the blank before a word, as in SentencePiece."""
 _SIGNS = "$+<=>^`|~\u20ac\u00a3"
+_ALL = len(SPECIAL_TOKENS) + len(LETTERS)
+"""Tokens of a tokenizer of bytes without merges."""
 _ALONE = rf"[\p{{P}}{_SIGNS}]|\s"
 """Punctuation, and blanks other than the space: never part of a word's tokens."""
 
 
+_LONG, _TOGETHER = 1 << 16, 1 << 20
+"""Texts of more characters than the first are encoded in parts, about as many characters at once as the second."""
+_BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
+"""A line end between characters that are no blanks for any library."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A text as tokens: their ids, and the span of characters `(start, end)` each stands for."""
+    """A text as tokens: their ids, and the span of characters `(start, end)` each stands for.
+
+    Tokens that are parts of one character (`byte`, `byte_bpe`) have its span each.
+    """
 
     ids: list[int]
     spans: list[tuple[int, int]]
@@ -46,14 +65,24 @@ class TextTokenizer:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self._bytes = isinstance(tokenizer.decoder, decoders.ByteLevel)
+        self._table: NDArray[np.int32] | None = None  # character or byte -> id, where that is all there is to it
         # A text that says "</s>" must not end a sequence. The library does not keep this in its JSON.
         tokenizer.encode_special_tokens = True
 
     @classmethod
     def train(
-        cls, texts: Iterable[str], config: TokenizerConfig, side: Literal["source", "target"] = "source"
+        cls,
+        texts: Iterable[str],
+        config: TokenizerConfig,
+        side: Literal["source", "target"] = "source",
+        *,
+        exact: bool = False,
     ) -> TextTokenizer:
         """Train a tokenizer of the configured kind (not "auto") on texts of a side.
+
+        With `exact` no blank is put before a text, so that decoding gives it back to the last character where nothing
+        is unknown or normalised (U+2581 aside); a word at the start of a text is another token than after a blank.
 
         Raises:
             ConfigError: The vocabulary cannot hold what it must.
@@ -62,6 +91,8 @@ class TextTokenizer:
             config = config.model_copy(update={"lowercase": side == "source"})
         if config.kind == "char":
             return cls.train_characters(texts, config)
+        if config.kind == "byte":
+            return cls._of_bytes(config)
         unknown = SPECIAL_TOKENS[UNKNOWN]
         size = config.vocab_size or 8_000
         common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
@@ -70,12 +101,25 @@ class TextTokenizer:
         elif config.kind == "bpe":
             tokenizer = Tokenizer(models.BPE(unk_token=unknown))
             trainer = trainers.BpeTrainer(limit_alphabet=size - len(SPECIAL_TOKENS), **common)
+        elif config.kind == "byte_bpe":
+            if size < _ALL:
+                hint = (
+                    f"byte_bpe needs {_ALL} (256 bytes and {len(SPECIAL_TOKENS)} special tokens) and one for each merge"
+                )
+                raise ConfigError(f"tokenizer.vocab_size is {size}, but {hint}")
+            tokenizer = Tokenizer(models.BPE(unk_token=unknown))
+            trainer = trainers.BpeTrainer(initial_alphabet=list(LETTERS), **common)
         else:
             tokenizer, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(unk_token=unknown, **common)
-        blanks = pre_tokenizers.Metaspace(replacement=_BLANK, prepend_scheme="always")
-        marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
-        tokenizer.decoder = decoders.Metaspace(replacement=_BLANK, prepend_scheme="always")
+        if config.kind == "byte_bpe":
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+            tokenizer.decoder = decoders.ByteLevel()
+        else:
+            scheme = "never" if exact else "always"
+            blanks = pre_tokenizers.Metaspace(replacement=_BLANK, prepend_scheme=scheme)
+            marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
+            tokenizer.decoder = decoders.Metaspace(replacement=_BLANK, prepend_scheme=scheme)
         _normalize(tokenizer, config)
         try:
             tokenizer.train_from_iterator(texts, trainer)
@@ -100,6 +144,17 @@ class TextTokenizer:
         tokenizer.model = models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN])
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
         tokenizer.decoder = decoders.Fuse()
+        return cls(tokenizer)
+
+    @classmethod
+    def _of_bytes(cls, config: TokenizerConfig) -> TextTokenizer:
+        """One token for each byte, in their order; there is nothing to learn."""
+        vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *LETTERS])}
+        tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIAL_TOKENS[UNKNOWN]))
+        tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        _normalize(tokenizer, config)
         return cls(tokenizer)
 
     @classmethod
@@ -155,10 +210,10 @@ class TextTokenizer:
 
     @property
     def unit(self) -> str:
-        """What one token is: "character", "word" or "token" (a part of a word)."""
+        """What one token is: "character", "byte", "word" or "token" (a part of a word)."""
         if isinstance(self._tokenizer.model, models.WordLevel):
             return "character" if isinstance(self._tokenizer.decoder, decoders.Fuse) else "word"
-        return "token"
+        return "byte" if self._bytes and self._tokenizer.get_vocab_size(with_added_tokens=False) == _ALL else "token"
 
     def encode(self, text: str) -> Encoded:
         """One text to tokens, without start and end."""
@@ -168,6 +223,44 @@ class TextTokenizer:
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts to ids, without start and end."""
         return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """Many texts to ids, without start and end, int32: `encode_all` for long texts.
+
+        Characters and bytes are looked up in a table; long texts are encoded in parts where that makes no difference,
+        so that the library's objects are held for some only, and several processors work on one text.
+        """
+        if self.unit not in ("character", "byte"):
+            return self._encoded_in_parts(texts)
+        if self._table is None:
+            self._table = self._make_table()
+        table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
+        codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
+        return [table[np.minimum(code, len(table) - 1)] for code in codes]
+
+    def _encoded_in_parts(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """What the ids of texts are, encoded about `_TOGETHER` characters at once."""
+        divisible = self._bytes or (self._is_exact and isinstance(self._tokenizer.decoder, decoders.Metaspace))
+        parts: list[str] = []
+        ends = []  # parts up to the last of each text
+        for text in texts:
+            parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
+            ends.append(len(parts))
+        encoded: list[NDArray[np.int32]] = []
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+            together = [parts[n] for n in chunk]
+            encoded += [np.array(ids, dtype=np.int32) for ids in self.encode_all(together)]
+        return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
+
+    def _make_table(self) -> NDArray[np.int32]:
+        """The id of each byte, or of each character up to the last that is known, and the unknown one for others."""
+        if self._bytes:
+            return np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
+        known = {ord(token): i for i, token in enumerate(self.tokens) if len(token) == 1}
+        table = np.full(max(known, default=0) + 2, UNKNOWN, dtype=np.int32)
+        table[list(known)] = list(known.values())
+        return table
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Texts that are given as words: the ids of each word of each text, at least one a word."""
@@ -184,7 +277,27 @@ class TextTokenizer:
         if not instead:
             return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
         pieces = [instead.get(n, "" if i < len(SPECIAL_TOKENS) else self.token(i)) for n, i in enumerate(ids)]
-        return "".join(pieces).replace(_BLANK, " ").removeprefix(" ")
+        if self._bytes:
+            raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
+            return b"".join(raw).decode("utf-8", "replace")
+        text = "".join(pieces).replace(_BLANK, " ")
+        return text if self._is_exact else text.removeprefix(" ")
+
+    @property
+    def is_of_bytes(self) -> bool:
+        """Whether tokens are bytes or joined from bytes, so that nothing is unknown and no blank is marked."""
+        return self._bytes
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether no blank is put before a text."""
+        decoder = self._tokenizer.decoder
+        return not isinstance(decoder, decoders.Metaspace) or decoder.prepend_scheme == "never"
+
+    @staticmethod
+    def _raw(token: str) -> bytes:
+        """The bytes of a token that the library names by letters."""
+        return bytes(BYTES[letter] for letter in token if letter in BYTES)
 
     def token(self, token: int) -> str:
         """The text of one token as the vocabulary has it."""
@@ -195,10 +308,33 @@ class TextTokenizer:
         """The text of every token, in order."""
         return [self.token(i) for i in range(self.vocab_size)]
 
+    def piece(self, token: int) -> str:
+        """The text of one token for people, with U+2581 for a blank before it.
+
+        Bytes that are only a part of a character are shown by number in angle brackets, as U+27E8 e2 U+27E9.
+        """
+        return self._text([token])
+
     def label(self, token: int) -> str:
         """The text of one token for people, without the mark of the blank before it."""
-        text = self.token(token)
+        text = self.piece(token)
         return text if self.unit == "character" else text.removeprefix(_BLANK) or text
+
+    def characters(self, ids: Sequence[int]) -> list[range]:
+        """The tokens in groups of whole characters: each by itself, or those of one character's bytes together."""
+        if not self._bytes:
+            return [range(n, n + 1) for n in range(len(ids))]
+        groups, start, waiting = [], 0, b""
+        for n, i in enumerate(ids):
+            raw = b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i))
+            if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # broken off, and this is no part of it
+                groups.append(range(start, n))
+                start, waiting = n, b""
+            waiting = _unfinished(waiting + raw)
+            if not waiting:
+                groups.append(range(start, n + 1))
+                start = n + 1
+        return [*groups, range(start, len(ids))] if waiting else groups
 
     def words(self, ids: Sequence[int]) -> list[range]:
         """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone.
@@ -209,8 +345,9 @@ class TextTokenizer:
             return [range(n, n + 1) for n in range(len(ids))]
         starts: list[int] = []
         only_blank = closed = False
-        for n, i in enumerate(ids):
-            text = self.token(i)
+        for n, group in ((group.start, group) for group in self.characters(ids)):
+            i = ids[n]
+            text = self._text(ids[group.start : group.stop])
             special = i < len(SPECIAL_TOKENS) and i != UNKNOWN
             blank = not special and text.replace(_BLANK, " ").isspace()
             # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
@@ -229,8 +366,17 @@ class TextTokenizer:
 
     def word_label(self, ids: Sequence[int]) -> str:
         """The text of one word's tokens for people, without the blanks around it."""
-        text = "".join(map(self.token, ids))
+        text = self._text(ids)
         return text if self.unit == "character" else text.replace(_BLANK, " ").strip() or text
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """The text of some tokens for people, special ones by name, with the mark of a blank at its start."""
+        text = "".join(map(self.token, ids))
+        if not self._bytes:
+            return text
+        raw = self._raw(text)
+        text = readable(raw) if len(raw) == len(text) else text  # else a tag that no letters of bytes could write
+        return _BLANK + text[1:] if text.startswith(" ") else text
 
     def unknown_in(self, text: str) -> list[str]:
         """The pieces of a text that are unknown tokens, in order."""
@@ -269,6 +415,29 @@ class TextTokenizer:
             return cls(Tokenizer.from_file(str(path)))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
+
+
+def _in_parts(text: str) -> list[str]:
+    """A text in parts of about `_LONG` characters that are cut into tokens as the whole is.
+
+    They begin after a line end between two characters that are no blanks, where every kind of tokenizer begins a word.
+    """
+    cuts = [0]
+    while (found := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:
+        cuts.append(found.end())
+    return [text[a:b] for a, b in pairwise([*cuts, len(text)])]
+
+
+def _unfinished(raw: bytes) -> bytes:
+    """The last bytes where they are the beginning of a character that is not whole yet."""
+    for size in range(1, min(3, len(raw)) + 1):
+        byte = raw[-size]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return raw[-size:] if size < needed else b""
+        if byte < 0x80:
+            return b""
+    return b""
 
 
 def _is_mark(text: str) -> bool:

@@ -42,9 +42,29 @@ class TextOutputs(Outputs, ABC):
     def answer(self, text: str) -> str:
         """The output of one text, for the person who typed it."""
 
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """All the inputs, before the first is written; `where` names their file, None for arguments.
+
+        Raises:
+            ConfigError: The task cannot use them; the message names file and line.
+        """
+
     def unknown_in(self, text: str) -> Sequence[str]:
         """The parts of a text that training never saw."""
         return ()
+
+    @property
+    def streams(self) -> bool:
+        """Whether `pieces` come while an output is written."""
+        return False
+
+    def pieces(self, text: str) -> Iterator[str]:
+        """The answer to one text as it is written: pieces that together are `answer`, or all of it at once."""
+        yield self.answer(text)
+
+    def notes(self) -> list[str]:
+        """What a person should know of what was written so far."""
+        return []
 
 
 class FileOutputs(Outputs, ABC):

@@ -65,7 +65,7 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
         size = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
         least = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
         if size < least:
-            some = " ".join(shown(tokenizer.token(len(SPECIAL_TOKENS) + i)) for i in range(size))
+            some = " ".join(shown(tokenizer.piece(len(SPECIAL_TOKENS) + i)) for i in range(size))
             lines.append(f"warning: the {side} vocabulary is almost empty: {size} tokens ({some})")
     for row in rows:
         tokenizer = tokenizers[row.side]
@@ -73,7 +73,7 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
         share = count / max(1, row.tokens.total())
         if token != UNKNOWN and share > _MOST_OF_THE_TEXT:
             lines.append(
-                f"warning: {share:.0%} of the {row.side} tokens of {row.split} are one, {shown(tokenizer.token(token))}"
+                f"warning: {share:.0%} of the {row.side} tokens of {row.split} are one, {shown(tokenizer.piece(token))}"
             )
         if row.unknown > _MANY_UNKNOWN:
             lines.append(
@@ -98,7 +98,7 @@ def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextT
 
 def tokens_text(tokenizer: TextTokenizer, ids: list[int], most: int = 30) -> str:
     """The first tokens of an example, as the vocabulary has them."""
-    text = " ".join(shown(tokenizer.token(i)) for i in ids[:most])
+    text = " ".join(shown(tokenizer.piece(i)) for i in ids[:most])
     return text + (" ..." if len(ids) > most else "")
 
 

@@ -23,7 +23,7 @@ def with_tokenizer(config: C, auto: str, subwords: Callable[[], int]) -> C:
     tokenizer = config.tokenizer
     kind = auto if tokenizer.kind == "auto" else tokenizer.kind
     size = tokenizer.vocab_size
-    if size is None and kind != "char":
+    if size is None and kind not in ("char", "byte"):
         size = 30_000 if kind == "word" else subwords()
     changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
     return config.model_copy(update={"tokenizer": changed})

@@ -17,6 +17,7 @@ class Flag:
     default: Any = None  # the value where it is not given
     least: int | None = None  # the smallest number
     keyword: str | None = None  # keyword of the Python method, where it is not the name
+    several: bool = False  # whether it may be given several times; the value is then a tuple
 
     @property
     def key(self) -> str:

@@ -109,7 +109,7 @@ def translate(
 
 
 def _prediction(task: Translation, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
-    tokens = [task.target_tokenizer.token(t) for t in hypothesis.tokens]
+    tokens = [task.target_tokenizer.piece(t) for t in hypothesis.tokens]
     if hypothesis.finished:
         tokens.append(task.target_tokenizer.token(END))
     return Prediction(

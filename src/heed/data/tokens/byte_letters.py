@@ -1,0 +1,34 @@
+"""The letters by which the `tokenizers` library names bytes, as GPT-2's code did: each is one that can be printed.
+
+Printable characters of Latin-1 stand for themselves; the 68 other bytes are U+0100 and the characters after it.
+"""
+
+from __future__ import annotations
+
+import codecs
+
+_PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+
+
+def _letters() -> str:
+    others = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in _PRINTABLE else next(others)) for byte in range(256))
+
+
+LETTERS = _letters()
+"""The letter of each byte."""
+BYTES = {letter: byte for byte, letter in enumerate(LETTERS)}
+"""The byte of each letter."""
+
+
+def _shown(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(f"\u27e8{byte:02x}\u27e9" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("heed-bytes", _shown)
+
+
+def readable(raw: bytes) -> str:
+    """Bytes as text; those that are no UTF-8, as parts of a character, by number: \u27e8e2\u27e9."""
+    return raw.decode("utf-8", "heed-bytes")

@@ -1,0 +1,44 @@
+"""Turning pairs of numbers: rotary positions.
+
+On a CPU as a product of complex numbers, which torch has in one operation; forward and backward for 12 x 4 heads of 64
+positions 0.19 ms against 0.55 (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.kernels.switch import enabled
+from heed.shapes import Float
+
+
+def rotate(x: Float[Tensor, "*batch d"], turns: Float[Tensor, "*#batch pairs 2"]) -> Float[Tensor, "*batch d"]:
+    """Each pair `(a, b)` of neighbours to `(a cos - b sin, a sin + b cos)`.
+
+    Args:
+        x: `(..., d)`.
+        turns: `(..., d / 2, 2)`, cosine and sine of each pair's angle.
+    """
+    if enabled() and x.device.type == "cpu" and x.dtype == torch.float32 and x.stride(-1) == 1:
+        return _Rotate.apply(x, torch.view_as_complex(turns))  # type: ignore[no-any-return]
+    even, odd, cos, sin = x[..., 0::2], x[..., 1::2], turns[..., 0], turns[..., 1]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
+
+
+class _Rotate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, turns: Tensor) -> Tensor:
+        ctx.save_for_backward(turns)
+        return _times(x, turns)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (turns,) = ctx.saved_tensors
+        return _times(grad_outputs[0].contiguous(), turns.conj()), None
+
+
+def _times(x: Tensor, turns: Tensor) -> Tensor:
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * turns).flatten(-2)

@@ -1,0 +1,175 @@
+"""The tape of a recurrent network that looks back at its own states, and its decoding state.
+
+Shapes: R rows (texts read side by side), K tokens on the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from heed.attention import Attention, Keys
+from heed.layers.recurrent import State
+from heed.shapes import Int
+
+_LEAST = 16
+"""Tokens that there is room for when a tape is moved, at least; else as many as it has."""
+
+
+@dataclass(eq=False)
+class _Room:
+    """Memory for tokens yet to come; places from `used` on were never written."""
+
+    prepared: Tensor  # (R, 1, room, d)
+    value: Tensor  # (R, 1, room, d_value)
+    mask: Tensor | None  # (R, room)
+    used: int
+
+    @classmethod
+    def of(cls, keys: Keys, room: int) -> _Room:
+        """With the keys in the first places."""
+        parts = []
+        for part in (keys.prepared, keys.value):
+            wide = part.new_empty(*part.shape[:2], room, part.shape[3])
+            wide[:, :, : len(keys)] = part
+            parts.append(wide)
+        mask = None
+        if keys.mask is not None:
+            mask = keys.mask.new_ones(len(keys.mask), room)
+            mask[:, : len(keys)] = keys.mask
+        return cls(parts[0], parts[1], mask, len(keys))
+
+    def write(self, new: Keys) -> None:
+        """Put keys into the next places."""
+        places = slice(self.used, self.used + len(new))
+        self.prepared[:, :, places] = new.prepared
+        self.value[:, :, places] = new.value
+        self.used = places.stop
+
+    def keys(self, count: int, origin: object) -> Keys:
+        """The last `count` of those written."""
+        places = slice(self.used - count, self.used)
+        mask = None if self.mask is None else self.mask[:, places]
+        return Keys(self.prepared[:, :, places], self.value[:, :, places], mask, origin)
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Keys and values of the tokens read so far, the newest last; a tape is never changed, only made longer.
+
+    Without a gradient, tokens are written into memory with room for more, in which longer tapes share what they have in
+    common; with a gradient each tape is a tensor of its own.
+    """
+
+    keys: Keys | None = None  # None before the first token
+    _room: _Room | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return 0 if self.keys is None else len(self.keys)
+
+    def append(self, new: Keys) -> Tape:
+        """The tape after further tokens, all of them real."""
+        if self.keys is None:
+            return Tape(new)
+        if torch.is_grad_enabled():
+            return Tape(self.keys.append(new))
+        room, count = self._room, len(self.keys) + len(new)
+        # Somebody else may have written on from the same tape.
+        is_next = room is not None and room.keys(len(self), None).value.data_ptr() == self.keys.value.data_ptr()
+        if room is None or not is_next or room.used + len(new) > room.value.shape[2]:
+            room = _Room.of(self.keys, count + max(_LEAST, len(self)))
+        room.write(new)
+        return Tape(room.keys(count, self.keys.origin), room)
+
+    def newest(self, size: int | None) -> Keys:
+        """The last `size` tokens; all of them with None."""
+        assert self.keys is not None
+        if size is None or len(self) <= size:
+            return self.keys
+        k = self.keys
+        mask = None if k.mask is None else k.mask[:, -size:]
+        return Keys(k.prepared[:, :, -size:], k.value[:, :, -size:], mask, k.origin)
+
+    def cut(self, size: int | None) -> Tape:
+        """The tape with its newest `size` tokens only."""
+        return self if self.keys is None else Tape(self.newest(size), self._room)
+
+    def aligned(self, missing: Int[Tensor, " rows"]) -> Tape:
+        """The tape where the last `missing` tokens of each row are padding: they leave, and the others move right."""
+        k = self.keys
+        assert k is not None
+        places = torch.arange(len(k), device=missing.device) - missing.unsqueeze(1)  # (R, K), negative before the first
+        real, places = places >= 0, places.clamp_min(0)
+        if k.mask is not None:
+            real &= k.mask.gather(1, places)
+
+        def moved(x: Tensor) -> Tensor:
+            return x.gather(2, places[:, None, :, None].expand_as(x))
+
+        return Tape(Keys(moved(k.prepared), moved(k.value), real, k.origin))
+
+    def select(self, rows: Int[Tensor, " selected"]) -> Tape:
+        """Row i of the result is row `rows[i]`."""
+        return Tape(None if self.keys is None else self.keys.select(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class TapeState:
+    """Decoding state of a recurrent network with a tape of one head, whose values begin with the hidden state."""
+
+    state: State  # of the cell after the last token: hidden, and an LSTM's cell
+    summary: State  # what was last read from the tape, `(rows, d)` each
+    tape: Tape
+    position: Int[Tensor, " rows"]  # tokens read by each row
+
+    def select(self, rows: Int[Tensor, " selected"]) -> TapeState:
+        """Row i of the result continues row `rows[i]`."""
+        state, summary = (tuple(part.index_select(0, rows) for part in parts) for parts in (self.state, self.summary))
+        return TapeState(state, summary, self.tape.select(rows), self.position.index_select(0, rows))
+
+    def after(
+        self,
+        state: State,
+        summary: State,
+        tape: Tape,
+        size: int | None,
+        count: int,
+        lengths: Int[Tensor, " rows"] | None,
+    ) -> TapeState:
+        """The state after `count` more tokens, of which `lengths` of each row are real; the tape keeps `size`."""
+        if lengths is not None:
+            tape = tape.aligned(count - lengths)
+        return TapeState(state, summary, tape.cut(size), self.position + (count if lengths is None else lengths))
+
+    def pack(self) -> dict[str, Tensor]:
+        """As named tensors without their gradient, one row of each per row of the state.
+
+        The prepared keys are left out: they are made from the hidden states with the parameters of the day.
+        """
+        tensors = {f"state {i}": part for i, part in enumerate(self.state)}
+        tensors |= {f"summary {i}": part for i, part in enumerate(self.summary)}
+        if self.tape.keys is not None:
+            tensors["tape"] = self.tape.keys.value.squeeze(1)  # (R, K, d_value)
+            if self.tape.keys.mask is not None:
+                tensors["tape mask"] = self.tape.keys.mask
+        return {name: tensor.detach() for name, tensor in {**tensors, "position": self.position}.items()}
+
+    @classmethod
+    def start(cls, state: State, summary: State) -> TapeState:
+        """Before the first token, with an empty tape."""
+        return cls(state, summary, Tape(), torch.zeros(len(state[0]), dtype=torch.long, device=state[0].device))
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Tensor], attention: Attention) -> TapeState:
+        """Undo `pack`; the attention prepares the keys."""
+        state, summary = (
+            tuple(tensors[name] for name in sorted(tensors) if name.startswith(part)) for part in ("state ", "summary ")
+        )
+        tape = Tape()
+        if (value := tensors.get("tape")) is not None:
+            hidden = value[..., : state[0].shape[-1]]
+            tape = Tape(attention.prepare(hidden, value, tensors.get("tape mask")))
+        return cls(state, summary, tape, tensors["position"])

@@ -1,0 +1,165 @@
+"""GPT: a language model of decoder blocks without a memory, Radford et al. 2019 (GPT-2).
+
+| here | paper | notes | what |
+|---|---|---|---|
+| decoder map | masked self-attention | C5 | row t: where the position that predicts token t + 1 looked |
+| E, P | W_e, W_p (Radford et al. 2018, equation 2) | E, P | tables of tokens and positions |
+| x | h_l | - | the states between the blocks |
+| output | softmax(h_n W_e') | softmax(W x) | the table of tokens once more, where tied |
+
+    x = E[token] + P[position]
+    block   x = x + MultiHead(norm(x), causal); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
+    next token from softmax(E norm(x))
+
+Initial weights: normal with a deviation of 0.02, those of the layers before each residual sum divided by
+sqrt(2 num_layers), biases zero. Dropout after the embeddings, on attention weights and on each sublayer's output.
+
+Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3; the blocks are those of
+Radford et al. 2018 with the normalisation moved to the input, the output as equation 2 there; SYSTEMS C7.
+Differs from the paper: query, key and value have a layer each, which is the same product; and the options, each with
+its source where it is: rotary positions (`layers/rotary.py`), RMS normalisation (`layers/norm.py`), SwiGLU
+(`layers/activations.py`), no biases, an output table of its own. With rotary positions nothing is added to the
+embeddings.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.attention import Rows, Turn
+from heed.layers import DecoderStack, Dropout, FastDecoding, RotaryPositions, StackState, TokenEmbedding, places_within
+from heed.layers.activations import GELU_TANH, RELU, SWIGLU
+from heed.layers.norm import make_norm
+from heed.layers.transformer import DecoderBlock, make_positions
+from heed.models.base import LanguageModel, Memory, TextConfig, named_sizes
+
+_ACTIVATIONS = {"gelu": GELU_TANH, "relu": RELU, "swiglu": SWIGLU}
+_DEVIATION = 0.02
+
+
+class GPTConfig(TextConfig):
+    """Fields of `gpt`; the defaults are GPT-2's smallest model."""
+
+    d_model: int = Field(768, gt=0)
+    """Width of embeddings and blocks."""
+    num_heads: int = Field(12, gt=0)
+    """Heads of every attention; must divide d_model."""
+    num_layers: int = Field(12, gt=0)
+    """Blocks."""
+    d_ff: int | None = Field(None, gt=0)
+    """Inner width of the feed-forward nets; null for 4 d_model, and for two thirds of it with swiglu, which has three
+    matrices for two: as many parameters."""
+    max_length: int = Field(1024, gt=0)
+    """Positions of a learned table; other positions have no limit."""
+    positions: Literal["learned", "rotary", "sinusoidal"] = "learned"
+    """A learned table (GPT-2's), queries and keys turned by their positions, or fixed sinusoids."""
+    norm: Literal["layer", "rms"] = "layer"
+    """Layer normalisation (GPT-2's), or division by the root mean square."""
+    activation: Literal["gelu", "relu", "swiglu"] = "gelu"
+    """Between the layers of the feed-forward nets: gelu (by tanh, GPT-2's), relu, or swiglu, which has a gate."""
+    bias: bool = True
+    """Biases in all layers of the blocks and in the layer normalisation."""
+    tied_output: bool = True
+    """The output layer's matrix is the embedding table (GPT-2's)."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    attention_dropout: float | None = Field(None, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
+    faster: torch's fused kernel has no dropout there."""
+
+    sizes = named_sizes(
+        tiny=dict(d_model=128, num_heads=4, num_layers=4, max_length=256, dropout=0.0),
+        small=dict(d_model=384, num_heads=6, num_layers=6, max_length=512, dropout=0.2, attention_dropout=0.0),
+    )
+
+    @property
+    def inner_width(self) -> int:
+        """Width of the feed-forward nets; of a gated one a multiple of 8."""
+        if self.d_ff is not None:
+            return self.d_ff
+        return 8 * math.ceil(self.d_model / 3) if _ACTIVATIONS[self.activation].width == 2 else 4 * self.d_model
+
+
+class GPT(LanguageModel):
+    """A stack of pre-norm decoder blocks without a memory over token embeddings."""
+
+    config_class = GPTConfig
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, padding_token=None)
+        self.positions, self._rotary = None, None
+        if c.positions == "rotary":
+            self._rotary = RotaryPositions(c.d_model // c.num_heads)
+        else:
+            self.positions = make_positions(c.positions, c.max_length, c.d_model)
+        self.dropout = Dropout(c.dropout)
+
+        self.blocks = DecoderStack(
+            DecoderBlock(
+                c.d_model,
+                c.num_heads,
+                c.inner_width,
+                cross=False,
+                dropout=c.dropout,
+                drops_inner=False,
+                attention_dropout=c.dropout if c.attention_dropout is None else c.attention_dropout,
+                norm="pre",
+                activation=_ACTIVATIONS[c.activation],
+                norm_layer=partial(make_norm, c.norm, bias=c.bias),
+                bias=c.bias,
+                layer=i,
+            )
+            for i in range(c.num_layers)
+        )
+        self.norm = make_norm(c.norm, c.d_model, c.bias)
+        self.output = nn.Linear(c.d_model, c.vocab_size, bias=False)
+        self._initialise()
+        if c.tied_output:
+            self.output.weight = self.embedding.weight
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=_DEVIATION)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        for block in self.blocks:
+            assert isinstance(block, DecoderBlock)
+            for layer in (block.attention.w_out, block.feed_forward.outer):
+                nn.init.normal_(layer.weight, std=_DEVIATION / math.sqrt(2 * len(self.blocks)))
+
+    def _embed(self, tokens: Tensor, positions: Tensor | int) -> tuple[Tensor, Turn | None]:
+        """Embedded tokens `(rows, n, d_model)`, and what turns queries and keys."""
+        x = self.embedding(tokens)
+        if self.positions is not None:
+            return self.dropout(x + self.positions(positions)), None
+        assert self._rotary is not None
+        return self.dropout(x), self._rotary(positions)
+
+    def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
+        if documents is None:
+            return super().forward(tokens)
+        positions, seen = places_within(documents)
+        x, turn = self._embed(tokens, positions)
+        start = self.start(None, Rows.repeat(len(tokens), device=tokens.device))
+        return self.norm(self.blocks(x, start, turn=turn, seen=seen)[0])  # type: ignore[no-any-return]
+
+    def start(self, memory: Memory | None, rows: Rows) -> StackState:
+        """Empty caches."""
+        return self.blocks.start((), rows)
+
+    def step(
+        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | FastDecoding]:
+        """Append each further token's keys and values, then look back."""
+        x, turn = self._embed(tokens, state.next_positions(tokens.shape[1]))  # (R, n, d_model)
+        x, state = self.blocks(x, state, lengths, turn)
+        return self.norm(x), state

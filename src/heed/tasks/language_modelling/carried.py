@@ -1,0 +1,77 @@
+"""The state of a recurrent model between batches, kept by row: truncated back-propagation through time.
+
+    batch n reads chunk n of every row, from the state that batch n - 1 left there; no gradient flows back across
+
+Source: Williams and Peng 1990, Neural Computation 2 (4), truncated back-propagation; Zaremba et al. 2014
+(arXiv:1409.2329), section 4.1, for minibatches of contiguous rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.attention import Rows
+from heed.models.base import LanguageModel
+from heed.tasks.language_modelling.blocks import TokenBatch
+
+Packed = Mapping[str, Tensor]
+"""A state as tensors by name; dimension 0 of each runs over rows."""
+_ROWS = "rows"
+
+
+class CarriedRows:
+    """The state after the last chunk of every row that this process reads.
+
+    Rows are known by their number, so that micro-batches, processes and a resumed run find their own. Rows that are
+    read together are kept together: the tensors of others may have another shape (a tape that is not yet full).
+    """
+
+    def __init__(self, tensors: Packed | None = None) -> None:
+        """Begin with nothing, or with what `tensors()` of another one gave."""
+        self._groups: dict[tuple[int, ...], Packed] = {}
+        for name, tensor in (tensors or {}).items():
+            number, _, key = name.partition(".")
+            if key == _ROWS:
+                own = {k.partition(".")[2]: t for k, t in (tensors or {}).items() if k.partition(".")[0] == number}
+                self._groups[tuple(tensor.tolist())] = {k: t for k, t in own.items() if k != _ROWS}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it as tensors by name, for a checkpoint."""
+        found: dict[str, Tensor] = {}
+        for number, (rows, packed) in enumerate(self._groups.items()):
+            found[f"{number}.{_ROWS}"] = torch.tensor(rows)
+            found |= {f"{number}.{name}": tensor.contiguous().clone() for name, tensor in packed.items()}
+        return found
+
+    def read(self, model: LanguageModel, batch: TokenBatch, num_rows: int) -> Tensor:
+        """Hidden states `(batch, length, d)` of a batch, read on from where its rows were left.
+
+        Chunk c of row r has the index c * num_rows + r. In training the state after it is kept.
+        """
+        rows = tuple(index % num_rows for index in batch.indices)
+        device = batch.tokens.device
+        packed = self._of(rows) if batch.indices[0] >= num_rows else None
+        if packed is None:
+            state: Any = model.start(None, Rows.repeat(len(rows), device=device))
+        else:
+            state = model.unpack({name: tensor.to(device) for name, tensor in packed.items()})
+        hidden, after = model.read(batch.tokens, state)
+        if model.training:
+            for other in [other for other in self._groups if other != rows and not set(other).isdisjoint(rows)]:
+                del self._groups[other]
+            self._groups[rows] = model.pack(after)
+        return hidden
+
+    def _of(self, rows: tuple[int, ...]) -> Packed | None:
+        """The state of some rows; None where that of one is not known."""
+        if rows in self._groups:
+            return self._groups[rows]
+        places = {row: (group, n) for group in self._groups for n, row in enumerate(group)}
+        if any(row not in places for row in rows):
+            return None
+        parts = [(self._groups[places[row][0]], places[row][1]) for row in rows]
+        return {name: torch.stack([packed[name][n] for packed, n in parts]) for name in parts[0][0]}

@@ -1,0 +1,187 @@
+"""The configuration of language modelling."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+
+from heed.config.data import CorpusData, HubSection, OwnData
+from heed.config.sections import (
+    DataPath,
+    EvaluationConfig,
+    ModelSection,
+    RunConfig,
+    Section,
+    TokenizerConfig,
+    TrainingConfig,
+)
+
+
+class DocumentColumns(Section):
+    """Where the text stands in a file of columns or of JSON lines."""
+
+    text: int | str | None = None
+    """Column of the text: a number from 0 or a name; "text" by default."""
+
+
+class DocumentOptions(Section):
+    """How documents are read, and what of them the model sees."""
+
+    format: Literal["auto", "text", "lines", "jsonl", "csv", "tsv"] = "auto"
+    """How the files are written: auto goes by the ending; text is one document a file, lines one a line."""
+    columns: DocumentColumns = DocumentColumns()
+    """Where the text stands in a file of columns or of JSON lines."""
+    separator: str | None = None
+    """A line that says this ends a document of a text file; "" is an empty line. By default a file is one document."""
+    end_token: bool = True
+    """An end token follows each document, and stands before the first; false joins documents as they are."""
+    context: int = Field(256, gt=0)
+    """Tokens that the model sees at once: the length of training rows, and the most that a token is predicted from
+    where the model carries no state."""
+    documents: Literal["mask", "run_on"] = "mask"
+    """What a training row that holds several documents is: with mask each sees itself only, with run_on each sees those
+    before it. Models that carry a state always run on."""
+    held_out: float = Field(0.1, gt=0, lt=1)
+    """Share of a single training document that is held out for validation: its end."""
+
+
+class DocumentsData(DocumentOptions, CorpusData):
+    """Your own texts: files and folders of files, or tables of texts (`heed.tasks.language_modelling.documents`)."""
+
+    train: list[DataPath] = Field(min_length=1)
+    """Training files and folders. Relative to the configuration."""
+    max_line: int = Field(10_000_000, gt=0)
+    """A line with more characters than this is a bad line; a whole document may be one."""
+    in_memory: int = Field(100_000, ge=0)
+    """Splits with more documents than this, or of more than 1 GiB, are kept in the cache folder (HEED_CACHE)."""
+    window: int = Field(10_000, gt=0)
+    """Documents of a stream that are joined and batched together; one window is one pass."""
+
+    @model_validator(mode="after")
+    def _of_text_files(self) -> Self:
+        if self.separator is not None and self.format not in ("auto", "text"):
+            raise ValueError(
+                f"data.separator is {self.separator!r}, but with data.format {self.format} each line is a document; "
+                "leave one of the two fields out"
+            )
+        return self
+
+
+class HubDocuments(HubSection, DocumentsData):
+    """Texts of a data set of the Hub; `columns` names its column."""
+
+    @field_validator("format", "separator")
+    @classmethod
+    def _no_files(cls, value: Any) -> Any:
+        if value not in (None, "auto"):
+            raise ValueError(
+                f"{value!r} says how a file is written, but a data set of the Hub is no file; leave it out"
+            )
+        return value
+
+
+def _data_kind(value: Any) -> str:
+    """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
+        return "hub"
+    if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
+        return "documents"
+    return _EMBEDDED.get(value["name"], "unknown") if isinstance(value["name"], str) else "unknown"
+
+
+_EMBEDDED: dict[str, str] = {}
+"""Name of embedded data -> kind of its section."""
+
+
+class DocumentTokenizer(TokenizerConfig):
+    """How text becomes tokens."""
+
+    normalization: Literal["none", "nfc", "nfkc"] = "none"
+    """Unicode normalisation of what is read and written; none keeps every text as it is."""
+
+
+class LanguageModelSection(ModelSection):
+    """Which model; all other fields are the model's own (`heed models` lists them)."""
+
+    name: str = "gpt"
+    """File in `heed/models`."""
+
+
+class LanguageModelTraining(TrainingConfig):
+    """How a language model is trained."""
+
+    batch_tokens: int = Field(4_096, gt=0)
+    """Tokens of one batch: rows of data.context tokens, at least one."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Adam's decay rates of the first and second moment."""
+    weight_decay: float = Field(0.1, ge=0)
+    """Decay of matrices towards zero (not of biases and vectors)."""
+
+
+class ContinuationConfig(Section):
+    """How the model continues a text."""
+
+    beam_size: int = Field(1, gt=0)
+    """Continuations kept per prompt; 1 is greedy."""
+    length_penalty: float = Field(1.0, ge=0)
+    """Continuations are compared by log-probability / length ** length_penalty."""
+    min_length: int = Field(0, ge=0)
+    """Smallest number of tokens."""
+    max_length: int = Field(100, gt=0)
+    """Largest number of tokens."""
+
+
+class LanguageModelEvaluation(EvaluationConfig):
+    """How a language model is scored."""
+
+    select_by: Literal["auto", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is the loss."""
+    stride: int | None = Field(None, gt=0)
+    """Tokens by which the window of data.context tokens advances where a longer text is scored: each token is predicted
+    from at least context - stride tokens, where there are as many. By default the context, the fastest; models that
+    carry a state read a whole document and need none."""
+
+
+class LanguageModelConfig(RunConfig):
+    """Everything that decides a run of language modelling."""
+
+    task: Literal["language_modelling"] = "language_modelling"
+    """What is learned."""
+    data: Annotated[
+        Annotated[DocumentsData, Tag("documents")] | Annotated[HubDocuments, Tag("hub")],
+        Discriminator(_data_kind),
+    ]
+    """Where the texts come from."""
+    tokenizer: DocumentTokenizer = DocumentTokenizer()
+    """How text becomes tokens."""
+    model: LanguageModelSection = LanguageModelSection()
+    """Which model."""
+    training: LanguageModelTraining = LanguageModelTraining(minutes=2.0)
+    """How it is trained."""
+    generation: ContinuationConfig = ContinuationConfig()
+    """How it continues a text."""
+    evaluation: LanguageModelEvaluation = LanguageModelEvaluation()
+    """How it is scored."""
+
+    @model_validator(mode="after")
+    def _stride_within_context(self) -> Self:
+        stride, context = self.evaluation.stride, self.data.context
+        if stride is not None and stride > context:
+            raise ValueError(
+                f"evaluation.stride is {stride}, more than data.context {context}: tokens between two windows would "
+                f"not be scored; expected at most {context}"
+            )
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_left_to_right(cls, values: Any) -> Any:
+        model = values.get("model") if isinstance(values, dict) else None
+        for field in ("bidirectional", "backward"):
+            if isinstance(model, dict) and model.get(field) is True:
+                raise ValueError(
+                    f"model.{field} is true, but a language model predicts the next token: a network that reads from "
+                    "the end has read the token that it is asked for; from left to right it has not"
+                )
+        return values

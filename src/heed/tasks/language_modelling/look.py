@@ -1,0 +1,263 @@
+"""A text under the microscope: a causal map of prompt and output, a frame for every token, surprisal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from heed.data.tokens.tokenizer import END, START
+from heed.errors import ConfigError
+from heed.models.base import LanguageModel
+from heed.observe.choice import Choice, View
+from heed.observe.edits import Edit
+from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
+from heed.observe.maps import Axis
+from heed.observe.shading import Shading
+from heed.observe.trace import Trace, edit
+from heed.tasks.base.looking import Network, Words, networks, notes_on, watched
+from heed.tasks.language_modelling.continuation import WritingOptions
+from heed.tasks.language_modelling.task import LanguageModelling
+from heed.tasks.language_modelling.writing import context_of, continue_all
+
+LENGTH = 20
+"""Tokens that a look writes by default."""
+_TOP = 5
+_MARK = "\u2581"
+_WRITTEN = "+"
+_READ = "Row t: where the model looked when it had read token t, before the next token. Weights before dropout."
+_EARLIER = "Row t: where the model looked when it read token t, among the tokens before it. Weights before dropout."
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The tokens of a look."""
+
+    ids: list[int]  # as they are read, the first token first
+    labels: tuple[str, ...]  # of each
+    first_written: int  # the place from which on they were written by the model; their number if none was
+    ended: bool  # whether an end token was written after them
+
+    @property
+    def axis(self) -> Axis:
+        """Written tokens are marked."""
+        return Axis("text", "token", tuple(self.marked))
+
+    @property
+    def marked(self) -> list[str]:
+        return [_WRITTEN * (n >= self.first_written) + label for n, label in enumerate(self.labels)]
+
+
+def look_at(
+    task: LanguageModelling,
+    model: LanguageModel,
+    text: str,
+    *,
+    given: bool = False,
+    length: int | None = None,
+    beam_size: int | None = None,
+    edits: Sequence[Edit] = (),
+    title: str = "",
+    choice: Choice | None = None,
+) -> Look:
+    """Look at how a model reads a prompt and goes on, or, with `given`, at a text alone.
+
+    Prompt and output are read once more in one watched pass, which equals the steps that wrote it; every layer and head
+    that is chosen has one causal map of all tokens. `edits` also hold while the output is written.
+
+    Args:
+        task: Turns text into tokens.
+        model: What is looked at.
+        text: The prompt, or the text.
+        given: Nothing is written.
+        length: Largest number of tokens to write; 20 by default.
+        beam_size: Width of the beam; the configuration's by default.
+        edits: Changes of attention weights.
+        title: The title.
+        choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
+
+    Raises:
+        ConfigError: The model has no such mechanism, layer or head; or a length is asked for with `given`.
+    """
+    if given and (length is not None or beam_size is not None):
+        raise ConfigError("--given looks at the text alone, so --length and --beam do not apply")
+    written, ended, cut = [], False, []
+    if not given:
+        generation = task.config.generation
+        options = WritingOptions(
+            length=LENGTH if length is None else length,
+            beam_size=generation.beam_size if beam_size is None else beam_size,
+            length_penalty=generation.length_penalty,
+        )
+        with edit(model, *edits):
+            best = continue_all(task, model, [text], options)[0][0]
+        written, ended = list(best.ids), best.finished
+        cut = ["written by the model" + ("" if ended else f", cut off after {options.length} tokens")]
+    shown = _text(task, text, written, ended)
+    context = context_of(task, model)
+    if context is not None and len(shown.ids) > context:
+        left = len(shown.ids) - context
+        shown = replace(
+            shown, ids=shown.ids[left:], labels=shown.labels[left:], first_written=max(0, shown.first_written - left)
+        )
+        cut.append(f"longer than the context: the last {context} tokens are shown, as they are read together")
+    with watched(model, edits) as seen:
+        tokens = torch.tensor([shown.ids], device=next(model.parameters()).device)
+        logits = model.logits(model(tokens))[0].float()  # (T, vocab_size)
+    choice = choice or Choice()
+    choice.check(seen.mechanisms())
+    views = _views(seen, choice, shown.axis)
+    nets = networks(seen, len(shown.ids))
+    bits = _surprisal(logits, shown)
+    total = sum(bits[shown.first_written - 1 :]) if written else sum(bits)
+    said = f"{'output' if written else 'text'}: log-probability {-total * math.log(2):.4g}"
+    words = Words.counted(shown.axis, [1] * len(shown.ids))
+    first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
+    return Look(
+        title or f"{task.config.model.name} on {task.config.data.name}",
+        text,
+        task.tokenizer.decode(written),
+        (*(view.map for view in views), *(net.traces(words) for net in nets)),
+        _reading(seen, nets, views, shown, 0 if given else first),
+        _writing(task, seen, nets, views, shown, logits, first),
+        (f"{said}; {', '.join(cut)}" if cut else said, *_notes(task, text, edits, choice, views, written)),
+        shadings=_shadings(shown, bits, logits),
+        names=("text", "") if given else ("prompt", "written"),
+        parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
+    )
+
+
+def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> _Text:
+    ids = [task.first_token, *task.tokenizer.encode(text).ids]
+    special = {END: "end", START: "start"}
+    labels = [special.get(i) or task.tokenizer.piece(i).replace(_MARK, " ") for i in [*ids, *written]]
+    return _Text([*ids, *written], tuple(labels), len(ids), ended)
+
+
+def _notes(
+    task: LanguageModelling,
+    text: str,
+    edits: Sequence[Edit],
+    choice: Choice,
+    views: Sequence[View],
+    written: Sequence[int],
+) -> list[str]:
+    marked = [f"{_WRITTEN} marks tokens that the model wrote"] if written and views else []
+    return [*marked, *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views))]
+
+
+def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
+    """What was seen of each attention that is shown.
+
+    Tokens that only look at earlier ones leave the first without a row and the last without a column.
+    """
+    views = []
+    for mechanism, layer in choice.layers(seen.mechanisms()):
+        maps = seen.maps(mechanism, layer, entries=[0])
+        _, num_heads, num_queries, num_keys = maps.weights.shape
+        query = replace(axis, labels=axis.labels[len(axis) - num_queries :])
+        key = replace(axis, labels=axis.labels[:num_keys])
+        for head in choice.heads(num_heads):
+            caption = _READ if num_queries == len(axis) else _EARLIER
+            caption += f" Mean of {num_heads} heads." if head is None else ""
+            context = maps.context[0] if head is None else maps.context[0, head : head + 1]  # (heads, Q, d_value)
+            drawn = maps.map(query, key, head=head, caption=caption)
+            views.append(View(drawn, context.transpose(0, 1).flatten(1), num_heads))
+    return views
+
+
+def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
+    """Where each attention looked when the token at a place of `count` had been read."""
+    rows = ((view, place - (count - len(view.map.query))) for view in views)
+    return tuple(view.glance(row) for view, row in rows if row >= 0)
+
+
+def _states(seen: Trace, nets: Sequence[Network]) -> dict[str, Tensor]:
+    """States of each layer, `(tokens, d)`."""
+    states = {net.label: net.hidden for net in nets}
+    return states | {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
+
+
+def _gates(nets: Sequence[Network], place: int) -> dict[str, float]:
+    return {f"{net.label} {gate}": float(net.gates[gate][place]) for net in nets for gate in net.gates}
+
+
+def _reading(
+    seen: Trace, nets: Sequence[Network], views: Sequence[View], text: _Text, count: int
+) -> tuple[EncoderFrame, ...]:
+    """A frame for each of the first `count` tokens."""
+    states = _states(seen, nets)
+    return tuple(
+        EncoderFrame(
+            place,
+            text.labels[place],
+            {name: state[place] for name, state in states.items()},
+            _gates(nets, place),
+            _glances(views, place, len(text.ids)),
+        )
+        for place in range(count)
+    )
+
+
+def _writing(
+    task: LanguageModelling,
+    seen: Trace,
+    nets: Sequence[Network],
+    views: Sequence[View],
+    text: _Text,
+    logits: Tensor,
+    first: int,
+) -> tuple[DecoderFrame, ...]:
+    """A frame for each token from the place `first` on, and for the end token that was written: how it was chosen."""
+    states = list(_states(seen, nets).values())
+    top = torch.softmax(logits, -1).topk(min(_TOP, logits.shape[-1]), dim=-1)
+    tokens = [*text.labels[first:], *(["end"] if text.ended else [])]
+    frames = []
+    for index, token in enumerate(tokens):
+        place = first + index - 1  # of the token that was read last
+        candidates = zip(top.indices[place].tolist(), top.values[place].tolist(), strict=True)
+        frames.append(
+            DecoderFrame(
+                index,
+                text.labels[: place + 1],
+                token,
+                states[-1][place] if states else logits[place],
+                _glances(views, place, len(text.ids)),
+                tuple(("end" if i == END else task.tokenizer.piece(i).replace(_MARK, " "), p) for i, p in candidates),
+                _gates(nets, place),
+            )
+        )
+    return tuple(frames)
+
+
+def _surprisal(logits: Tensor, text: _Text) -> list[float]:
+    """Bits of each token but the first, and of the end token that was written."""
+    labels = torch.tensor([*text.ids[1:], *([END] if text.ended else [])], device=logits.device)
+    log_probs = torch.log_softmax(logits[: len(labels)].double(), -1).gather(1, labels.unsqueeze(1)).squeeze(1)
+    return (-log_probs / math.log(2)).tolist()
+
+
+def _shadings(text: _Text, bits: Sequence[float], logits: Tensor) -> tuple[Shading, ...]:
+    """The surprisal of what was given and of what was written, on one scale."""
+    count = len(text.ids)
+    own = bits[: count - 1]
+    labels = torch.tensor(text.ids[1:], device=logits.device).unsqueeze(1)
+    before = logits[: count - 1]
+    ranks = ((before > before.gather(1, labels)).sum(1) + 1).tolist()
+    shadings = []
+    for name, part in (
+        ("given text", slice(1, text.first_written)),
+        ("what the model wrote", slice(text.first_written, None)),
+    ):
+        inside = slice(part.start - 1, None if part.stop is None else part.stop - 1)
+        if values := own[inside]:
+            axis = Axis("text", "token", text.labels[part])
+            others = tuple(
+                f"rank {rank}, probability {2.0**-b:.3g}" for rank, b in zip(ranks[inside], values, strict=True)
+            )
+            title = f"Surprisal of the {name} in bits" if name == "given text" else f"Surprisal of {name} in bits"
+            shadings.append(Shading(title, axis, tuple(values), max(own), others=others))
+    return tuple(shadings)

@@ -1,0 +1,278 @@
+"""What `heed predict` writes for a language model: continuations, ranked choices, or the scores of every token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from heed.errors import ConfigError
+from heed.generation import SamplingOptions
+from heed.observe.labels import visible
+from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+from heed.tasks.language_modelling.questions import Question, choices_of, questions_of, texts_of
+from heed.tasks.language_modelling.ranking import join, rank
+from heed.tasks.language_modelling.scored import ScoredText, score_each, usual_stride
+from heed.tasks.language_modelling.writing import context_of
+
+if TYPE_CHECKING:
+    from heed.tasks.language_modelling.continuation import Continuation
+    from heed.tasks.language_modelling.ranking import RankedChoice
+    from heed.tasks.language_modelling.using import ContinuesText
+
+_SAMPLING = {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}
+_WRITING = {
+    "beam": None,
+    "sample": False,
+    **_SAMPLING,
+    "repetition-penalty": 1.0,
+    "stop": (),
+    "length": None,
+    "nbest": 1,
+}
+"""Options of writing, with the value of those that were not given."""
+_ESCAPES = {r"\n": "\n", r"\t": "\t"}
+
+
+class LanguageModelOutputs(TextOutputs):
+    """Continuations, a line each; with --choice the ranked choices of each prompt; with --score a line for each token.
+
+    One prompt given as an argument is continued as it is written, line breaks and all; of several each output is one
+    line, in which line breaks are blanks (--json keeps them).
+    """
+
+    run: ContinuesText
+
+    def __init__(self, run: ContinuesText, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self.unit = units(run.task.tokenizer.unit)
+        self._choices = choices_of(options["choice"], options["choices"])
+        self._questions: list[Question] | None = None  # of a file of JSON lines
+        self._single = False
+        self._place = 0
+        self._unread: list[tuple[int, int]] = []  # tokens of a prompt, and how many of them were read
+        self._windowed = 0  # texts that were scored in windows
+        self._check()
+        self._writing: dict[str, Any] = {}
+        if not (options["score"] or self._choices):
+            self._writing = {
+                "num_best": options["nbest"],
+                "beam_size": options["beam"],
+                "length": options["length"],
+                "sampling": self._sampling(),
+                "repetition_penalty": options["repetition_penalty"],
+                "stop": tuple(_unescaped(text) for text in options["stop"]),
+            }
+            run.writing(**self._writing)  # refuses what cannot be before any text is read
+
+    def _check(self) -> None:
+        """Refuse options that say nothing here."""
+        options, given = self.options, [name for name in _WRITING if self._given(name)]
+        if options["score"]:
+            if self._choices:
+                raise ConfigError("--score reads whole texts and --choice ranks continuations; give one of them")
+            if given:
+                raise ConfigError(f"--score writes nothing, so --{given[0]} does not apply to it")
+        if self._choices and given:
+            raise ConfigError(f"--choice ranks given continuations and writes none, so --{given[0]} does not apply")
+        if not options["sample"]:
+            for name in _SAMPLING:
+                if self._given(name):
+                    value = options[name.replace("-", "_")]
+                    raise ConfigError(f"--{name} {value} is about drawing outputs, so it needs --sample")
+        elif options["beam"] is not None:
+            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give one of them")
+
+    def _given(self, name: str) -> bool:
+        return bool(self.options[name.replace("-", "_")] != _WRITING[name])
+
+    def _sampling(self) -> SamplingOptions | None:
+        if not self.options["sample"]:
+            return None
+        return SamplingOptions(*(self.options[name.replace("-", "_")] for name in _SAMPLING))
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """All inputs, before any is written: JSON lines are checked, and say what is asked.
+
+        Raises:
+            ConfigError: There is no input, or a line is not what the others are; it names file and line.
+        """
+        if not lines:
+            what = "text to score" if self.options["score"] else "prompt"
+            raise ConfigError(f"there is no {what}{f' in {where}' if where else ''}; give one, or a file with --input")
+        self._single = where is None and len(lines) == 1
+        self._place = 0
+        self._questions = None
+        if where is not None:
+            field = "text" if self.options["score"] else "prompt"
+            self._questions = questions_of(lines, where, field, ranked=bool(self._choices))
+        if self._ranks and self._writing and (given := [name for name in _WRITING if self._given(name)]):
+            raise ConfigError(f"{where} has choices to rank, so --{given[0]} does not apply")
+        if self.options["end"] and not self._ranks:
+            raise ConfigError("--end is about ranking choices, so it needs --choice or --choices")
+
+    @property
+    def _ranks(self) -> bool:
+        return bool(self._choices) or (self._questions is not None and self._questions[0].choices is not None)
+
+    def _question(self, line: str, place: int) -> Question:
+        if self._questions is None:
+            return Question(line, self._choices or None)
+        return self._questions[place]
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        """The pieces of a prompt, and of its choices, that the tokenizer lacks."""
+        texts = [text] if self._questions is None else texts_of(text)
+        return [piece for one in (*texts, *self._choices) for piece in self.run.task.tokenizer.unknown_in(one)]
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """Each input's lines."""
+        questions = [self._question(text, self._place + n) for n, text in enumerate(texts)]
+        self._place += len(texts)
+        prompts = [question.prompt for question in questions]
+        task, model = self.run.task, self.run.model
+        if self.options["score"]:
+            self._see(prompts)
+            for scored in score_each(task, model, prompts):
+                yield Written(self._scored(scored))
+        elif self._ranks:
+            pairs = [(question.prompt, question.choices or ()) for question in questions]
+            self._see([join(prompt, choice) for prompt, choices in pairs for choice in choices])
+            for prompt, ranked in zip(prompts, rank(task, model, pairs, self.options["end"]), strict=True):
+                yield Written(self._ranked(prompt, ranked))
+        else:
+            for candidates in self.run.candidates(prompts, **self._writing):
+                yield Written(tuple(self._line(candidate) for candidate in candidates))
+                self._count(candidates[0])
+
+    def _see(self, texts: list[str]) -> None:
+        context = context_of(self.run.task, self.run.model)
+        if context is not None:
+            self._windowed += sum(len(ids) > context for ids in self.run.task.tokenizer.encode_all(texts))
+
+    def _count(self, continuation: Continuation) -> None:
+        if continuation.unread:
+            length = len(self.run.task.tokenizer.encode(continuation.prompt).ids)
+            self._unread.append((length, 1 + length - continuation.unread))
+
+    def notes(self) -> list[str]:
+        """Whether end tokens count in a ranking; inputs longer than the context."""
+        context, lines = context_of(self.run.task, self.run.model), []
+        if self._ranks:
+            end = "counts" if self.options["end"] else "does not count (--end counts it)"
+            lines.append(f"ranked by the total log-probability of each choice, in nats; an end token after it {end}")
+        if self._windowed:
+            texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
+            least = self.run.task.context - usual_stride(self.run.task)
+            lines.append(
+                f"{texts} longer than the context of {context} tokens: later tokens are predicted from {least} to "
+                f"{context} tokens before them"
+            )
+        if self._unread:
+            length, read = max(self._unread)
+            if len(self._unread) == 1:
+                said = f"the prompt of {length:,} tokens is longer than the context of {context}: the last {read} were"
+            else:
+                said = (
+                    f"{len(self._unread)} prompts are longer than the context of {context} tokens: of the longest, "
+                    f"with {length:,}, the last {read} were"
+                )
+            lines.append(f"{said} read")
+        return lines
+
+    def _line(self, continuation: Continuation) -> str:
+        if self.options["json"]:
+            values = {
+                "prompt": continuation.prompt,
+                "text": continuation.text,
+                "score": round(continuation.score, 6),
+                "log_prob": round(continuation.log_prob, 6),
+                "tokens": continuation.tokens,
+                "log_probs": [round(p, 6) for p in continuation.log_probs],
+                "finished": continuation.finished,
+                "stopped_by": continuation.stopped_by,
+            }
+            return json.dumps(values, ensure_ascii=False)
+        if self.options["nbest"] > 1:
+            return f"{continuation.score:.4f}\t{one_line(continuation.text)}"
+        return continuation.text if self._single else one_line(continuation.text)
+
+    def _ranked(self, prompt: str, ranked: list[RankedChoice]) -> tuple[str, ...]:
+        if self.options["json"]:
+            values = {
+                "prompt": prompt,
+                "end_token": self.options["end"],
+                "choices": [
+                    {
+                        "choice": one.choice,
+                        "log_prob": round(one.log_prob, 6),
+                        "per_token": round(one.per_token, 6),
+                        "per_byte": round(one.per_byte, 6),
+                        "probability": round(one.probability, 6),
+                        "tokens": one.tokens,
+                        "log_probs": [round(p, 6) for p in one.log_probs],
+                    }
+                    for one in ranked
+                ],
+            }
+            return (json.dumps(values, ensure_ascii=False),)
+        lines = [] if self._single else [one_line(prompt)]
+        lines.append("probability  log-prob  per token  per byte  tokens  choice")
+        for one in ranked:
+            numbers = f"{one.probability:11.4f}  {one.log_prob:8.3f}  {one.per_token:9.3f}  {one.per_byte:8.3f}"
+            lines.append(f"{numbers}  {len(one.tokens):6}  {one_line(one.choice)}")
+        return tuple(lines)
+
+    def _scored(self, scored: ScoredText) -> tuple[str, ...]:
+        if self.options["json"]:
+            values = {
+                "text": scored.text,
+                "log_prob": round(scored.log_prob, 6),
+                "bits_per_byte": round(scored.bits_per_byte, 6) if scored.text else None,
+                "tokens": scored.tokens,
+                "spans": scored.spans,
+                "log_probs": [round(p, 6) for p in scored.log_probs],
+                "ranks": scored.ranks,
+                "end_log_prob": None if scored.end_log_prob is None else round(scored.end_log_prob, 6),
+            }
+            return (json.dumps(values, ensure_ascii=False),)
+        lines = ["    nats    bits    rank  token"]
+        for token, p, bits, place in zip(scored.tokens, scored.log_probs, scored.bits, scored.ranks, strict=True):
+            lines.append(f"{p:8.3f}{bits:8.3f}{place:8}  {visible(token.replace(_MARK, ' '))}")
+        count, total = len(scored.tokens), scored.log_prob
+        said = f"log-probability {total:.4f} nats of {count} tokens"
+        if count:
+            said += f"; {scored.bits_per_byte:.4f} bits per byte ({scored.num_bytes} bytes)"
+        if scored.end_log_prob is not None:
+            said += f"; an end token after it, not counted: {scored.end_log_prob:.4f}"
+        return (*lines, said)
+
+    @property
+    def streams(self) -> bool:
+        """Whether a text can be shown while it is written."""
+        plain = self._writing and not self._ranks and not self.options["json"]
+        return bool(plain) and self.run.writing(**self._writing).streams
+
+    def pieces(self, text: str) -> Iterator[str]:
+        """The continuation of a prompt piece by piece; other answers as a whole."""
+        self._single = True
+        if not self.streams:
+            yield self.answer(text)
+            return
+        continuation = yield from self.run.write(text, **self._writing)
+        self._count(continuation)
+
+    def answer(self, text: str) -> str:
+        """The output of one input."""
+        self._single = True
+        return "\n".join(line for written in self.write([text]) for line in written.lines)
+
+
+_MARK = "\u2581"
+
+
+def _unescaped(text: str) -> str:
+    r"""A stop text as it was typed, with `\n` and `\t` as line break and tab."""
+    for written, meant in _ESCAPES.items():
+        text = text.replace(written, meant)
+    return text

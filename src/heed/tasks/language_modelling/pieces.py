@@ -1,0 +1,89 @@
+"""Text while it is written: what can be shown of it already, and where a stop text ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from heed.data.tokens.tokenizer import Encoded
+
+_INCOMPLETE = "\ufffd"
+"""What bytes are decoded to that are no whole character."""
+
+
+class Pieces:
+    """Turns tokens, one by one, into text that no later token can change.
+
+    Held back are bytes of a character that is not complete, and what may be the beginning of a stop text; from a stop
+    text on nothing comes any more.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str] = ()) -> None:
+        self._decode = decode
+        self._stop = stop
+        self._tokens: list[int] = []  # not all of their text can be shown
+        self._shown = 0  # characters of their text that were
+
+    def add(self, token: int) -> str:
+        """The text that can be shown after one more token."""
+        self._tokens.append(token)
+        text = self._decode(self._tokens)
+        text, stopped = before_stop(text, self._stop)
+        if not stopped:
+            text = text.rstrip(_INCOMPLETE)
+            text = text[: len(text) - self._held(text)]
+        piece = text[self._shown :]
+        self._shown += len(piece)
+        if not stopped and text == self._decode(self._tokens):
+            self._tokens, self._shown = [], 0
+        return piece
+
+    def _held(self, text: str) -> int:
+        """How many characters at the end may be the beginning of a stop text."""
+        longest = 0
+        for stop in self._stop:
+            for length in range(min(len(stop) - 1, len(text)), longest, -1):
+                if text.endswith(stop[:length]):
+                    longest = length
+                    break
+        return longest
+
+
+class Stops:
+    """Whether written tokens contain a stop text; only the last few tokens can complete one."""
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], texts: tuple[str, ...]) -> None:
+        self._decode = decode
+        self._texts = texts
+        # A token stands for one byte at least; a few more, as the first may be the middle of a character.
+        self._longest = max((len(text.encode()) for text in texts), default=0) + 4
+
+    def ends(self, written: Sequence[int]) -> bool:
+        """Whether the last of these tokens completes a stop text."""
+        if not self._texts:
+            return False
+        tail = self._decode(written[-self._longest :])
+        return any(text in tail for text in self._texts)
+
+    def of(self, before: list[list[int]]) -> Callable[[int, Sequence[int]], bool] | None:
+        """The condition of a search over sources that wrote these tokens before."""
+        if not self._texts:
+            return None
+        tails = [written[-self._longest :] for written in before]
+        return lambda source, written: self.ends([*tails[source], *written])
+
+
+def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
+    """A text up to the earliest stop text in it, and that one; of two at one place the longer."""
+    found = [(place, -len(one), one) for one in stop if (place := text.find(one)) >= 0]
+    if not found:
+        return text, None
+    place, _, one = min(found)
+    return text[:place], one
+
+
+def without_incomplete(text: str, tokens: Sequence[int], encode: Callable[[str], Encoded]) -> str:
+    """The text of tokens without the bytes at its end that are no whole character."""
+    if not text.endswith(_INCOMPLETE):
+        return text
+    written = encode(_INCOMPLETE).ids  # the character itself may have been written
+    return text if list(tokens[-len(written) :]) == written else text.rstrip(_INCOMPLETE)

@@ -1,0 +1,108 @@
+"""What is asked of a language model in a file: prompts, prompts with choices, or texts, plain or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heed.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt (or a text to score), and the continuations to rank, or None."""
+
+    prompt: str
+    choices: tuple[str, ...] | None = None
+
+
+def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
+    """The choices that were typed, or those of a file, one a line; none where there are neither.
+
+    Raises:
+        ConfigError: Both were given, or one is blank, or the file cannot be read.
+    """
+    if file is None:
+        for n, choice in enumerate(given, start=1):
+            if not choice.strip():
+                raise ConfigError(f"--choice {n} is blank: {choice!r}")
+        return tuple(given)
+    if given:
+        raise ConfigError("give choices either with --choice or in a file with --choices")
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"cannot read --choices '{file}': {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--choices '{file}': byte {error.start + 1} is not UTF-8") from None
+    lines = text.split("\n")
+    lines = lines[:-1] if not lines[-1] else lines
+    for n, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise ConfigError(f"--choices '{file}' line {n}: the choice is blank")
+    if not lines:
+        raise ConfigError(f"--choices '{file}' is empty; give one choice a line")
+    return tuple(lines)
+
+
+def questions_of(lines: Sequence[str], where: str, field: str, ranked: bool) -> list[Question] | None:
+    """The questions of JSON lines; None where the first line is no JSON object, so that each line is a text.
+
+    Args:
+        lines: The lines of a file.
+        where: What messages call the file.
+        field: The name of the text: "prompt", or "text" where texts are scored.
+        ranked: Whether choices were given for all prompts.
+
+    Raises:
+        ConfigError: A line is not an object with the field, or its choices are not as those of the others.
+    """
+    if not isinstance(_parsed(lines[0]), dict):
+        return None
+    questions: list[Question] = []
+    for n, line in enumerate(lines, start=1):
+        place, value = f"{where} line {n}", _parsed(line)
+        if not isinstance(value, dict) or not isinstance(value.get(field), str):
+            raise ConfigError(
+                f"{place}: the file has JSON lines, so a line must be an object with the text '{field}', as "
+                f'{{"{field}": "I love"}}; it is {line[:60]!r}'
+            )
+        choices = value.get("choices")
+        if choices is not None:
+            _check(choices, place)
+            if ranked:
+                raise ConfigError(f"{place} has choices of its own; leave out --choice and --choices")
+            if field == "text":
+                raise ConfigError(f"{place} has choices, but --score reads whole texts")
+        question = Question(value[field], None if choices is None else tuple(choices))
+        if questions and (question.choices is None) != (questions[0].choices is None):
+            has, first = ("no choices", "some") if choices is None else ("choices", "none")
+            raise ConfigError(f"{place} has {has}, but line 1 has {first}; give every line choices, or none")
+        questions.append(question)
+    return questions
+
+
+def _check(choices: Any, place: str) -> None:
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, str) for choice in choices):
+        raise ConfigError(f"{place}: choices is {choices!r}, expected a list of texts")
+    for n, choice in enumerate(choices, start=1):
+        if not choice.strip():
+            raise ConfigError(f"{place}: choice {n} is blank: {choice!r}")
+        if choice in choices[: n - 1]:
+            raise ConfigError(f"{place}: choice {choice!r} is given twice")
+
+
+def texts_of(line: str) -> list[str]:
+    """The texts in a JSON line: the prompt with its choices, or the text."""
+    value = _parsed(line)
+    return [value.get("text", value.get("prompt", "")), *(value.get("choices") or [])]
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

@@ -1,0 +1,55 @@
+"""Runs of language modelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from heed.data.read.findings import Findings
+from heed.errors import ConfigError
+from heed.evaluation.measures import Outcomes
+from heed.tasks.base.run import part
+from heed.tasks.language_modelling.documents import Document, document_reader
+from heed.tasks.language_modelling.measures import outcomes_of
+from heed.tasks.language_modelling.outputs import LanguageModelOutputs
+from heed.tasks.language_modelling.report import body
+from heed.tasks.language_modelling.scoring import TokenScores, score_texts
+from heed.tasks.language_modelling.task import LanguageModelling
+from heed.tasks.language_modelling.units import Units
+from heed.tasks.language_modelling.using import ContinuesText
+
+
+class LanguageModelRun(ContinuesText):
+    """A model that continues texts and scores them."""
+
+    task_class = LanguageModelling
+    examiner = part("comparison")
+    body = staticmethod(body)
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
+        """Documents from files written as the run's own; blank ones are left out."""
+        data = self.task.config.data
+        documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
+        return [document for document in documents if not document.blank]
+
+    def token_scores(self, texts: Sequence[str], stride: int | None = None, ranks: bool = True) -> list[TokenScores]:
+        """The scores of every token of each text (`score_texts`); the run's own stride by default."""
+        chosen = self.task.config.evaluation.stride if stride is None else stride
+        return score_texts(self.task, self.model, texts, chosen, ranks)
+
+    def outcomes(self, examples: Sequence[Document], outputs: Sequence[TokenScores] | None = None) -> Outcomes:
+        """The measures of documents, over pieces of their text where there are few; `outputs` are their scores."""
+        if not examples:
+            raise ConfigError("there is no text to score")
+        task, texts = self.task, [document.text for document in examples]
+        scores = self.token_scores(texts, ranks=False) if outputs is None else outputs
+        changed = sum(task.tokenizer.normalize(text) != text for text in texts)
+        found = outcomes_of(Units.of(examples), scores, changed)
+        found.details["context"] = None if task.carries else task.context
+        found.details["stride"] = None if task.carries else task.config.evaluation.stride or task.context
+        return found
+
+    def outputs(self, options: Mapping[str, Any]) -> LanguageModelOutputs:
+        """The writer of continuations, rankings and scores."""
+        return LanguageModelOutputs(self, options)

@@ -1,0 +1,251 @@
+"""The log-probability and the rank of every token of given texts: the one way in which this task scores anything.
+
+A document longer than `data.context` is read in windows of that many tokens, which advance by `stride`:
+
+    window k reads the tokens before places k s .. k s + context - 1, and scores the places that no window before it did
+
+so every token is scored once, the first of a document from the task's first token (end or start), and each from at
+least context - stride tokens before it, where there are as many. A model that carries a state reads a document from its
+beginning to its end; its context is everything before.
+
+Source: Press, Smith and Lewis 2021 (arXiv:2012.15832), section 3, on windows and what the stride costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.attention import Rows
+from heed.data.batch.rows import pad_rows
+from heed.data.examples import Span
+from heed.data.tokens.tokenizer import END, UNKNOWN, TextTokenizer
+from heed.models.base import LanguageModel
+from heed.training.loss import PIECE_BYTES
+from heed.training.processes import current
+
+TOGETHER = 8_192
+"""Tokens scored at once."""
+Ids = NDArray[Any]
+"""`(tokens,)` integers."""
+
+
+class Scorer(Protocol):
+    """What scoring must know of a task."""
+
+    tokenizer: TextTokenizer
+
+    @property
+    def context(self) -> int:
+        """Tokens that the model sees at once."""
+
+    @property
+    def first_token(self) -> int:
+        """The token before a document's first one."""
+
+    @property
+    def end_token(self) -> bool:
+        """Whether a document has an end token."""
+
+
+@dataclass(frozen=True, eq=False)
+class IdScores:
+    """The scores of a sequence of tokens, `(tokens,)` each.
+
+    Attributes:
+        log_probs: Float64, in nats.
+        ranks: Int32, 1 for the most probable token; equally probable tokens have the same rank. None where not asked.
+        seen: Int32, how many tokens each was predicted from, the first token of the task among them.
+    """
+
+    log_probs: NDArray[np.float64]
+    ranks: NDArray[np.int32] | None
+    seen: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores(IdScores):
+    """The scores of the tokens of a text.
+
+    Attributes:
+        ids: `(tokens,)`, the tokens.
+        spans: The characters of the text that each token stands for.
+        end: The scores of the end token after the text, apart, where the run has one.
+    """
+
+    ids: Ids
+    spans: list[Span]
+    end: IdScores | None
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """`(tokens,)`, which tokens are unknown: their probability is that of any unknown piece of text."""
+        found: NDArray[np.bool_] = self.ids == UNKNOWN
+        return found
+
+
+def score_texts(
+    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+) -> list[TokenScores]:
+    """The scores of every token of each text, and of its end token where the run has one.
+
+    Args:
+        task: Has the tokenizer and the context.
+        model: In evaluation mode.
+        texts: Any texts; a blank one has no tokens.
+        stride: Tokens by which a window advances; the context by default.
+        ranks: Whether ranks are wanted.
+    """
+    encoded = [task.tokenizer.encode(text) for text in texts]
+    end = [END] if task.end_token else []
+    rows = [np.array([*one.ids, *end], dtype=np.int32) for one in encoded]
+    found = []
+    for one, ids, scores in zip(encoded, rows, score_ids(task, model, rows, stride, ranks), strict=True):
+        count = len(one.ids)
+        own = _part(scores, slice(0, count))
+        last = _part(scores, slice(count, None)) if end else None
+        found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], list(one.spans), last))
+    return found
+
+
+def score_ids(
+    task: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
+) -> list[IdScores]:
+    """The scores of every token of each row, which stands for a document of its own; shared out over all processes."""
+    found = [
+        IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in map(len, rows)
+    ]
+    if type(model).carries:
+        groups = _groups([len(row) for row in rows], task.context)
+        results = current().map(lambda some: [_carried(task, model, rows, one, ranks) for one in some], groups)
+    else:
+        windows = _windows([len(row) for row in rows], task.context, stride or task.context)
+        groups = _window_groups(windows, task.context)
+        results = current().map(lambda some: [_windowed(task, model, rows, one, ranks) for one in some], groups)
+    for pieces in results:
+        for row, start, scores in pieces:
+            places = slice(start, start + len(scores.log_probs))
+            found[row].log_probs[places] = scores.log_probs
+            found[row].seen[places] = scores.seen
+            if scores.ranks is not None:
+                found[row].ranks[places] = scores.ranks  # type: ignore[index]
+    return found
+
+
+_Pieces = list[tuple[int, int, IdScores]]
+"""Row, place of the first token, scores from there on."""
+_Window = NDArray[np.int64]
+"""Row, first place that is read for, first place that is scored, end."""
+
+
+def _windows(lengths: Sequence[int], context: int, stride: int) -> _Window:
+    """The windows of all rows, `(windows, 4)`."""
+    parts = []
+    for row, count in enumerate(lengths):
+        if not count:
+            continue
+        starts = np.arange(0, max(1, count - context + stride), stride)
+        stops = np.minimum(starts + context, count)
+        scored = np.concatenate([[0], stops[:-1]])
+        parts.append(np.stack([np.full(len(starts), row), starts, scored, stops], axis=1))
+    return np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
+
+
+def _window_groups(windows: _Window, context: int) -> list[_Window]:
+    """Windows of like length together."""
+    lengths = windows[:, 3] - windows[:, 1]
+    ordered = windows[np.argsort(-lengths, kind="stable")]
+    groups, start = [], 0
+    while start < len(ordered):
+        size = max(1, TOGETHER // int(ordered[start, 3] - ordered[start, 1]))
+        groups.append(ordered[start : start + size])
+        start += size
+    return groups
+
+
+def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
+    """The scores of one batch of windows."""
+    read, wanted = [], []
+    for row, start, scored, stop in windows.tolist():
+        before = [task.first_token] if start == 0 else [int(rows[row][start - 1])]
+        read.append(before + rows[row][start : stop - 1].tolist())
+        wanted.append((scored - start, stop - start))
+    device = next(model.parameters()).device
+    tokens, mask = pad_rows(read)
+    labels, _ = pad_rows([rows[row][start:stop].tolist() for row, start, _, stop in windows.tolist()])
+    chosen = mask.clone()
+    for place, (first, _) in enumerate(wanted):
+        chosen[place, :first] = False
+    with torch.no_grad():
+        hidden = model(tokens.to(device))
+        log_probs, found = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
+    seen = (torch.arange(tokens.shape[1]) + 1).expand_as(tokens)[chosen].numpy().astype(np.int32)
+    pieces, at = [], 0
+    for row, _, scored, stop in windows.tolist():
+        part = slice(at, at := at + stop - scored)
+        pieces.append((row, scored, _part(IdScores(log_probs, found, seen), part)))
+    return pieces
+
+
+def _groups(lengths: Sequence[int], context: int) -> list[list[int]]:
+    """Rows of like length together, longest first in each; for models that read them from beginning to end."""
+    order = sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row])
+    size = max(1, TOGETHER // context)
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def _carried(task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
+    """The scores of some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
+    device = next(model.parameters()).device
+    lengths = [len(rows[row]) for row in group]
+    pieces: _Pieces = []
+    state: Any = model.start(None, Rows.repeat(len(group), device=device))
+    active = len(group)
+    for start in range(0, lengths[0], task.context):
+        going = sum(length > start for length in lengths)
+        if going < active:
+            state, active = state.select(torch.arange(going, device=device)), going
+        parts = [rows[row][start : start + task.context].tolist() for row in group[:active]]
+        before = [int(rows[row][start - 1]) if start else task.first_token for row in group[:active]]
+        tokens, mask = pad_rows([[first, *part[:-1]] for first, part in zip(before, parts, strict=True)])
+        labels, _ = pad_rows(parts)
+        with torch.no_grad():
+            hidden, state = model.read(tokens.to(device), state)
+            log_probs, found = _of_tokens(model, hidden[mask.to(device)], labels[mask].to(device), ranks)
+        at = 0
+        for row, part in zip(group, parts, strict=False):
+            seen = np.arange(start + 1, start + len(part) + 1, dtype=np.int32)
+            own = slice(at, at := at + len(part))
+            pieces.append((row, start, IdScores(log_probs[own], None if found is None else found[own], seen)))
+    return pieces
+
+
+def _of_tokens(
+    model: LanguageModel, hidden: Tensor, labels: Tensor, ranks: bool
+) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
+    """Log-probabilities and ranks of `labels` `(positions,)` after `hidden` `(positions, d)`, piece by piece."""
+    values, places = [], []
+    for part, label in _pieces(model, hidden, labels):
+        logits = model.logits(part)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        own = logits.gather(-1, label.unsqueeze(-1))
+        values.append((own.squeeze(-1) - logits.logsumexp(-1)).double().cpu().numpy())
+        if ranks:
+            places.append(((logits > own).sum(-1) + 1).int().cpu().numpy())
+    log_probs = np.concatenate(values) if values else np.zeros(0)
+    return log_probs, (np.concatenate(places) if places else np.zeros(0, np.int32)) if ranks else None
+
+
+def _pieces(model: LanguageModel, hidden: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    size = max(1, PIECE_BYTES // (4 * int(model.config.vocab_size)))  # type: ignore[attr-defined]
+    return zip(hidden.split(size), labels.split(size), strict=True)
+
+
+def _part(scores: IdScores, part: slice) -> IdScores:
+    return IdScores(scores.log_probs[part], None if scores.ranks is None else scores.ranks[part], scores.seen[part])

@@ -1,0 +1,233 @@
+"""Language modelling: documents as one stream of tokens, a model that predicts the next one, the loss over all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.models.base import LanguageModel
+from heed.tasks.base.task import Task
+from heed.tasks.base.transfer import with_parents
+from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
+from heed.tasks.language_modelling.carried import CarriedRows
+from heed.tasks.language_modelling.config import LanguageModelConfig
+from heed.tasks.language_modelling.documents import Document, open_documents
+from heed.tasks.language_modelling.overview import overview, report_counts
+from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
+from heed.tasks.language_modelling.tokens import TokenStream
+from heed.tasks.language_modelling.vocabulary import learn_tokenizer
+from heed.training.loss import PIECE_BYTES, vocabulary_loss
+
+_TOKENIZER = "tokenizer.json"
+_SIZES = {"tiny": 1_000_000, "small": 30_000_000}
+"""Named size -> training tokens up to which it is chosen; base from there on."""
+
+
+class LanguageModelling(Task[LanguageModelConfig, Document]):
+    """The task: where documents, model, loss and scores meet."""
+
+    interfaces = ("language_model",)
+    size_fields: ClassVar = {"tokens": "vocab_size"}
+    alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
+    overview = overview
+    report_counts = report_counts
+
+    def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Any) -> None:
+        super().__init__(config, splits)
+        self.tokenizer = tokenizer
+        self._streams: dict[str, TokenStream] = {}
+        self._passes: dict[int, Blocks | Streams] = {}
+        self._bytes: dict[str, int] = {}
+        self._carried = CarriedRows()
+        if "max_length" in self.body_class.config_class.model_fields:  # a table of positions
+            vars(self)["size_fields"] = {**type(self).size_fields, "positions": "max_length"}
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, config: LanguageModelConfig) -> Self:
+        """Read the documents, train the tokenizer, settle what depends on the data.
+
+        Raises:
+            ConfigError, DataError: What the user asked for cannot be.
+        """
+        config, parent, spoken = with_parents(config, cls)
+        splits = cls.open_splits(config)
+        if spoken is None:
+            config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
+            splits.remarks += [remark] if remark else []
+        else:
+            tokenizer = spoken.tokenizer("tokens", cls)
+        return cls(config, tokenizer, splits).settle(parent)
+
+    @classmethod
+    def open_splits(cls, config: LanguageModelConfig) -> Any:
+        """Read the documents."""
+        return open_documents(config.data)
+
+    @classmethod
+    def restore(cls, config: LanguageModelConfig, folder: Path) -> Self:
+        """The task of a run folder; its data is opened only when asked for."""
+        return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer into a run folder."""
+        self.tokenizer.save(folder / _TOKENIZER)
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """The one there is."""
+        return {"tokens": self.tokenizer}
+
+    @property
+    def context(self) -> int:
+        """Tokens that the model sees at once."""
+        return self.config.data.context
+
+    @property
+    def end_token(self) -> bool:
+        """Whether an end token follows each document."""
+        return self.config.data.end_token
+
+    @property
+    def first_token(self) -> int:
+        """The token before a document's first one: end, or start where there are no end tokens."""
+        return END if self.end_token else START
+
+    def stream(self, split: str) -> TokenStream:
+        """The tokens of all documents of a split; of a stream those of its newest window."""
+        if split == "train" and self.splits.stream is not None:
+            return self._pass(self.splits.stream.newest).stream
+        if split not in self._streams:
+            self._streams[split] = TokenStream.of(self.splits.examples[split], self.tokenizer, self.end_token)
+        return self._streams[split]
+
+    def _pass(self, epoch: int) -> Blocks | Streams:
+        """The rows of one pass; each window of a stream is a pass of its own."""
+        window = self.splits.stream
+        number = epoch if window is not None else 0
+        if number not in self._passes:
+            if window is None:
+                stream = self.stream("train")
+            else:
+                stream = TokenStream.of(window.window(number), self.tokenizer, self.end_token)
+            given = stream, self.context, self.first_token
+            rows = Streams(*given) if self.carries else Blocks(*given, self.config.data.documents)
+            before = {n: held for n, held in self._passes.items() if n == number - 1}
+            self._passes = before | {number: rows}
+        return self._passes[number]
+
+    # Model ----------------------------------------------------------------------------------------------------
+
+    @property
+    def carries(self) -> bool:
+        """Whether the model carries a state from batch to batch."""
+        body = self.body_class
+        return issubclass(body, LanguageModel) and body.carries
+
+    @property
+    def auto_size(self) -> str:
+        """By the number of training tokens; of a stream, whose end is not known, base."""
+        if self.splits.stream is not None:
+            return "base"
+        count = len(self.stream("train"))
+        return next((name for name, most in _SIZES.items() if count <= most), "base")
+
+    @property
+    def selected_by(self) -> str:
+        """The loss."""
+        return "loss"
+
+    def axes(self) -> dict[str, list[str]]:
+        """The tokens; and places in the context, where the model has a table of them."""
+        rows = {"tokens": self.tokenizer.tokens}
+        if "positions" in self.size_fields:
+            rows["positions"] = [str(n) for n in range(self.context)]
+        return rows
+
+    def body(self, model: LanguageModel) -> LanguageModel:
+        """All of it."""
+        return model
+
+    def build_model(self) -> LanguageModel:
+        """A new model, its weights drawn from torch's random state."""
+        model = self.body_class(self.model_and_head()[0])
+        assert isinstance(model, LanguageModel)
+        return model
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        """The batches of one pass: rows of `data.context` tokens."""
+        training = self.config.training
+        return self._pass(epoch).plan(training.batch_tokens, training.seed, epoch)
+
+    def collate(self, indices: list[int], epoch: int = 0) -> TokenBatch:
+        """One batch of the pass."""
+        return self._pass(epoch).collate(indices, epoch)
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
+        return len(indices) * min(self.context, len(self._pass(max(self._passes, default=0)).stream))
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some rows by its text, and how many there are."""
+        batch = self.collate(indices[:1], max(self._passes, default=0))
+        text = self.tokenizer.decode(batch.labels[0][batch.mask[0]].tolist())
+        return f"{len(indices)} rows, the first of them {text[:80]!r}"
+
+    def loss(self, model: LanguageModel, batch: TokenBatch, label_smoothing: float) -> Tensor:
+        """Sum over the batch's tokens, end tokens among them, of the cross-entropy in nats."""
+        if self.carries:
+            hidden = self._carried.read(model, batch, self._streams_rows)
+        elif batch.documents is None:
+            hidden = model(batch.tokens)
+        else:
+            hidden = model(batch.tokens, batch.documents)
+        return vocabulary_loss(hidden[batch.mask], model.output, batch.labels[batch.mask], label_smoothing)
+
+    @property
+    def _streams_rows(self) -> int:
+        rows = self._pass(max(self._passes, default=0))
+        assert isinstance(rows, Streams)
+        return rows.rows
+
+    def carried(self) -> dict[str, Tensor]:
+        """The state after the last batch, by row."""
+        return self._carried.tensors()
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state; from none where it is empty."""
+        self._carried = CarriedRows(state)
+
+    def validate(self, model: LanguageModel) -> dict[str, float]:
+        """Loss in nats per token and bits per byte of the whole validation set, every token once."""
+        stream = self.stream("valid")
+        rows = [stream.document(n) for n in range(stream.num_documents)]
+        scores = score_ids(self, model, rows, self.config.evaluation.stride, ranks=False)
+        nll = -sum(float(one.log_probs[: len(one.log_probs) - self.end_token].sum()) for one in scores)
+        tokens = sum(len(row) - self.end_token for row in rows)
+        return {"loss": nll / max(1, tokens), "bits_per_byte": nll / math.log(2) / max(1, self._num_bytes("valid"))}
+
+    def _num_bytes(self, split: str) -> int:
+        """Bytes of the raw texts of a split."""
+        if split not in self._bytes:
+            self._bytes[split] = sum(len(document.text.encode()) for document in self.splits.examples[split])
+        return self._bytes[split]
+
+    @property
+    def finishing_work(self) -> float:
+        """Scoring every test set, in validations."""
+        tested = sum(self._num_bytes(name) for name in self.split_names if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, self._num_bytes("valid"))
+
+    def scoring_memory(self, model: LanguageModel, activations: float) -> int:
+        """Bytes of what is scored together: states of a layer, a piece of logits and what is made of it; the scores."""
+        positions = max(TOGETHER, self.context)
+        layers = max(1, sum(1 for _ in model.parameters()) // 12)  # a block has about as many
+        scores = 20 * sum(len(self.stream(name)) for name in self.split_names if name != "train")
+        return round(activations * positions / layers) + 4 * PIECE_BYTES + scores

@@ -1,0 +1,234 @@
+"""Continuing prompts: greedily, by sampling or with a beam, past the context too, in batches of unequal prompts.
+
+What a model without carried state reads is limited by its context of c tokens. A prompt longer than that is read from
+its last c tokens on. Where prompt and output together grow longer, the oldest quarter of the context is dropped and the
+rest is read again, so that every token is written with at least three quarters of the context before it (of what there
+is). That costs one pass over 3c/4 tokens for every c/4 tokens written. Models that carry their state read any length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from heed.data.batch.plan import plan_batches
+from heed.data.batch.rows import pad_rows
+from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN
+from heed.errors import ConfigError
+from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
+from heed.models.base import LanguageModel
+from heed.tasks.language_modelling.continuation import Continuation, WritingOptions
+from heed.tasks.language_modelling.pieces import Pieces, Stops, before_stop, without_incomplete
+
+if TYPE_CHECKING:
+    from heed.tasks.language_modelling.task import LanguageModelling
+
+_TOGETHER = 65_536
+"""Tokens read and written together."""
+
+
+@dataclass
+class _Draft:
+    """An output that is being written."""
+
+    read: list[int]  # first token and prompt
+    place: int = 0  # its number among the drawn outputs of its prompt
+    written: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    ended: bool = False
+    stopped: bool = False
+    unread: int = 0
+
+    @property
+    def ids(self) -> list[int]:
+        return self.read + self.written
+
+
+def continue_all(
+    task: LanguageModelling, model: LanguageModel, prompts: Sequence[str], options: WritingOptions
+) -> list[list[Continuation]]:
+    """Continue each prompt: per prompt `num_best` outputs, best first; an empty prompt begins a document.
+
+    Raises:
+        ConfigError: A beam shall write more than the context holds.
+    """
+    times = 1 if options.sampling is None else options.num_best
+    first = [[task.first_token, *ids] for ids in task.tokenizer.encode_all(list(prompts))]
+    drafts = [_Draft(ids, place) for ids in first for place in range(times)]
+    if options.beam_size > 1:
+        found = _search(task, model, drafts, options)
+    else:
+        for _ in _write(task, model, drafts, options):
+            pass
+        found = [drafts[i : i + times] for i in range(0, len(drafts), times)]
+    results = []
+    for prompt, group in zip(prompts, found, strict=True):
+        continuations = [_continuation(task, prompt, draft, options) for draft in group]
+        results.append(sorted(continuations, key=lambda c: -c.score))
+    return results
+
+
+def stream(
+    task: LanguageModelling, model: LanguageModel, prompt: str, options: WritingOptions
+) -> Generator[str, None, Continuation]:
+    """Continue one prompt piece by piece: the text as soon as no later token can change it.
+
+    A character is held back until all its bytes are written, and what may be the beginning of a stop text until it is
+    known not to be one. The pieces together are the text of what is returned.
+
+    Raises:
+        ConfigError: The options ask for a beam or for several outputs.
+    """
+    if not options.streams:
+        raise ConfigError("one output can be shown while it is written, by greedy search or sampling, and no beam")
+    draft = _Draft([task.first_token, *task.tokenizer.encode(prompt).ids])
+    pieces = Pieces(task.tokenizer.decode, options.stop)
+    shown = 0
+    for step in _write(task, model, [draft], options):
+        for _, token in step:
+            if piece := pieces.add(token):
+                shown += len(piece)
+                yield piece
+    continuation = _continuation(task, prompt, draft, options)
+    if rest := continuation.text[shown:]:
+        yield rest
+    return continuation
+
+
+def context_of(task: LanguageModelling, model: LanguageModel) -> int | None:
+    """The largest number of tokens that a model reads together; None for one that carries its state on."""
+    return None if model.carries else task.context
+
+
+def never_written(task: LanguageModelling) -> tuple[int, ...]:
+    """Tokens that are no text; the end token too where documents have none."""
+    return (PADDING, UNKNOWN, START) if task.end_token else (PADDING, UNKNOWN, START, END)
+
+
+def _write(
+    task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
+) -> Generator[Step, None, None]:
+    """Write greedily or by sampling, in legs: each goes on until the context of every output is full.
+
+    An output whose context is full waits for the others; then all go on together, with windows of equal length.
+    """
+    model.eval()
+    context = context_of(task, model)
+    stops = Stops(task.tokenizer.decode, options.stop)
+    waiting, keep = drafts, context
+    while waiting:
+        windows = [draft.ids if keep is None else draft.ids[-keep:] for draft in waiting]
+        for draft, window in zip(waiting, windows, strict=True):
+            if not draft.written:
+                draft.unread = len(draft.read) - len(window)
+        rooms = [
+            min(options.length - len(draft.written), options.length if context is None else context + 1 - len(window))
+            for draft, window in zip(waiting, windows, strict=True)
+        ]
+        costs = [len(window) + room for window, room in zip(windows, rooms, strict=True)]
+        counts = [min(len(draft.written), options.min_length) for draft in waiting]
+        for count in sorted(set(counts)):  # rows of one search may end after equally many further tokens
+            alike = [i for i, own in enumerate(counts) if own == count]
+            for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
+                batch = [waiting[i] for i in chosen]
+                search = replace(
+                    options.search(tuple(rooms[i] for i in chosen), never_written(task), count),
+                    stop=stops.of([draft.written for draft in batch]),
+                    read=tuple(tuple(draft.ids) for draft in batch),
+                )
+                yield from _write_on(model, batch, [windows[i] for i in chosen], search, options.sampling, stops)
+        waiting = [
+            draft for draft in waiting if not (draft.ended or draft.stopped or len(draft.written) >= options.length)
+        ]
+        keep = None if context is None else context - context // 4
+
+
+def _write_on(
+    model: LanguageModel,
+    batch: list[_Draft],
+    windows: list[list[int]],
+    search: SearchOptions,
+    sampling: SamplingOptions | None,
+    stops: Stops,
+) -> Generator[Step, None, None]:
+    """One leg of a batch."""
+    if sampling is not None:
+        sampling = replace(sampling, seed=tuple(_seed(sampling.seed, draft) for draft in batch))
+    tokens, lengths = _prompt(model, windows)
+    generated = yield from generate_steps(model, None, tokens, search, lengths, sampling)
+    for draft, (hypothesis,) in zip(batch, generated.hypotheses, strict=True):
+        _extend(draft, hypothesis, stops)
+
+
+def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
+    """Windows as one tensor `(rows, longest)`, and their lengths where they are unequal."""
+    tokens, mask = pad_rows(windows)
+    device = next(model.parameters()).device
+    return tokens.to(device), None if bool(mask.all()) else mask.sum(1).to(device)
+
+
+def _search(
+    task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
+) -> list[list[_Draft]]:
+    """Beam search. A beam cannot be moved to another window: of the prompt only what leaves room is read."""
+    model.eval()
+    context = context_of(task, model)
+    keep = None
+    if context is not None:
+        keep = context + 1 - options.length
+        if keep < 1:
+            raise ConfigError(
+                f"a beam writes within the model's context: length is {options.length}, and the context {context} "
+                f"tokens; give a length of at most {context}, or write greedily or by sampling"
+            )
+    stops = Stops(task.tokenizer.decode, options.stop)
+    windows = [draft.read if keep is None else draft.read[-keep:] for draft in drafts]
+    results: list[list[_Draft]] = [[] for _ in drafts]
+    for chosen in plan_batches([len(window) + options.length for window in windows], _TOGETHER // options.beam_size):
+        tokens, lengths = _prompt(model, [windows[i] for i in chosen])
+        search = options.search(options.length, never_written(task))
+        search = replace(search, stop=stops.of([[] for _ in chosen]))
+        generated = generate(model, None, tokens, search, lengths)
+        for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
+            for hypothesis in hypotheses:
+                draft = _Draft(drafts[i].read, unread=len(drafts[i].read) - len(windows[i]))
+                _extend(draft, hypothesis, stops)
+                results[i].append(draft)
+    return results
+
+
+def _extend(draft: _Draft, hypothesis: Hypothesis, stops: Stops) -> None:
+    draft.written += hypothesis.tokens
+    draft.log_probs += hypothesis.log_probs
+    draft.ended = hypothesis.finished
+    draft.stopped = not draft.ended and stops.ends(draft.written)
+
+
+def _seed(seed: int | tuple[int, ...], draft: _Draft) -> int:
+    """From the text itself: an output is drawn the same in whatever batch."""
+    digest = hashlib.blake2b(repr((seed, draft.place, draft.ids)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: WritingOptions) -> Continuation:
+    whole = task.tokenizer.decode(draft.written)
+    text, stopped_by = before_stop(whole, options.stop)
+    if stopped_by is None and not draft.ended:
+        text = without_incomplete(text, draft.written, task.tokenizer.encode)
+    tokens = [task.tokenizer.piece(token) for token in draft.written]
+    log_prob, count = sum(draft.log_probs), len(draft.log_probs)
+    return Continuation(
+        text,
+        prompt,
+        (*tokens, task.tokenizer.piece(END)) if draft.ended else tuple(tokens),
+        tuple(draft.log_probs),
+        draft.ended or stopped_by is not None,
+        stopped_by,
+        log_prob / max(1, count) ** options.length_penalty,
+        tuple(draft.written),
+        draft.unread,
+    )

@@ -1,0 +1,179 @@
+"""Token streams and their batches: every token is a target once a pass, borders move, rows go on where they stopped."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heed.config import TokenizerConfig
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.tasks.language_modelling.blocks import Blocks, Streams
+from heed.tasks.language_modelling.documents import Document
+from heed.tasks.language_modelling.tokens import TokenStream
+from heed.training.micro_batches import divided
+
+relaxed = settings(deadline=None, max_examples=60)
+lengths = st.lists(st.integers(1, 30), min_size=1, max_size=12)
+contexts, sizes, seeds = st.integers(1, 17), st.integers(1, 60), st.integers(0, 99)
+
+
+def stream_of(counts, end_token=True):
+    """Documents of so many tokens, numbered from 10 over all; the last of each is END where there are end tokens."""
+    starts = np.cumsum([0, *counts])
+    ids = np.arange(10, 10 + starts[-1], dtype=np.uint16)
+    if end_token:
+        ids[starts[1:] - 1] = END
+    return TokenStream(ids, starts.astype(np.int64), end_token)
+
+
+def test_a_stream_is_the_tokens_of_each_document_and_its_end():
+    tokenizer = TextTokenizer.train_characters(["abc \n"])
+    stream = TokenStream.of([Document("ab"), Document("c a\n"), Document("b")], tokenizer, True)
+    assert stream.starts.tolist() == [0, 3, 8, 10] and stream.num_documents == 3 and len(stream) == 10
+    assert [tokenizer.decode(stream.document(n)) for n in range(3)] == ["ab", "c a\n", "b"]
+    assert stream.ids[stream.starts[1:] - 1].tolist() == [END] * 3
+    assert stream.document_at(np.array([0, 2, 3, 9])).tolist() == [0, 0, 1, 2]
+    joined = TokenStream.of([Document("ab"), Document("c")], tokenizer, False)
+    assert tokenizer.decode(joined.ids) == "abc" and joined.starts.tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "word", "bpe", "byte_bpe", "unigram"])
+def test_a_stream_of_many_texts_has_the_tokens_of_each(tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path))
+    verse = "To be, or not to be: that is the question\n  Whether 'tis nobler in the mind\n\nTo suffer 🍕 größer\n"
+    texts = [verse * 3, "", verse * 900 + " ", "b"]
+    tokenizer = TextTokenizer.train(
+        texts, TokenizerConfig(kind=kind, vocab_size=300, normalization="none", min_count=1), exact=True
+    )
+    stream = TokenStream.of([Document(text) for text in texts], tokenizer, True)
+    assert [stream.document(n)[:-1].tolist() for n in range(4)] == tokenizer.encode_all(texts)
+    again = TokenStream.of([Document(text) for text in texts], tokenizer, True)
+    assert np.array_equal(again.ids, stream.ids) and np.array_equal(again.starts, stream.starts)
+    assert [tokenizer.decode(stream.document(n)) for n in range(4)] == texts
+
+
+# Blocks
+
+
+@relaxed
+@given(lengths, contexts, sizes, seeds, st.booleans())
+def test_every_token_is_a_target_once_a_pass(counts, context, batch_tokens, seed, mask):
+    stream = stream_of(counts)
+    blocks = Blocks(stream, context, END, "mask" if mask else "run_on")
+    before = np.concatenate([[END], stream.ids[:-1]])
+    plan = blocks.plan(batch_tokens, seed, 3)
+    seen = []
+    for indices in plan:
+        assert 1 <= len(indices) <= max(1, batch_tokens // context)
+        batch = blocks.collate(indices, 3)
+        places = np.concatenate(
+            [np.arange(max(0, i), min(i + context, len(stream))) for i in indices]
+        )  # of the targets, row by row
+        assert batch.labels[batch.mask].tolist() == stream.ids[places].tolist()
+        assert batch.tokens[batch.mask].tolist() == before[places].tolist()
+        assert (batch.tokens[~batch.mask] == PADDING).all() and (batch.labels[~batch.mask] == PADDING).all()
+        assert batch.num_targets == batch.mask.sum() and batch.indices == indices
+        assert batch.padding_share == pytest.approx(1 - batch.num_targets / batch.mask.numel())
+        seen += places.tolist()
+    assert sorted(seen) == list(range(len(stream)))
+
+
+@relaxed
+@given(lengths, contexts, sizes, seeds)
+def test_a_batch_says_where_documents_begin_if_one_does(counts, context, batch_tokens, seed):
+    stream = stream_of(counts)
+    blocks = Blocks(stream, context, END, "mask")
+    for indices in blocks.plan(batch_tokens, seed, 0):
+        batch = blocks.collate(indices)
+        owners = [stream.document_at(np.arange(max(0, i), min(i + context, len(stream)))) for i in indices]
+        if all(own[0] == own[-1] for own in owners):
+            assert batch.documents is None
+            continue
+        assert batch.documents.shape == batch.tokens.shape
+        for row, own in enumerate(owners):
+            assert batch.documents[row][batch.mask[row]].tolist() == (own - own[0]).tolist()
+            assert (batch.documents[row].diff() >= 0).all()
+    assert all(Blocks(stream, context, END, "run_on").collate(i).documents is None for i in blocks.plan(9))
+
+
+def test_the_token_before_a_document_belongs_to_it():
+    batch = Blocks(stream_of([3, 2, 3]), 8, END).collate([0])
+    assert batch.tokens.tolist() == [[END, 10, 11, END, 13, END, 15, 16]]
+    assert batch.labels.tolist() == [[10, 11, END, 13, END, 15, 16, END]]
+    assert batch.documents.tolist() == [[0, 0, 0, 1, 1, 2, 2, 2]]
+
+
+def test_without_end_tokens_documents_run_on():
+    batch = Blocks(stream_of([3, 2], end_token=False), 5, START, "mask").collate([0])
+    assert batch.tokens.tolist() == [[START, 10, 11, 12, 13]] and batch.documents is None
+
+
+def test_borders_and_order_are_drawn_by_seed_and_pass():
+    blocks = Blocks(stream_of([1_000]), 10, END)
+    plans = {(seed, epoch): list(blocks.plan(40, seed, epoch)) for seed in (1, 2) for epoch in range(6)}
+    assert list(blocks.plan(40, 1, 4)) == plans[1, 4] and repr(blocks.plan(40, 1, 4)) == repr(blocks.plan(40, 1, 4))
+    assert len({str(plan) for plan in plans.values()}) == len(plans)
+    assert len({repr(blocks.plan(40, *key)) for key in plans}) == len(plans)
+    offsets = {min(i for batch in plan for i in batch) % 10 for plan in plans.values()}
+    assert len(offsets) > 3
+    order = [i for batch in plans[1, 0] for i in batch]
+    assert order != sorted(order)
+
+
+def test_a_batch_is_a_function_of_its_indices_alone():
+    stream = stream_of([50, 70, 31])
+    one = Blocks(stream, 8, END)
+    indices = one.plan(32, 5, 2)[3]
+    whole, other = one.collate(indices, 2), Blocks(stream, 8, END).collate(indices)
+    parts = [one.collate(part) for part in divided(indices, 2)]
+    for name in ("tokens", "labels", "mask"):
+        assert torch.equal(getattr(whole, name), getattr(other, name))
+        assert torch.equal(getattr(whole, name), torch.cat([getattr(part, name) for part in parts]))
+
+
+# Streams
+
+
+@relaxed
+@given(lengths, contexts, sizes)
+def test_rows_go_on_where_the_chunk_before_stopped(counts, context, batch_tokens):
+    stream = stream_of(counts)
+    streams = Streams(stream, context, END)
+    plan = streams.plan(batch_tokens, 1, 0)
+    rows = streams.rows
+    assert 1 <= rows <= max(1, batch_tokens // context)
+    targets = [[] for _ in range(rows)]
+    read = [[] for _ in range(rows)]
+    for chunk, indices in enumerate(plan):
+        assert indices == [chunk * rows + row for row in range(rows)]
+        batch = streams.collate(indices)
+        assert batch.documents is None and batch.tokens.shape[1] <= context
+        for row in range(rows):
+            targets[row] += batch.labels[row][batch.mask[row]].tolist()
+            read[row] += batch.tokens[row][batch.mask[row]].tolist()
+            assert not (batch.mask[row].int().diff() > 0).any()  # padding is at the end
+    assert [*chain.from_iterable(targets)] == stream.ids.tolist()
+    assert [*chain.from_iterable(read)] == [END, *stream.ids[:-1].tolist()]
+    assert max(map(len, targets)) - min(map(len, targets)) <= 1
+    assert all(own[1:] == labels[:-1] for own, labels in zip(read, targets, strict=True))
+
+
+def test_rows_may_be_read_apart():
+    stream = stream_of([100])
+    streams = Streams(stream, 8, END)
+    indices = streams.plan(32)[2]
+    whole = streams.collate(indices)
+    for parts in (divided(indices, 2), [indices[0::2], indices[1::2]]):
+        for part in parts:
+            own = streams.collate(part)
+            rows = [indices.index(i) for i in part]
+            assert torch.equal(own.tokens, whole.tokens[rows]) and torch.equal(own.labels, whole.labels[rows])
+
+
+def test_a_short_text_has_fewer_rows():
+    streams = Streams(stream_of([20]), 8, END)
+    assert len(streams.plan(800)) == 2 and streams.rows == 2
+    assert len(Streams(stream_of([3]), 8, END).plan(800)) == 1

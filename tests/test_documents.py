@@ -1,0 +1,361 @@
+"""Documents: what stands in the files is what the model gets, and what is held out is known."""
+
+import gc
+import gzip
+import json
+import lzma
+
+import datasets
+import pytest
+from datasets import Dataset, DatasetDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heed.data.read.findings import Findings
+from heed.data.store.store import StoredExamples
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, DataError
+from heed.tasks import check_config
+from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
+from heed.tasks.language_modelling.near_duplicates import find_near_duplicates
+from heed.tasks.language_modelling.tokens import TokenStream
+
+TEXTS = ["  One\ttext,\n\nwith an empty line.\n", "Zwei Größen 🍕\nno line end", "\u2028three\n", "four"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+
+
+def section(**fields):
+    return check_config({"task": "language_modelling", "data": fields}, "test").data
+
+
+def read(path, findings=None, **fields):
+    data = section(train=[str(path)], **fields)
+    return list(document_reader(data).read(data.train, findings or Findings.of(data)))
+
+
+def texts_of(path, **fields):
+    return [document.text for document in read(path, **fields)]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def folder_of(folder, texts):
+    for n, text in enumerate(texts):
+        write(folder / f"{n:05}.txt", text)
+    return folder
+
+
+# What a text is
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_file_is_one_document_to_the_last_character(tmp_path, text):
+    assert read(write(tmp_path / "a.txt", text)) == [Document(text)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), min_size=1))
+def test_any_text_comes_through_a_file_unchanged(tmp_path_factory, text):
+    assert texts_of(write(tmp_path_factory.mktemp("any") / "a.txt", text)) == [text]
+
+
+def test_a_long_file_comes_through_unchanged(tmp_path):
+    text = "".join(f"Zeile {n} größer\n" for n in range(30_000)) + "the end"
+    assert texts_of(write(tmp_path / "a.txt", text)) == [text]
+    assert texts_of(write(tmp_path / "b.txt", text.replace("\n", "\r\n"))) == [text]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "said"),
+    [
+        (b"a\r\nb\r\n", "a\nb\n", "lines end in CRLF, read as LF: 2 lines"),
+        (b"a\rb\rc", "a\nb\nc", "lines end in CR"),
+        (b"a\nb\r\nc\n", "a\nb\nc\n", "mixed line ends (2 LF and 1 CRLF), read alike"),
+        (b"\xef\xbb\xbfa\n", "a\n", "byte-order mark"),
+    ],
+)
+def test_line_ends_are_read_as_lf_and_that_is_said(tmp_path, raw, text, said):
+    findings = Findings()
+    assert [d.text for d in read(write(tmp_path / "a.txt", raw), findings)] == [text]
+    assert [said in str(one) for one in findings.found] == [True]
+
+
+def test_a_carriage_return_inside_a_line_stays(tmp_path):
+    findings = Findings()
+    assert [d.text for d in read(write(tmp_path / "a.txt", b"a\rb\nc\n"), findings)] == ["a\rb\nc\n"]
+    assert findings.found == []
+
+
+# Where documents come from
+
+
+def test_the_same_texts_from_files_folders_tables_and_data_sets(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "sets")
+    datasets.disable_progress_bars()
+    packed = folder_of(tmp_path / "packed", [])
+    for n, text in enumerate(TEXTS):
+        write(packed / f"{n}.txt.{'gz' if n % 2 else 'xz'}", (gzip, lzma)[1 - n % 2].compress(text.encode()))
+    lines = "".join(json.dumps({"id": 3, "text": text}) + "\n" for text in TEXTS)
+    body = "".join(json.dumps({"body": text}, ensure_ascii=False) + "\n" for text in TEXTS)
+    separated = "\n<|end|>\n".join(text.removesuffix("\n") for text in TEXTS) + "\n"
+    DatasetDict({"train": Dataset.from_list([{"text": text} for text in TEXTS])}).save_to_disk(tmp_path / "set")
+    assert texts_of(folder_of(tmp_path / "plain", TEXTS)) == TEXTS
+    assert texts_of(packed) == TEXTS
+    assert texts_of(write(tmp_path / "a.jsonl", lines)) == TEXTS
+    assert texts_of(write(tmp_path / "a.jsonl.gz", gzip.compress(lines.encode()))) == TEXTS
+    assert texts_of(write(tmp_path / "b.json", body), columns={"text": "body"}) == TEXTS
+    ended = [text.removesuffix("\n") + "\n" for text in TEXTS]
+    assert texts_of(write(tmp_path / "a.txt", separated), separator="<|end|>") == ended
+    splits = open_documents(section(hub=str(tmp_path / "set"), valid=1))
+    assert sorted(d.text for split in splits.examples.values() for d in split) == sorted(TEXTS)
+    gc.collect()  # memory-mapped files are closed with their tables
+
+
+def test_tables_and_lines(tmp_path):
+    csv = write(tmp_path / "a.csv", 'id,text\n1,"one, with\na line"\n2,two\n')
+    tsv = write(tmp_path / "a.tsv", "pos\tfine\nneg\tpoor\n")
+    assert texts_of(csv) == ["one, with\na line", "two"]
+    assert texts_of(tsv, columns={"text": 1}) == ["fine", "poor"]
+    assert texts_of(tsv, format="lines") == ["pos\tfine", "neg\tpoor"]
+    assert texts_of(tsv, format="text") == ["pos\tfine\nneg\tpoor\n"]
+
+
+def test_every_file_below_a_folder_in_order_and_hidden_ones_named(tmp_path):
+    for name in ("b/z.txt", "b/a/deep.txt", "a.txt", "c.jsonl", ".hidden", ".git/config"):
+        write(tmp_path / "all" / name, json.dumps({"text": name}) if name.endswith("jsonl") else name)
+    findings = Findings()
+    found = read(tmp_path / "all", findings)
+    assert [d.text for d in found] == ["a.txt", "b/a/deep.txt", "b/z.txt", "c.jsonl"]
+    assert [d.origin for d in found] == ["a.txt", "b/a/deep.txt", "b/z.txt", "c.jsonl:1"]
+    assert [str(one) for one in findings.found] == ["hidden files and folders, left out: 2 names (.git, .hidden)"]
+
+
+def test_a_separator_is_a_line_and_belongs_to_no_document(tmp_path):
+    path = write(tmp_path / "a.txt", "---\na\nb --- c\n --- \n---\n\n \n---\nd\n\ne")
+    found = read(path, separator="---")
+    assert [(d.text, d.origin) for d in found] == [
+        ("a\nb --- c\n", "a.txt:2"),
+        ("\n \n", "a.txt:6"),
+        ("d\n\ne", "a.txt:9"),
+    ]
+    assert [d.blank for d in found] == ["", "blank", ""]
+
+
+@pytest.mark.parametrize("separator", ["", "\n\n"])
+def test_an_empty_separator_is_an_empty_line(tmp_path, separator):
+    path = write(tmp_path / "a.txt", "\n\na\nb\n\n  \nc\n")
+    assert texts_of(path, separator=separator) == ["a\nb\n", "c\n"]
+
+
+def test_a_separator_that_stands_nowhere_is_said(tmp_path):
+    findings = Findings()
+    assert len(read(write(tmp_path / "a.txt", "a\nb\n"), findings, separator="<end>")) == 1
+    assert "data.separator '<end>' stands on no line, the file is one document" in str(findings.found[0])
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "problem"),
+    [
+        ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
+        ("a.jsonl", b'{"text": 3}\n', "a.jsonl' line 1: field 'text' is int 3, expected text"),
+        ("a.jsonl", b'["a"]\n', "a.jsonl' line 1 holds a list, expected an object with the field 'text'"),
+        ("a.jsonl", b"text\n", """a.jsonl' line 1 is not JSON.* as {"text": "..."}"""),
+        ("a.csv", b"id,body\n1,x\n", "names no column 'text'; .*data.columns.text says .* data.format=text reads"),
+        ("a.txt", b"fine\ncaf\xe9\n", "a.txt' line 2: byte 0xe9 at position 4 .* is not UTF-8; .*Windows-1252"),
+        ("a.txt", b"fine\na\0b\n", "a.txt' line 2 holds a NUL byte"),
+        ("a.txt", b"", "a.txt' is empty"),
+    ],
+)
+def test_bad_input_is_named_by_file_and_line(tmp_path, name, raw, problem):
+    with pytest.raises(DataError, match=problem):
+        read(write(tmp_path / name, raw))
+
+
+def test_a_bad_line_may_be_left_out_of_its_document(tmp_path):
+    path = write(tmp_path / "a.txt", b"one\ncaf\xe9\ntwo\n")
+    findings = Findings("skip")
+    assert [d.text for d in read(path, findings)] == ["one\ntwo\n"]
+    assert [str(one) for one in findings.found] == ["not UTF-8, left out: 1 line (2)"]
+    bad = write(tmp_path / "a.jsonl", b'{"text": "a"}\n[]\n{"text": "b"}\n')
+    assert [d.text for d in read(bad, findings)] == ["a", "b"]
+    assert findings.left_out == {"no JSON object": 1}
+
+
+def test_a_missing_file_and_an_empty_folder(tmp_path):
+    with pytest.raises(DataError, match=r"no file '.*nothing.txt'"):
+        open_documents(section(train=[str(tmp_path / "nothing.txt")]))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"no training document is left of .*empty"):
+        open_documents(section(train=[str(tmp_path / "empty")]))
+
+
+# What is held out
+
+
+def said(splits):
+    return {name: [document.text for document in split] for name, split in splits.examples.items()}
+
+
+def test_blank_documents_are_left_out_and_counted(tmp_path):
+    splits = open_documents(section(train=[str(folder_of(tmp_path / "a", [*map(str, range(9)), "", " \n"]))], valid=2))
+    assert {name: len(split) for name, split in splits.examples.items()} == {"train": 7, "valid": 2}
+    assert splits.counts["train"].read == 11
+    assert splits.counts["train"].filtered == {"blank": 2, "held out for validation": 2}
+
+
+def test_what_is_held_out_depends_on_the_texts_alone(tmp_path):
+    texts = [f"document {n}" for n in range(40)]
+    one = said(open_documents(section(train=[str(folder_of(tmp_path / "a", texts))], valid=8)))
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in reversed(texts))
+    other = said(open_documents(section(train=[str(write(tmp_path / "b.jsonl", lines))], valid=8)))
+    assert len(one["valid"]) == 8
+    assert set(one["valid"]) == set(other["valid"]) and set(one["train"]) == set(other["train"])
+
+
+@pytest.mark.parametrize("in_memory", [100_000, 0])
+def test_of_a_single_document_the_last_share_validates(tmp_path, in_memory):
+    text = "".join(f"line {n}\r\n" for n in range(1_000))
+    path, kept = write(tmp_path / "a.txt", text), text.replace("\r\n", "\n")
+    splits = open_documents(section(train=[str(path)], in_memory=in_memory))
+    cut = int(len(kept) * (1 - 0.1))  # as nanoGPT cuts
+    assert said(splits) == {"train": [kept[:cut]], "valid": [kept[cut:]]}
+    assert (
+        f"its last 10% ({len(kept) - cut:,} of {len(kept):,} characters, from character {cut + 1:,} on)" in splits.notes
+    )
+    assert "lines end in CRLF" in splits.notes
+    splits = open_documents(section(train=[str(path)], held_out=0.25))
+    assert said(splits)["valid"] == [kept[int(len(kept) * 0.75) :]]
+
+
+def test_a_single_document_is_cut_beside_blank_ones_and_in_memory(tmp_path):
+    folder = folder_of(tmp_path / "a", ["", "0123456789", "\n"])
+    assert said(open_documents(section(train=[str(folder)]))) == {"train": ["012345678"], "valid": ["9"]}
+    splits = open_documents(section(train=["unused"]), {"train": [Document("0123456789")]})
+    assert said(splits) == {"train": ["012345678"], "valid": ["9"]}
+
+
+def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
+    train, valid = write(tmp_path / "a.txt", "0123456789"), write(tmp_path / "b.txt", "abc")
+    splits = open_documents(section(train=[str(train)], valid=[str(valid)]))
+    assert said(splits) == {"train": ["0123456789"], "valid": ["abc"]}
+
+
+def test_documents_cannot_be_held_out_of_one(tmp_path):
+    with pytest.raises(ConfigError, match=r"data.valid is 5, documents to hold out, but .*a.txt holds one document"):
+        open_documents(section(train=[str(write(tmp_path / "a.txt", "0123456789"))], valid=5))
+
+
+# Near-duplicates
+
+
+def article(number, words=80):
+    return " ".join(f"w{(number * 7919 + n * n * 31) % 5_003}" for n in range(words))
+
+
+def changed(text, share):
+    words = text.split()
+    kept = int(len(words) * share)
+    return " ".join([*words[:kept], *(f"new{n}" for n in range(len(words) - kept))])
+
+
+def near_duplicates(texts, held):
+    return find_near_duplicates([Document(text) for text in texts], {"valid": [Document(text) for text in held]})
+
+
+def test_near_duplicates_are_found_whatever_their_case_and_blanks():
+    train = [article(n) for n in range(60)]
+    held = [article(100), train[7].upper().replace(" ", "\n  "), changed(train[30], 0.8), changed(train[31], 0.2)]
+    found, sources, looked_at = near_duplicates([*train, "before " + train[40] + " after"], [*held, train[40]])
+    assert [(pair.number, pair.train) for pair in found["valid"]] == [(1, 7), (2, 30), (4, 60)]
+    assert (sources, looked_at) == ([7, 30, 60], 61)  # the exact repeat of document 40 is told elsewhere
+
+
+def test_the_share_is_that_of_the_pieces():
+    pieces = lambda text: {text[n : n + 50] for n in range(len(text) - 49)}  # noqa: E731
+    for share in (0.6, 0.8, 1.0):
+        one, other = article(1, 200), changed(article(1, 200), share)
+        found, _, _ = near_duplicates([article(n, 200) for n in range(3)], [other + " x"])
+        mine = pieces(other + " x")
+        wanted = len(mine & pieces(one)) / len(mine)
+        assert [pair.share for pair in found["valid"]] == ([pytest.approx(wanted)] if wanted > 0.5 else [])
+
+
+def test_short_documents_and_texts_that_many_share_say_nothing():
+    licence = " ".join(f"licence{n}" for n in range(60))
+    held = [f"{licence} {article(n)}" for n in range(80)]
+    found, _, _ = near_duplicates([f"{licence} {article(500)}", "a short text"], [*held, "a short  text"])
+    assert found == {"valid": []}
+
+
+def test_of_large_sets_a_share_of_the_pieces_does(monkeypatch):
+    monkeypatch.setattr("heed.tasks.language_modelling.near_duplicates._KEPT", 10_000)
+    train = [article(n, 150) for n in range(200)]
+    held = [*(article(n, 150) for n in range(300, 400)), *(f"{text} more" for text in train[50:60])]
+    found, _, _ = near_duplicates(train, held)
+    assert [(pair.number, pair.train) for pair in found["valid"]] == [(100 + n, 50 + n) for n in range(10)]
+    assert all(pair.share > 0.8 for pair in found["valid"])
+
+
+def test_near_duplicates_across_the_split_are_named_or_dropped(tmp_path):
+    texts = [article(n) for n in range(30)]
+    train = folder_of(tmp_path / "train", texts)
+    test = folder_of(tmp_path / "test", [article(70), texts[3] + " and a last word", article(71)])
+    fields = {"train": [str(train)], "valid": [str(folder_of(tmp_path / "valid", [article(80)]))], "test": [str(test)]}
+    splits = open_documents(section(**fields))
+    named = "near-duplicate: most of the text stands in one training document (data.overlap=drop leaves that out): 1 "
+    assert f"warning: test: {named}document (00001.txt in 00003.txt)" in splits.notes
+    assert len(splits.examples["train"]) == 30
+    splits = open_documents(section(**fields, overlap="drop"))
+    assert texts[3] not in said(splits)["train"] and len(splits.examples["train"]) == 29
+    assert splits.counts["train"].filtered == {"near-duplicate of a held-out document": 1}
+    assert splits.counts["train"].kept == 29
+
+
+# Corpora that are not held
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "folder"])
+def test_documents_on_disk_are_the_same_and_so_are_their_tokens(tmp_path, kind):
+    texts = [f"document {n} 🍕\n" * (n % 5 + 1) for n in range(50)]
+    path = tmp_path / "a.jsonl" if kind == "jsonl" else folder_of(tmp_path / "a", texts)
+    if kind == "jsonl":
+        write(path, "".join(json.dumps({"text": text}) + "\n" for text in texts))
+    held, stored = (open_documents(section(train=[str(path)], valid=5, in_memory=n)) for n in (100, 10))
+    assert isinstance(stored.examples["train"], StoredExamples) and stored.examples["train"].key
+    assert said(held) == said(stored)
+    tokenizer = TextTokenizer.train_characters(texts)
+    one, other = (TokenStream.of(splits.examples["train"], tokenizer, True) for splits in (held, stored))
+    assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
+    assert one.ids.dtype == other.ids.dtype == "uint16"
+    entries = set((tmp_path / "cache" / "entries").iterdir())
+    again = open_documents(section(train=[str(path)], valid=5, in_memory=10, context=7, end_token=False))
+    TokenStream.of(again.examples["train"], tokenizer, True)
+    assert set((tmp_path / "cache" / "entries").iterdir()) == entries  # other fields read nothing anew
+
+
+def test_a_changed_file_of_a_folder_is_read_anew(tmp_path):
+    folder = folder_of(tmp_path / "a", [f"document {n}" for n in range(30)])
+    fields = {"train": [str(folder)], "valid": 5, "in_memory": 10}
+    before = said(open_documents(section(**fields)))
+    write(folder / "00003.txt", "changed")
+    after = said(open_documents(section(**fields)))
+    assert {"changed"} == {t for ts in after.values() for t in ts} - {t for ts in before.values() for t in ts}
+
+
+def test_a_stream_of_documents_from_a_folder_begins_again(tmp_path):
+    folder = folder_of(tmp_path / "a", [f"document {n}" for n in range(30)])
+    splits = open_documents(section(train=[str(folder)], stream=True, window=10, valid=5))
+    windows = [[d.text for d in splits.stream.window(n)] for n in range(4)]
+    assert windows[0] == [f"document {n}" for n in range(5, 15)]
+    assert windows[2] == [f"document {n}" for n in [*range(25, 30), *range(5, 10)]]
