@@ -207,6 +207,11 @@ def said(splits):
     return {name: [document.text for document in split] for name, split in splits.examples.items()}
 
 
+def opened(folder, texts, **fields):
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    return open_documents(section(train=[str(write(folder / "opened.jsonl", lines))], **fields))
+
+
 def test_blank_documents_are_left_out_and_counted(tmp_path):
     splits = open_documents(section(train=[str(folder_of(tmp_path / "a", [*map(str, range(9)), "", " \n"]))], valid=2))
     assert {name: len(split) for name, split in splits.examples.items()} == {"train": 7, "valid": 2}
@@ -254,6 +259,13 @@ def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
 def test_documents_cannot_be_held_out_of_one(tmp_path):
     with pytest.raises(ConfigError, match=r"data.valid is 5, documents to hold out, but .*a.txt holds one document"):
         open_documents(section(train=[str(write(tmp_path / "a.txt", "0123456789"))], valid=5))
+
+
+def test_holding_out_much_of_the_text_is_a_warning(tmp_path):
+    texts = [f"{n} " * (4_000 if n == 3 else 10) for n in range(6)]
+    held = next(n for n in range(2, 6) if texts[3] in said(opened(tmp_path, texts, valid=n))["valid"])
+    assert "warning: the" in opened(tmp_path, texts, valid=held).notes
+    assert "held-out documents hold" not in opened(tmp_path, ["text " * 9 + str(n) for n in range(6)], valid=1).notes
 
 
 # Near-duplicates
