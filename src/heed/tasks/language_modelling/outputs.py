@@ -159,8 +159,8 @@ class LanguageModelOutputs(TextOutputs):
         """Whether end tokens count in a ranking; inputs longer than the context."""
         context, lines = context_of(self.run.task, self.run.model), []
         if self._ranks:
-            end = "counts" if self.options["end"] else "does not count (--end counts it)"
-            lines.append(f"ranked by the total log-probability of each choice, in nats; an end token after it {end}")
+            end = "an end token after it counts" if self.options["end"] else "no end token counts"
+            lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
         if self._windowed:
             texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
             least = self.run.task.context - usual_stride(self.run.task)
