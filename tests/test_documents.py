@@ -7,15 +7,17 @@ import lzma
 
 import datasets
 import pytest
+import torch
 from datasets import Dataset, DatasetDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.read.findings import Findings
 from heed.data.store.store import StoredExamples
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
+from heed.tasks.language_modelling.blocks import Blocks
 from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
 from heed.tasks.language_modelling.near_duplicates import find_near_duplicates
 from heed.tasks.language_modelling.tokens import TokenStream
@@ -312,6 +314,7 @@ def test_short_documents_and_texts_that_many_share_say_nothing():
 
 def test_of_large_sets_a_share_of_the_pieces_does(monkeypatch):
     monkeypatch.setattr("heed.tasks.language_modelling.near_duplicates._KEPT", 10_000)
+    monkeypatch.setattr("heed.tasks.language_modelling.near_duplicates._EACH", 100)
     train = [article(n, 150) for n in range(200)]
     held = [*(article(n, 150) for n in range(300, 400)), *(f"{text} more" for text in train[50:60])]
     found, _, _ = near_duplicates(train, held)
@@ -350,6 +353,9 @@ def test_documents_on_disk_are_the_same_and_so_are_their_tokens(tmp_path, kind):
     one, other = (TokenStream.of(splits.examples["train"], tokenizer, True) for splits in (held, stored))
     assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
     assert one.ids.dtype == other.ids.dtype == "uint16"
+    indices = [0, 13, 64]
+    batches = [Blocks(stream, 64, END).collate(indices) for stream in (one, other)]
+    assert torch.equal(batches[0].tokens, batches[1].tokens) and torch.equal(batches[0].labels, batches[1].labels)
     entries = set((tmp_path / "cache" / "entries").iterdir())
     again = open_documents(section(train=[str(path)], valid=5, in_memory=10, context=7, end_token=False))
     TokenStream.of(again.examples["train"], tokenizer, True)
