@@ -12,7 +12,6 @@ from torch import Tensor
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows
 from heed.tasks.language_modelling.config import LanguageModelConfig
@@ -20,7 +19,7 @@ from heed.tasks.language_modelling.documents import Document, open_documents
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.tasks.language_modelling.tokens import TokenStream
-from heed.tasks.language_modelling.vocabulary import learn_tokenizer
+from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_parents, take_tokenizer
 from heed.training.loss import PIECE_BYTES, vocabulary_loss
 
 _TOKENIZER = "tokenizer.json"
@@ -56,13 +55,15 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config, cls)
+        config, parent, spoken = open_parents(config, cls)
         splits = cls.open_splits(config)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
         else:
-            tokenizer = spoken.tokenizer("tokens", cls)
+            theirs = spoken.tokenizer("tokens", cls)
+            tokenizer, remarks = take_tokenizer(config, theirs, splits.examples["train"])
+            splits.remarks += remarks
         return cls(config, tokenizer, splits).settle(parent)
 
     @classmethod
