@@ -100,13 +100,15 @@ def test_a_training_step_with_dropout_is_the_same_fast_and_plain(counted, body, 
         assert_close(fast_gradients[name], gradient, rtol=1e-4, atol=2e-5, msg=lambda text, n=name: f"{n}: {text}")
 
 
-def test_three_models_reach_every_fast_form(counted):
-    for name, fields in (("bahdanau", {}), ("transformer", {"attention_dropout": 0.0}), ("lstmn-encoder", {})):
+def test_four_models_reach_every_fast_form(counted):
+    whole = {"attention_dropout": 0.0}
+    each = ("bahdanau", {}), ("transformer", whole), ("lstmn-encoder", {}), ("gpt", {"positions": "rotary"})
+    for name, fields in each:
         config = with_dropout(make_config(BODIES[name]), **fields)
         step(make_model(BODIES[name], config), BODIES[name].example(config, 1))
     available = [name for name in counted if name != "onednn_linear" or private.find_onednn_linear() is not None]
     assert not [name for name in available if counted[name] == 0]
-    assert len(FUNCTIONS) == 9
+    assert len(FUNCTIONS) == 10
 
 
 def test_writing_is_plain_too(counted):

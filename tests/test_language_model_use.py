@@ -1,7 +1,10 @@
 """Using a language model from Python and from the command line: predict, choices, scores, streams, messages."""
 
 import json
+import re
+import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -313,3 +316,35 @@ def test_score_gives_every_token(run, folder, capsys):
 )
 def test_options_that_say_nothing_are_refused(folder, capsys, words, message):
     assert refused(capsys, "predict", folder, "I love", *words).startswith(message)
+
+
+# --- the page
+
+
+PAGE = next(
+    text
+    for text in (path.read_text(encoding="utf-8") for path in (Path(__file__).parents[1] / "docs").glob("*.md"))
+    if "## Rank continuations" in text
+)
+
+
+def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("prompts.txt", "choices.txt", "lines.txt"):
+        (tmp_path / name).write_text("I love\nthe garden\n")
+    (tmp_path / "questions.jsonl").write_text('{"prompt": "I", "choices": ["love", "see"]}\n')
+    part = PAGE[PAGE.index("## Continue a text") :]
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", part, flags=re.DOTALL) for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in commands if line.startswith(("heed predict", "heed look"))]
+    assert len(commands) > 12
+    for command in commands:
+        if command[1:] == ["predict", "RUN"]:
+            continue  # asks
+        code, out, err = call(capsys, *(str(folder) if word == "RUN" else word for word in command[1:]))
+        assert code == 0 and (out or "wrote" in err), command
+
+
+def test_the_program_of_the_page_runs(folder, capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE[PAGE.index("## Continue a text") :], flags=re.DOTALL)
+    exec(compile(block.replace("RUN", str(folder)), "page", "exec"), {})
+    assert capsys.readouterr().out

@@ -202,6 +202,6 @@ class LanguageModelConfig(RunConfig):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
                     f"model.{field} is true, but a language model predicts the next token: a network that reads from "
-                    "the end has read the token that it is asked for; from left to right it has not"
+                    "the end has read the token that it is asked for; leave the field out to read from left to right"
                 )
         return values
