@@ -34,6 +34,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/recurrent.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/lstmn.py
 	$(BIN)/python benchmarks/classifiers.py
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/decoding.py

@@ -218,6 +218,27 @@ def test_the_commands_for_large_corpora_run(folder, capsys, monkeypatch):
     assert (folder / "cache" / "entries").is_dir()
 
 
+def test_the_commands_on_texts_for_language_models_run(folder, capsys):
+    poem = "Roses are red,\nviolets are blue\n\nsugar is sweet\n"
+    (folder / "my_texts" / "more").mkdir(parents=True)
+    for n, name in enumerate(("a.txt", "b.txt", "more/c.txt", "d.txt")):
+        (folder / "my_texts" / name).write_text(poem + f"verse {n}\n" * 9)
+    (folder / "novel.txt").write_text("It was a dark and stormy night.\n" * 30)
+    (folder / "reviews.jsonl").write_text("".join(f'{{"body": "a fine film, {n}"}}\n' for n in range(9)))
+    articles = "\n<|endoftext|>\n".join(f"Article {n}.\n\nIts text." for n in range(9))
+    (folder / "articles.txt.gz").write_bytes(gzip.compress(articles.encode()))
+    (folder / "poems.txt").write_text(poem * 5)
+    section = PAGE[PAGE.index("## Texts for language models") :]
+    block = re.search(r"```sh\n(.*?)```", section, flags=re.DOTALL)[1]
+    commands = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
+    read = {"my_texts/": 4, "novel.txt": 1, "reviews.jsonl": 9, "articles.txt.gz": 9, "poems.txt": 6}
+    for words, count in zip(commands, read.values(), strict=False):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert f" of {count} documents kept" in capsys.readouterr().out
+    run(commands[5:], capsys)
+
+
 def run(commands, capsys):
     for words in commands:
         if words[0] == "train":

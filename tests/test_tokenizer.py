@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
+from heed.data.tokens.extend import extended
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, RunError
 
@@ -309,7 +310,9 @@ def test_a_saved_subword_tokenizer_is_the_same_one(tmp_path, kind):
         assert again.words(ids) == TOKENIZERS[kind].words(ids)
 
 
-@pytest.mark.parametrize(("kind", "unit"), [("char", "character"), ("word", "word"), ("bpe", "token")])
+@pytest.mark.parametrize(
+    ("kind", "unit"), [("char", "character"), ("byte", "byte"), ("word", "word"), ("bpe", "token")]
+)
 def test_what_a_token_is(kind, unit):
     assert trained(kind).unit == unit
 
@@ -336,3 +339,139 @@ def test_lower_case_for_the_source_only():
     source, target = (TextTokenizer.train(texts, config, side) for side in ("source", "target"))
     assert source.encode("The Cat").ids == source.encode("the cat").ids
     assert target.decode(target.encode("The Cat").ids) == "The Cat"
+
+
+# --- bytes
+
+
+SAID = 'He said: "Gr\u00f6\u00dfe\u2026 (isn\'t \U0001f355)"\n\nThe  end\u3002'
+BYTES = {kind: trained(kind, vocab_size=300) for kind in ("byte", "byte_bpe")}
+
+
+def test_one_token_for_each_byte_in_their_order():
+    tokenizer = BYTES["byte"]
+    assert (tokenizer.vocab_size, tokenizer.unit) == (260, "byte")
+    assert tokenizer.encode(SAID).ids == [4 + byte for byte in SAID.encode()]
+    assert tokenizer.decode(range(4, 260)[0x41:0x44]) == "ABC"
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_nothing_is_unknown_to_bytes_and_broken_characters_are_replaced(kind):
+    tokenizer = BYTES[kind]
+    assert tokenizer.unknown_in(SAID) == [] and tokenizer.decode(tokenizer.encode(SAID).ids) == SAID
+    pizza = tokenizer.encode("\U0001f355").ids
+    assert tokenizer.decode(pizza) == "\U0001f355" and len(pizza) > 1
+    broken = [*pizza[:-1], *tokenizer.encode("!").ids]
+    assert tokenizer.decode(broken) == "\ufffd!"
+    assert tokenizer.characters(broken) == [range(len(broken) - 1), range(len(broken) - 1, len(broken))]
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_people_see_text_and_not_the_letters_of_bytes(kind):
+    tokenizer = BYTES[kind]
+    ids = tokenizer.encode(SAID).ids
+    for i in range(4, tokenizer.vocab_size):
+        text = tokenizer.label(i)
+        assert not set(text) & set("\u0120\u010a\u00c3\u0122"), text
+    words = [tokenizer.word_label(ids[word.start : word.stop]) for word in tokenizer.words(ids)]
+    start = ["He", "said", ":", '"', "Gr\u00f6\u00dfe", "\u2026", "("]
+    assert words == [*start, "isn", "'", "t", "\U0001f355", ")", '"', "The", "end", "\u3002"]
+    pizza = tokenizer.encode("\U0001f355").ids
+    assert [tokenizer.label(i) for i in pizza][:1] == ["\u27e8f0\u27e9"]
+    assert tokenizer.word_label(pizza) == "\U0001f355" and tokenizer.word_label(pizza[1:]).startswith("\u27e89f\u27e9")
+    spans = tokenizer.encode("a\U0001f355b").spans
+    assert spans == [(0, 1), *[(1, 2)] * len(pizza), (2, 3)]  # characters, not bytes
+    assert tokenizer.label(tokenizer.encode("\n").ids[0]) == "\n"
+    assert [tokenizer.piece(i) for i in (PADDING, END)] == ["<pad>", "</s>"]
+
+
+def test_words_are_cut_as_gpt_2_cuts_them():
+    tokenizer = trained("byte_bpe", ["I'll go, it isn't 2024!!  ok"] * 50, vocab_size=400)
+    ids = tokenizer.encode("I'll go, it isn't 2024!!  ok").ids
+    assert [tokenizer.piece(i) for i in ids] == [
+        *"I 'll \u2581go , \u2581it \u2581isn 't \u25812024 !! \u2581 \u2581ok".split()
+    ]
+
+
+def test_a_vocabulary_that_cannot_hold_every_byte_is_refused():
+    with pytest.raises(ConfigError, match=r"tokenizer.vocab_size is 259, but byte_bpe needs 260 \(256 bytes"):
+        trained("byte_bpe", vocab_size=259)
+    assert trained("byte_bpe", vocab_size=260).unit == "byte"  # no room for a merge
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_a_saved_tokenizer_of_bytes_is_the_same_one(tmp_path, kind):
+    BYTES[kind].save(tmp_path / "t.json")
+    again = TextTokenizer.load(tmp_path / "t.json")
+    ids = again.encode(SAID).ids
+    assert (again.unit, again.encode(SAID)) == (BYTES[kind].unit, BYTES[kind].encode(SAID))
+    assert again.decode(ids) == SAID and again.words(ids) == BYTES[kind].words(ids)
+    assert again.first_difference(BYTES[kind]) == ""
+    assert again.first_difference(BYTES["byte" if kind == "byte_bpe" else "byte_bpe"]) != ""
+
+
+def test_an_exact_tokenizer_and_one_that_puts_a_blank_before_a_text_differ():
+    for kind in KINDS:
+        config = TokenizerConfig(kind=kind, vocab_size=150, min_count=1)
+        exact, other = (TextTokenizer.train([*TEXTS, *LETTERS], config, exact=way) for way in (True, False))
+        assert exact.first_difference(other) != ""
+        first, second = (one.token(one.encode("the cat").ids[0]) for one in (exact, other))
+        assert (first[0], second[0]) == ("t", "\u2581")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "byte_bpe"])
+def test_long_texts_are_cut_as_short_ones(kind, monkeypatch):
+    monkeypatch.setattr("heed.data.tokens.tokenizer._LONG", 40)
+    text = "\n".join([*TEXTS, "", "  two blanks", "\ttab ", "", "", *TEXTS, "ends in a blank ", "the cat", "", ""] * 40)
+    config = TokenizerConfig(kind=kind, vocab_size=400, min_count=1)
+    tokenizer = TextTokenizer.train([*TEXTS, *LETTERS, text], config, exact=True)
+    if kind == "byte_bpe":
+        assert "\n\n" in map(tokenizer.label, range(tokenizer.vocab_size))  # a line end is no border by itself
+    assert tokenizer.encode_arrays([text])[0].tolist() == tokenizer.encode(text).ids
+
+
+# --- further tokens
+
+OTHER = "Gr\u00f6\u00dfe \U0001f355 pizza with chilli flakes; the pizza, pizzas\n"
+
+
+@pytest.mark.parametrize("kind", ["char", *KINDS])
+def test_an_extended_tokenizer_knows_more_and_all_else_as_before(kind):
+    tokenizer = TextTokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocab_size=150, min_count=1), exact=True)
+    more = extended(tokenizer, [OTHER])
+    assert UNKNOWN in tokenizer.encode(OTHER).ids and UNKNOWN not in more.encode(OTHER).ids
+    assert more.decode(more.encode(OTHER).ids) == OTHER
+    assert more.tokens[: tokenizer.vocab_size] == tokenizer.tokens and len(set(more.tokens)) == more.vocab_size
+    for text in TEXTS:
+        assert more.encode(text) == tokenizer.encode(text)
+    new = more.tokens[tokenizer.vocab_size :]
+    if kind == "word":
+        assert set(new) >= {"\u2581pizza", "\u2581chilli"} and new[0] == "\u2581pizza"
+        assert extended(tokenizer, [OTHER], min_count=2).tokens[tokenizer.vocab_size :] == ["\u2581pizza"]
+    else:
+        assert all(len(token) == 1 and token in OTHER and token != " " for token in new)
+    assert extended(tokenizer, [OTHER], most=1).vocab_size == tokenizer.vocab_size + 1
+    assert extended(more, [OTHER]).tokens == more.tokens
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte_bpe"])
+def test_further_merges_come_after_those_that_were_learned(kind):
+    tokenizer = TextTokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocab_size=300, min_count=1), exact=True)
+    more = extended(tokenizer, [OTHER * 3], merges=15)
+    assert more.tokens[: tokenizer.vocab_size] == tokenizer.tokens
+    assert len(more.encode(OTHER).ids) < len(extended(tokenizer, [OTHER]).encode(OTHER).ids)
+    assert more.decode(more.encode(OTHER).ids) == OTHER
+    assert "\u2581pizza" in [more.piece(i) for i in more.encode(OTHER).ids]
+    for text in TEXTS:
+        assert more.decode(more.encode(text).ids) == tokenizer.decode(tokenizer.encode(text).ids)
+
+
+def test_what_cannot_be_extended_is_refused():
+    for kind in ("char", "word", "unigram", "byte"):
+        with pytest.raises(ConfigError, match="only a tokenizer of the kind bpe or byte_bpe can learn further merges"):
+            extended(trained(kind), [OTHER], merges=3)
+    tagged = trained("bpe")
+    tagged.add_tags(["<bt>"])
+    with pytest.raises(ConfigError, match=r"a tokenizer with tags \(<bt>\) cannot be extended"):
+        extended(tagged, [OTHER])
+    assert extended(trained("byte"), [OTHER]).tokens == trained("byte").tokens

@@ -29,7 +29,7 @@ TOKENIZERS = {
         [*SAID, *LETTERS, *(c.lower() for c in LETTERS)],
         TokenizerConfig(kind=kind, normalization=form, lowercase=lower, vocab_size=300, min_count=1),
     )
-    for kind in ("char", "word", "bpe", "unigram")
+    for kind in ("char", "byte", "word", "bpe", "unigram", "byte_bpe")
     for form in FORMS
     for lower in (False, True)
 }
@@ -61,7 +61,7 @@ def test_text_comes_back_up_to_normalisation_and_a_blank_at_its_start(made, text
     if UNKNOWN not in ids:
         normal = tokenizer.normalize(text)
         blanks = normal.replace("\u2581", " ").removeprefix(" ")
-        assert tokenizer.decode(ids) == (normal if made[0] == "char" else blanks)
+        assert tokenizer.decode(ids) == (normal if made[0] in ("char", "byte", "byte_bpe") else blanks)
         assert tokenizer.decode([PADDING, START, *ids, END, PADDING]) == tokenizer.decode(ids)
 
 
@@ -74,7 +74,49 @@ def test_normalisation_is_that_of_unicode(form, text):
     assert TOKENIZERS["bpe", form, True].normalize(text) == normal.lower()
 
 
-SAMPLERS = {kind: TOKENIZERS[kind, "nfc", False].sampler(0.5) for kind in ("char", "word", "bpe", "unigram")}
+EXACT = {
+    kind: TextTokenizer.train(
+        [*SAID, *LETTERS], TokenizerConfig(kind=kind, normalization="none", vocab_size=300, min_count=1), exact=True
+    )
+    for kind in ("char", "byte", "word", "bpe", "unigram", "byte_bpe")
+}
+
+
+@pytest.mark.parametrize("kind", EXACT)
+@settings(deadline=None, max_examples=80)
+@given(text=st.one_of(any_text, known_text, st.text(st.sampled_from(" \t\n\r\u00a0\u3000.ab"), max_size=12)))
+def test_an_exact_tokenizer_gives_every_known_text_back_to_the_last_blank(kind, text):
+    tokenizer = EXACT[kind]
+    assert tokenizer.is_exact and not TOKENIZERS[kind, "nfc", False].is_exact
+    ids = tokenizer.encode(text).ids
+    if kind in ("byte", "byte_bpe"):
+        assert UNKNOWN not in ids
+    if UNKNOWN not in ids:
+        wanted = text if kind in ("char", "byte", "byte_bpe") else text.replace("\u2581", " ")
+        assert tokenizer.decode(ids) == wanted
+        assert tokenizer.decode(ids, {-1: "never there"}) == wanted
+    assert [one.tolist() for one in tokenizer.encode_arrays([text, "", text])] == [ids, [], ids]
+
+
+@pytest.mark.parametrize("kind", EXACT)
+@some
+@given(text=st.one_of(any_text, known_text))
+def test_spans_cover_the_text_and_words_have_every_token_once(kind, text):
+    tokenizer = EXACT[kind]
+    encoded = tokenizer.encode(text)
+    assert [n for word in tokenizer.words(encoded.ids) for n in word] == list(range(len(encoded.ids)))
+    groups = tokenizer.characters(encoded.ids)
+    assert [n for group in groups for n in group] == list(range(len(encoded.ids)))
+    if kind in ("byte", "byte_bpe"):
+        assert sorted({c for start, end in encoded.spans for c in range(start, end)}) == list(range(len(text)))
+        for group in groups:  # whole characters: what they say is the text that they span
+            start, end = encoded.spans[group.start][0], max(encoded.spans[n][1] for n in group)
+            assert tokenizer.decode([encoded.ids[n] for n in group]).endswith(text[start:end][-1])
+            assert "\ufffd" not in tokenizer.decode([encoded.ids[n] for n in group]) or "\ufffd" in text
+
+
+SAMPLERS = {kind: TOKENIZERS[kind, "nfc", False].sampler(0.5) for kind in ("char", "byte", "word", "bpe", "byte_bpe")}
+SAMPLERS["unigram"] = TOKENIZERS["unigram", "nfc", False].sampler(0.5)
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
@@ -90,7 +132,7 @@ def test_sampled_cuts_decode_to_the_same_text(kind, text, seed):
     assert (UNKNOWN in ids) == (UNKNOWN in plain)
 
 
-@pytest.mark.parametrize("kind", ["char", "word", "bpe"])
+@pytest.mark.parametrize("kind", ["char", "byte", "word", "bpe", "byte_bpe"])
 @some
 @given(sentences=st.lists(st.lists(any_text, max_size=4), max_size=4))
 def test_words_that_are_given_have_tokens_each(kind, sentences):

@@ -28,12 +28,13 @@ class Glance:
 
 @dataclass(frozen=True)
 class EncoderFrame:
-    """The encoder after it read one source token.
+    """The encoder after it read one source token; or a language model after it read a token of its prompt.
 
     Attributes:
         states: Per name ("forward", "backward", "layer 0") the hidden state at this token, `(d_hidden,)`.
         gates: Per name ("forward update", ...) the mean of that gate over the units, a number in 0..1.
         glances: Self-attention from this token.
+        top: Of a language model the most probable next tokens with their probabilities, best first.
     """
 
     index: int
@@ -41,6 +42,7 @@ class EncoderFrame:
     states: dict[str, Tensor]
     gates: dict[str, float]
     glances: tuple[Glance, ...] = ()
+    top: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,10 @@ def _encoder(frame: EncoderFrame, look: Look, scales: dict[str, float]) -> str:
     head = _head(look.parts[0], frame, len(look.encoder))
     strips = [_row(name, _strip(state, scales[name])) for name, state in frame.states.items()]
     return (
-        head + '<dl class="rows">' + "".join(strips + _gates(frame.gates) + _glances(frame.glances, scales)) + "</dl>"
+        head
+        + '<dl class="rows">'
+        + "".join([*strips, *_gates(frame.gates), *_glances(frame.glances, scales), *_next(frame.top)])
+        + "</dl>"
     )
 
 
@@ -110,10 +113,14 @@ def _decoder(frame: DecoderFrame, look: Look, scales: dict[str, float]) -> str:
     if look.summary is not None:
         strip = _strip(look.summary, _scale(look.summary))
         rows.append(_row("source (the same at every step)", strip))
-    top = "".join(_row(_token(token), _meter(probability), raw=True) for token, probability in frame.top)
-    rows.append(_row("next token", f'<dl class="rows top">{top}</dl>'))
+    rows += _next(frame.top)
     head = _head(look.parts[1], frame, len(look.decoder))
     return head + '<dl class="rows">' + "".join(rows) + "</dl>"
+
+
+def _next(top: tuple[tuple[str, float], ...]) -> list[str]:
+    rows = "".join(_row(_token(token), _meter(probability), raw=True) for token, probability in top)
+    return [_row("next token", f'<dl class="rows top">{rows}</dl>')] if top else []
 
 
 def _gates(gates: dict[str, float]) -> list[str]:

@@ -40,7 +40,7 @@ def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:
     part, does = look.parts[0]
     lines = [f"{part} step {frame.index + 1} of {len(look.encoder)}: {does} {visible(frame.token)}"]
     lines += [f"  {name:<10} {_vector(state)}" for name, state in frame.states.items()]
-    return lines + _gates(frame.gates) + _glances(frame.glances, width)
+    return lines + _gates(frame.gates) + _glances(frame.glances, width) + _next(frame.top)
 
 
 def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
@@ -54,8 +54,12 @@ def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
     lines += _glances(frame.glances, width)
     if look.summary is not None:
         lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
-    best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in frame.top)
-    return [*lines, f"  {'next token':<10} {best}"]
+    return lines + _next(frame.top)
+
+
+def _next(top: tuple[tuple[str, float], ...]) -> list[str]:
+    best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in top)
+    return [f"  {'next token':<10} {best}"] if top else []
 
 
 def _gates(gates: dict[str, float]) -> list[str]:

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.observe.frames import DecoderFrame, Look
+from heed.observe.frames import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Map
 from heed.observe.shading import Shading
 
 FORMAT = "heed-look-2"
 _NAMES = {"glances": "attention"}
 """Fields that the file calls otherwise."""
+
+_OPTIONAL = {(EncoderFrame, "top"), (DecoderFrame, "gates")}
+"""Fields that are left out where they are empty."""
 
 
 def plain(value: Any) -> Any:
@@ -38,8 +41,7 @@ def plain(value: Any) -> Any:
         return {name: plain(getattr(value, name)) for name in names}
     if is_dataclass(value):
         names = [one.name for one in fields(value)]
-        if isinstance(value, DecoderFrame) and not value.gates:
-            names.remove("gates")
+        names = [name for name in names if (type(value), name) not in _OPTIONAL or getattr(value, name)]
         return {_NAMES.get(name, name): plain(getattr(value, name)) for name in names}
     return value
 

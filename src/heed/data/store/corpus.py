@@ -16,6 +16,7 @@ from heed.data.store.survey import Survey
 
 E = TypeVar("E", bound=Example)
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
+_NOT_OF_READING |= {"shuffle_source", "shuffle_seed"}  # in the settings of the reader
 
 
 def read_corpus(

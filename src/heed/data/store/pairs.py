@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from heed.config import DatesData, DigitsData, FilesData, GrammarData
+from heed.config import Columns, DatesData, DigitsData, FilesData, GrammarData, HubSection
 from heed.data.embedded.dates import LANGUAGES, DateSource
 from heed.data.embedded.digits import DigitSource
 from heed.data.embedded.generated import PairSource
 from heed.data.examples import Pair
 from heed.data.read.pairs import pair_reader
+from heed.data.read.reader import Reader
+from heed.data.read.shuffled import sentence_reader
 from heed.data.store.extra import open_extra
 from heed.data.store.splits import Splits, open_splits
 
@@ -23,8 +26,11 @@ def open_pairs(
         DataError: A value of the section that the data cannot satisfy; the message names it.
     """
     if isinstance(data, FilesData):
-        reader = pair_reader(data.train, data.columns, "data.columns", "data.train")
-        extra = [(one, pair_reader(one.files, one.columns, "data.extra columns", "files")) for one in data.extra]
+        if data.shuffle_source is not None and isinstance(data, HubSection):  # both sides are made from one column
+            column = "text" if data.columns.target is None else data.columns.target
+            data = data.model_copy(update={"columns": Columns(source=column, target=column)})
+        reader = _reader(data, data.train, data.columns, "data.columns", "data.train")
+        extra = [(one, _reader(data, one.files, one.columns, "data.extra columns", "files")) for one in data.extra]
         read = open_splits(data, reader, given)
         read.extra, remarks = open_extra(extra, data, read.examples)
         read.remarks += remarks
@@ -47,3 +53,10 @@ def open_pairs(
     listing = ", ".join(f"{count} {name}" for name, count in sizes.items())
     drawn = {split: source.sample(split, count) for split, count in sizes.items()}
     return Splits({**drawn}, made=f"{what}: {listing}{counts}")
+
+
+def _reader(data: FilesData, files: Sequence[str], columns: Columns, field: str, files_field: str) -> Reader[Any]:
+    """Reads pairs, or sentences and shuffles their words; messages call columns and files by their fields."""
+    if data.shuffle_source is not None:
+        return sentence_reader(columns, data.shuffle_seed)
+    return pair_reader(files, columns, field, files_field)

@@ -240,7 +240,7 @@ class TextTokenizer:
 
     def _encoded_in_parts(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """What the ids of texts are, encoded about `_TOGETHER` characters at once."""
-        divisible = self._bytes or (self._is_exact and isinstance(self._tokenizer.decoder, decoders.Metaspace))
+        divisible = self._bytes or self._never_prepends
         parts: list[str] = []
         ends = []  # parts up to the last of each text
         for text in texts:
@@ -280,8 +280,10 @@ class TextTokenizer:
         if self._bytes:
             raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
             return b"".join(raw).decode("utf-8", "replace")
+        if self.unit == "character":
+            return "".join(pieces)
         text = "".join(pieces).replace(_BLANK, " ")
-        return text if self._is_exact else text.removeprefix(" ")
+        return text if self._never_prepends else text.removeprefix(" ")
 
     @property
     def is_of_bytes(self) -> bool:
@@ -289,10 +291,15 @@ class TextTokenizer:
         return self._bytes
 
     @property
-    def _is_exact(self) -> bool:
-        """Whether no blank is put before a text."""
+    def is_exact(self) -> bool:
+        """Whether decoding gives back every text without unknown tokens to the last character (U+2581 aside)."""
+        return self._tokenizer.normalizer is None and (self._bytes or self.unit == "character" or self._never_prepends)
+
+    @property
+    def _never_prepends(self) -> bool:
+        """Whether blanks are marked, and none is put before a text."""
         decoder = self._tokenizer.decoder
-        return not isinstance(decoder, decoders.Metaspace) or decoder.prepend_scheme == "never"
+        return isinstance(decoder, decoders.Metaspace) and decoder.prepend_scheme == "never"
 
     @staticmethod
     def _raw(token: str) -> bytes:
@@ -351,7 +358,7 @@ class TextTokenizer:
             special = i < len(SPECIAL_TOKENS) and i != UNKNOWN
             blank = not special and text.replace(_BLANK, " ").isspace()
             # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
-            alone = special or _is_mark(text) or (i == UNKNOWN and self.unit == "word")
+            alone = special or self._is_alone(text) or (i == UNKNOWN and self.unit == "word")
             if only_blank and special and len(starts) > 1:
                 starts.pop()
             if only_blank and not special:
@@ -363,6 +370,13 @@ class TextTokenizer:
         if only_blank and len(starts) > 1:
             starts.pop()
         return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
+
+    def _is_alone(self, text: str) -> bool:
+        """Whether a token is a mark; of bytes also several marks, or with a blank before them."""
+        if not self._bytes:
+            return _is_mark(text)
+        marks = text.removeprefix(_BLANK)
+        return bool(marks) and all(map(_is_mark, marks))
 
     def word_label(self, ids: Sequence[int]) -> str:
         """The text of one word's tokens for people, without the blanks around it."""

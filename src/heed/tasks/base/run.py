@@ -12,8 +12,8 @@ from torch import nn
 from heed import tasks
 from heed.config import RunConfig
 from heed.errors import ConfigError, suggest
-from heed.evaluation.measures import Outcomes, values_of
-from heed.evaluation.report import summarise
+from heed.evaluation.measures import Outcomes
+from heed.evaluation.report import shown, summarise
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.task import Task
 
@@ -77,11 +77,11 @@ class Run(ABC, Generic[T, M]):
         """
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """Score any examples, beside the baselines of a task that has some; the report as plain values."""
+        """Score any examples, beside baselines where there are some; the report as plain values."""
         report = self.report_of(examples)
-        if isinstance(self, Baselines):
-            plain = self.baselines(examples)
-            report["baselines"] = {name: values_of(made.measures) for name, made in plain.items()}
+        if isinstance(self, Baselines) and (plain := self.baselines(examples)):
+            resamples = self.config.evaluation.bootstrap
+            report["baselines"] = {name: shown(made.measures, resamples) for name, made in plain.items()}
         return report
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.data import CorpusData, HubSection, OwnData
+from heed.config.data import CorpusData, EmbeddedData, HubSection, OwnData
 from heed.config.sections import (
     DataPath,
     EvaluationConfig,
@@ -81,8 +81,26 @@ class HubDocuments(HubSection, DocumentsData):
         return value
 
 
+class MealsData(EmbeddedData):
+    """Embedded data: sentences of a grammar with known probabilities (`heed.tasks.language_modelling.meals`)."""
+
+    name: Literal["meals"] = "meals"
+    """Which embedded data."""
+    train: int = Field(20_000, gt=0)
+    """Number of training examples."""
+    end_token: bool = True
+    """An end token follows each sentence, and stands before the first; false joins sentences as they are."""
+    context: int = Field(16, gt=0)
+    """Tokens that the model sees at once."""
+    documents: Literal["mask", "run_on"] = "mask"
+    """What a training row that holds several sentences is: with mask each sees itself only, with run_on each sees those
+    before it. Models that carry a state always run on."""
+
+
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, MealsData):
+        return "meals"
     if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
         return "hub"
     if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
@@ -90,7 +108,7 @@ def _data_kind(value: Any) -> str:
     return _EMBEDDED.get(value["name"], "unknown") if isinstance(value["name"], str) else "unknown"
 
 
-_EMBEDDED: dict[str, str] = {}
+_EMBEDDED = {"meals": "meals"}
 """Name of embedded data -> kind of its section."""
 
 
@@ -99,6 +117,17 @@ class DocumentTokenizer(TokenizerConfig):
 
     normalization: Literal["none", "nfc", "nfkc"] = "none"
     """Unicode normalisation of what is read and written; none keeps every text as it is."""
+    extend: bool = False
+    """Add to the tokenizer of another run (tokenizer.from, or --from) the characters, of kind word the words, that it
+    does not know; the tokens that it has keep their numbers and their weights."""
+    new_merges: int = Field(0, ge=0)
+    """With extend: merges to learn from the new text on top of those of a bpe or byte_bpe tokenizer."""
+
+    @model_validator(mode="after")
+    def _of_extension(self) -> Self:
+        if self.new_merges and not self.extend:
+            raise ValueError(f"tokenizer.new_merges is {self.new_merges}; they are learned with tokenizer.extend=true")
+        return self
 
 
 class LanguageModelSection(ModelSection):
@@ -149,7 +178,9 @@ class LanguageModelConfig(RunConfig):
     task: Literal["language_modelling"] = "language_modelling"
     """What is learned."""
     data: Annotated[
-        Annotated[DocumentsData, Tag("documents")] | Annotated[HubDocuments, Tag("hub")],
+        Annotated[DocumentsData, Tag("documents")]
+        | Annotated[HubDocuments, Tag("hub")]
+        | Annotated[MealsData, Tag("meals")],
         Discriminator(_data_kind),
     ]
     """Where the texts come from."""
@@ -174,6 +205,15 @@ class LanguageModelConfig(RunConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _cut_once(self) -> Self:
+        if self.tokenizer.sampling:
+            raise ValueError(
+                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into one stream of tokens, "
+                "once; set it to 0"
+            )
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _from_left_to_right(cls, values: Any) -> Any:
@@ -182,6 +222,6 @@ class LanguageModelConfig(RunConfig):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
                     f"model.{field} is true, but a language model predicts the next token: a network that reads from "
-                    "the end has read the token that it is asked for; from left to right it has not"
+                    "the end has read the token that it is asked for; leave the field out to read from left to right"
                 )
         return values

@@ -27,6 +27,7 @@ from heed.data.read.lines import ending_of, lines_of
 from heed.data.read.reader import Reader
 from heed.data.read.rows import column_rows, json_rows, text_of
 from heed.data.store.splits import Splits, open_splits
+from heed.data.store.store import StoredExamples
 from heed.errors import ConfigError, DataError
 from heed.tasks.language_modelling.near_duplicates import note_near_duplicates
 
@@ -35,6 +36,8 @@ _LARGEST = 1 << 29
 """Characters of one document; a corpus in a file has 2 GiB for each, and a character has up to 4 bytes."""
 _HELD = 1 << 30
 """Bytes of files, unpacked, from which on documents are kept on disk however few they are."""
+_MUCH = 0.4
+"""Share of the text that is too much to hold out."""
 _NOT_OF_READING = ("context", "end_token", "documents", "held_out")
 """Fields of the `data` section that do not decide what is read, so that the cache serves runs that differ in them."""
 
@@ -227,6 +230,7 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
     """
     splits = _open(data, given)
     if splits.stream is None:
+        splits.remarks += _large_share(splits) if not isinstance(data.valid, list) and given is None else []
         note_near_duplicates(splits, getattr(data, "overlap", "keep") == "drop")
     return splits
 
@@ -277,6 +281,22 @@ def _open_given(
     cut = int(len(whole.text) * (1 - held_out))
     parts = {"train": [replace(whole, text=whole.text[:cut])], "valid": [replace(whole, text=whole.text[cut:])]}
     return _stated(open_splits(data, reader, {**given, **parts}), whole, held_out, cut)
+
+
+def _large_share(splits: Splits[Document]) -> list[str]:
+    """A warning where few documents of very different length were held out, and they are much of the text."""
+    held = _num_bytes(splits.examples["valid"])
+    total = held + _num_bytes(splits.examples["train"])
+    if held <= _MUCH * total:
+        return []
+    what = f"{len(splits.examples['valid']):,} held-out documents hold {held / total:.0%} of the text"
+    return [f"warning: the {what}; name validation files, or cut long files with data.separator"]
+
+
+def _num_bytes(documents: Sequence[Document]) -> int:
+    if isinstance(documents, StoredExamples):
+        return documents.num_bytes
+    return sum(len(document.text.encode()) for document in documents)
 
 
 def _only(documents: Iterable[Document]) -> Document | None:

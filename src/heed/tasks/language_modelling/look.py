@@ -27,6 +27,7 @@ LENGTH = 20
 """Tokens that a look writes by default."""
 _TOP = 5
 _MARK = "\u2581"
+_SPECIAL = {END: "end", START: "start"}
 _WRITTEN = "+"
 _READ = "Row t: where the model looked when it had read token t, before the next token. Weights before dropout."
 _EARLIER = "Row t: where the model looked when it read token t, among the tokens before it. Weights before dropout."
@@ -121,7 +122,7 @@ def look_at(
         text,
         task.tokenizer.decode(written),
         (*(view.map for view in views), *(net.traces(words) for net in nets)),
-        _reading(seen, nets, views, shown, 0 if given else first),
+        _reading(task, seen, nets, views, shown, logits, 0 if given else first),
         _writing(task, seen, nets, views, shown, logits, first),
         (f"{said}; {', '.join(cut)}" if cut else said, *_notes(task, text, edits, choice, views, written)),
         shadings=_shadings(shown, bits, logits),
@@ -132,9 +133,7 @@ def look_at(
 
 def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> _Text:
     ids = [task.first_token, *task.tokenizer.encode(text).ids]
-    special = {END: "end", START: "start"}
-    labels = [special.get(i) or task.tokenizer.piece(i).replace(_MARK, " ") for i in [*ids, *written]]
-    return _Text([*ids, *written], tuple(labels), len(ids), ended)
+    return _Text([*ids, *written], tuple(_label(task, i) for i in [*ids, *written]), len(ids), ended)
 
 
 def _notes(
@@ -170,9 +169,36 @@ def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
 
 
 def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
-    """Where each attention looked when the token at a place of `count` had been read."""
-    rows = ((view, place - (count - len(view.map.query))) for view in views)
-    return tuple(view.glance(row) for view, row in rows if row >= 0)
+    """Where each attention looked when the token at a place of `count` had been read, without the tokens after it."""
+    glances = []
+    for view in views:
+        row = place - (count - len(view.map.query))
+        if row >= 0:
+            one, end = view.glance(row), min(place + 1, len(view.map.key))
+            if one.mask is not None:
+                end = min(end, int(one.mask.nonzero().max()) + 1)
+            glances.append(
+                replace(
+                    one,
+                    key=replace(one.key, labels=one.key.labels[:end]),
+                    weights=one.weights[:end],
+                    scores=None if one.scores is None else one.scores[:end],
+                    mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
+                )
+            )
+    return tuple(glances)
+
+
+def _top(task: LanguageModelling, logits: Tensor) -> tuple[tuple[str, float], ...]:
+    """The most probable tokens after one place, from logits `(vocab_size,)`."""
+    best = torch.softmax(logits, -1).topk(min(_TOP, len(logits)))
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return tuple((_label(task, token), probability) for token, probability in pairs)
+
+
+def _label(task: LanguageModelling, token: int) -> str:
+    """The text of a token, the blank before it included; the boundary tokens by name."""
+    return _SPECIAL.get(token) or task.tokenizer.piece(token).replace(_MARK, " ")
 
 
 def _states(seen: Trace, nets: Sequence[Network]) -> dict[str, Tensor]:
@@ -186,7 +212,13 @@ def _gates(nets: Sequence[Network], place: int) -> dict[str, float]:
 
 
 def _reading(
-    seen: Trace, nets: Sequence[Network], views: Sequence[View], text: _Text, count: int
+    task: LanguageModelling,
+    seen: Trace,
+    nets: Sequence[Network],
+    views: Sequence[View],
+    text: _Text,
+    logits: Tensor,
+    count: int,
 ) -> tuple[EncoderFrame, ...]:
     """A frame for each of the first `count` tokens."""
     states = _states(seen, nets)
@@ -197,6 +229,7 @@ def _reading(
             {name: state[place] for name, state in states.items()},
             _gates(nets, place),
             _glances(views, place, len(text.ids)),
+            _top(task, logits[place]),
         )
         for place in range(count)
     )
@@ -213,12 +246,10 @@ def _writing(
 ) -> tuple[DecoderFrame, ...]:
     """A frame for each token from the place `first` on, and for the end token that was written: how it was chosen."""
     states = list(_states(seen, nets).values())
-    top = torch.softmax(logits, -1).topk(min(_TOP, logits.shape[-1]), dim=-1)
     tokens = [*text.labels[first:], *(["end"] if text.ended else [])]
     frames = []
     for index, token in enumerate(tokens):
         place = first + index - 1  # of the token that was read last
-        candidates = zip(top.indices[place].tolist(), top.values[place].tolist(), strict=True)
         frames.append(
             DecoderFrame(
                 index,
@@ -226,7 +257,7 @@ def _writing(
                 token,
                 states[-1][place] if states else logits[place],
                 _glances(views, place, len(text.ids)),
-                tuple(("end" if i == END else task.tokenizer.piece(i).replace(_MARK, " "), p) for i, p in candidates),
+                _top(task, logits[place]),
                 _gates(nets, place),
             )
         )

@@ -22,7 +22,8 @@ class TranslationEvaluation(EvaluationConfig):
     """How a translation is scored."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data and shuffled sentences,
+    else chrf."""
 
 
 def _data_kind(value: Any) -> str:

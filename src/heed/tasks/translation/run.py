@@ -9,12 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heed.config import FilesData
+from heed.config import Columns, FilesData
 from heed.data.examples import Pair
 from heed.data.read.findings import Findings
 from heed.data.read.pairs import read_pairs
+from heed.data.read.shuffled import sentence_reader
 from heed.data.tokens.tokenizer import UNKNOWN
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.report import summarise
 from heed.generation import Writer
@@ -27,6 +28,7 @@ from heed.tasks.translation.look import look_at
 from heed.tasks.translation.outputs import TranslationOutputs
 from heed.tasks.translation.report import body
 from heed.tasks.translation.task import Translation, output_measures
+from heed.tasks.translation.word_order import Trigrams, baselines, learn_trigrams
 from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
@@ -100,12 +102,31 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
-        """Pairs from two parallel files, or from one with both sides."""
+        """Pairs from two parallel files, or from one with both sides; one file of sentences if sources are shuffled."""
         data = self.task.config.data
         # Columns of a Hub data set are none of a file's.
         columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
         findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
+        if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
+            return list(
+                sentence_reader(Columns(target=columns[1]), data.shuffle_seed).read([*map(str, files)], findings)
+            )
         return list(read_pairs(files, *columns, findings))
+
+    def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
+        """Of shuffled sentences: the shuffled words, and their most probable order by a trigram model."""
+        data = self.task.config.data
+        if not isinstance(data, FilesData) or data.shuffle_source is None:
+            return {}
+        return baselines(self.task, self._trigrams, examples)
+
+    @cached_property
+    def _trigrams(self) -> Trigrams | None:
+        """Trigrams of the training sentences; None where these cannot be read any more."""
+        try:
+            return learn_trigrams(self.task)
+        except DataError:
+            return None
 
     @property
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -97,8 +97,9 @@ class Translation(TranslationData):
 
     @property
     def selected_by(self) -> str:
-        """Of people's files chrF, of embedded data exact match."""
-        return "chrf" if isinstance(self.config.data, FilesData) else "exact_match"
+        """Of people's files chrF, of embedded data and of shuffled sentences exact match."""
+        data = self.config.data
+        return "chrf" if isinstance(data, FilesData) and data.shuffle_source is None else "exact_match"
 
     @property
     def auto_size(self) -> str:

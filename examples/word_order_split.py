@@ -1,0 +1,41 @@
+"""Draws English sentences of Tatoeba files (English, other language, perhaps more columns) for the word-order recipe.
+
+    python examples/word_order_split.py data/tatoeba/deu.txt.gz data/tatoeba/spa.txt.gz data/word-order 100000 1000
+
+draws 100,000 distinct sentences of 5 to 12 words from the English sides, 1,000 of them for the test set, and writes
+data/word-order/train.txt and data/word-order/test.txt, one sentence a line. No sentence of the training set has the
+words of a test sentence, in whatever order and case.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from heed.data.read.pairs import read_pairs
+from heed.data.read.shuffled import words_of
+
+
+def main() -> None:
+    *files, folder, total, test_size = sys.argv[1:]
+    sentences = list(dict.fromkeys(pair.source for file in files for pair in read_pairs([file])))
+    sentences = [sentence for sentence in sentences if 5 <= len(sentence.split()) <= 12]
+    random.Random(1).shuffle(sentences)
+    test = sentences[: int(test_size)]
+    taken = {_bag(sentence) for sentence in test}
+    others = (sentence for sentence in sentences[int(test_size) :] if _bag(sentence) not in taken)
+    train = [sentence for sentence, _ in zip(others, range(int(total) - int(test_size)), strict=False)]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for split, chosen in (("train", train), ("test", test)):
+        (Path(folder) / f"{split}.txt").write_text("".join(f"{sentence}\n" for sentence in chosen), encoding="utf-8")
+    print(f"{len(train)} training sentences, {len(test)} test sentences")
+
+
+def _bag(sentence: str) -> str:
+    """The words of a sentence whatever their order and case."""
+    return " ".join(sorted(words_of(sentence.lower())[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A trained tokenizer with further tokens for other texts: the ids of its own stay, new ones follow.
+
+| kind | what is added |
+|---|---|
+| char, word | characters or words that it does not know |
+| bpe, unigram | characters that it does not know; of unigram as improbable as its least probable token |
+| bpe, byte_bpe | where asked for, merges learned on top of its own, which are done first, as always |
+| byte | nothing: it knows every text |
+
+Texts without anything new are cut as before, except where new merges join their tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.errors import ConfigError
+
+_TOGETHER = 1_000
+_FIRST = 0xF0000
+"""First of the characters for private use, which stand for tokens while merges of them are learned."""
+_MOST = 0x10FFFE - _FIRST
+
+
+def extended(
+    tokenizer: TextTokenizer, texts: Sequence[str], most: int | None = None, min_count: int = 1, merges: int = 0
+) -> TextTokenizer:
+    """A tokenizer that knows more; the same tokens where nothing is new.
+
+    Args:
+        tokenizer: What to begin with; it is not changed.
+        texts: Texts in which something may be unknown.
+        most: Largest number of characters or words to add, the most frequent; None for all.
+        min_count: How often one must occur.
+        merges: How many merges to learn (bpe and byte_bpe only).
+
+    Raises:
+        ConfigError: It has tags, which stand at the end of its vocabulary; or merges are asked of a kind without any.
+    """
+    if tokenizer.tags:
+        raise ConfigError(f"a tokenizer with tags ({', '.join(tokenizer.tags)}) cannot be extended: they come last")
+    state = json.loads(tokenizer.text)
+    is_bpe = isinstance(tokenizer.library.model, models.BPE)
+    if merges and (not is_bpe or tokenizer.unit == "byte"):
+        raise ConfigError("only a tokenizer of the kind bpe or byte_bpe can learn further merges")
+    new = [] if tokenizer.is_of_bytes else _unknown_pieces(tokenizer, texts, min_count)[:most]
+    vocabulary = state["model"]["vocab"]
+    if isinstance(vocabulary, list):  # unigram
+        least = min(score for _, score in vocabulary)
+        vocabulary += [[piece, least] for piece in new]
+    else:
+        vocabulary.update((piece, i) for i, piece in enumerate(new, start=len(vocabulary)))
+    result = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+    if not merges:
+        return result
+    for left, right in _new_merges(result, texts, merges):
+        state["model"]["merges"].append([left, right])
+        vocabulary.setdefault(left + right, len(vocabulary))
+    return TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+
+
+def _unknown_pieces(tokenizer: TextTokenizer, texts: Iterable[str], min_count: int) -> list[str]:
+    """What is unknown in texts, as the vocabulary would have it: the most frequent first, then by letter."""
+    counts: Counter[str] = Counter()
+    library = tokenizer.library
+    for text in map(tokenizer.normalize, texts):
+        if tokenizer.unit != "word":
+            counts.update(text)
+        elif library.pre_tokenizer is not None:
+            counts.update(piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(text))
+    if tokenizer.unit == "token":
+        del counts[" "]  # known by the mark that stands for it
+    known = library.get_vocab()
+    new = [piece for piece, count in counts.items() if count >= min_count and piece not in known]
+    return sorted(new, key=lambda piece: (-counts[piece], piece))
+
+
+def _new_merges(tokenizer: TextTokenizer, texts: Sequence[str], count: int) -> Iterator[tuple[str, str]]:
+    """Merges of tokens, learned by the library on texts in which each token is written as one character.
+
+    Raises:
+        ConfigError: The vocabulary is too large for that.
+    """
+    if tokenizer.vocab_size > _MOST:
+        raise ConfigError(
+            f"a vocabulary of {tokenizer.vocab_size:,} tokens, more than {_MOST:,}, learns no more merges"
+        )
+    seen: set[int] = set()
+
+    def written() -> Iterator[str]:
+        rest = iter(texts)
+        while some := list(islice(rest, _TOGETHER)):
+            for encoding in tokenizer.library.encode_batch(some, add_special_tokens=False):
+                seen.update(encoding.ids)
+                pairs = zip(encoding.ids, encoding.word_ids, strict=True)
+                last, parts = None, []
+                for token, word in pairs:
+                    parts.append(" " if word != last or token == UNKNOWN else "")
+                    parts.append("" if token == UNKNOWN else chr(_FIRST + token))
+                    last = None if token == UNKNOWN else word
+                yield "".join(parts)
+
+    lines = list(written())
+    size = len(seen - {UNKNOWN}) + count
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    learner.train_from_iterator(
+        lines, trainers.BpeTrainer(vocab_size=size, min_frequency=2, show_progress=False, special_tokens=[])
+    )
+    for left, right in json.loads(learner.to_str())["model"]["merges"]:
+        yield _spelled(tokenizer, left), _spelled(tokenizer, right)
+
+
+def _spelled(tokenizer: TextTokenizer, written: str) -> str:
+    return "".join(tokenizer.token(ord(c) - _FIRST) for c in written)

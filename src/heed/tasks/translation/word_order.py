@@ -1,0 +1,151 @@
+"""Baselines for word order: the shuffled words themselves, and the order that an add-k trigram model likes best."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+
+from heed.data.examples import Pair
+from heed.data.read.shuffled import words_of
+from heed.evaluation.measures import Outcomes
+from heed.tasks.translation.task import Translation, output_measures
+
+BEAM = 50
+"""Orderings kept after each word."""
+_CONSTANTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+"""Values of k that are tried."""
+_LEARN_FROM = 1_000_000
+"""Training sentences that are counted at most."""
+_TUNE_ON = 1_000
+"""Validation sentences that choose k at most."""
+_START, _END = "", "\n"
+"""Boundaries of a sentence; no word is either."""
+
+
+class Trigrams:
+    """An add-k trigram model of words.
+
+        p(w | u v) = (count(u v w) + k) / (count(u v) + k V)
+
+    V counts the words of the training sentences, one unknown word and the end. A sentence begins after two starts.
+
+    Source: Lidstone's law; Manning & Schuetze 1999, Foundations of Statistical NLP, 6.2.2.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]], k: float = 1.0) -> None:
+        """Count the trigrams of sentences, each a sequence of words."""
+        self.k = k
+        self._trigrams: Counter[tuple[str, str, str]] = Counter()
+        vocabulary: set[str] = set()
+        for words in sentences:
+            vocabulary.update(words)
+            padded = [_START, _START, *words, _END]
+            self._trigrams.update(zip(padded, padded[1:], padded[2:], strict=False))
+        self._bigrams: Counter[tuple[str, str]] = Counter()
+        for (u, v, _), count in self._trigrams.items():
+            self._bigrams[u, v] += count
+        self.vocab_size = len(vocabulary) + 2
+
+    def log_prob(self, u: str, v: str, w: str) -> float:
+        """The logarithm of p(w | u v), in nats."""
+        count, before = self._trigrams.get((u, v, w), 0), self._bigrams.get((u, v), 0)
+        return math.log((count + self.k) / (before + self.k * self.vocab_size))
+
+    def score(self, words: Sequence[str]) -> float:
+        """The log-probability of a sentence, its end included, in nats."""
+        padded = [_START, _START, *words, _END]
+        return sum(map(self.log_prob, padded, padded[1:], padded[2:]))
+
+    def tune(self, sentences: Sequence[Sequence[str]], constants: Sequence[float] = _CONSTANTS) -> None:
+        """Set k to the value under which these sentences are most probable."""
+
+        def total(k: float) -> float:
+            self.k = k
+            return math.fsum(map(self.score, sentences))
+
+        self.k = max(constants, key=total)
+
+    def best_order(
+        self, words: Sequence[str], first: Sequence[str] = (), last: Sequence[str] = (), beam_size: int = BEAM
+    ) -> list[str]:
+        """The most probable order of some words between the words `first` and `last`, by beam search.
+
+        Of orderings of the same words that end in the same two words the best is kept, so that a beam without limit
+        finds the maximum; ties go to the order that comes first by alphabet.
+        """
+        kinds = sorted(set(words))
+        left = tuple(map(Counter(words).__getitem__, kinds))
+        known: dict[tuple[str, str, str], float] = {}
+
+        def log_prob(u: str, v: str, w: str) -> float:
+            if (u, v, w) not in known:
+                known[u, v, w] = self.log_prob(u, v, w)
+            return known[u, v, w]
+
+        # (words left by kind, last two words) -> score, ordering
+        u, v = [_START, _START, *first][-2:]
+        beam: dict[tuple[tuple[int, ...], str, str], tuple[float, tuple[str, ...]]] = {(left, u, v): (0.0, ())}
+        for _ in words:
+            grown: dict[tuple[tuple[int, ...], str, str], tuple[float, tuple[str, ...]]] = {}
+            for (left, u, v), (score, order) in beam.items():
+                for place, count in enumerate(left):
+                    if count:
+                        word = kinds[place]
+                        key = ((*left[:place], count - 1, *left[place + 1 :]), v, word)
+                        found = (score + log_prob(u, v, word), (*order, word))
+                        if key not in grown or _better(found, grown[key]):
+                            grown[key] = found
+            best = sorted(grown.items(), key=lambda item: (-item[1][0], item[1][1]))
+            beam = dict(best[:beam_size])
+        rest = [*last, _END]
+        ended = []
+        for (_, u, v), (score, order) in beam.items():
+            padded = [u, v, *rest]
+            ended.append((-score - sum(map(log_prob, padded, padded[1:], rest)), order))
+        return list(min(ended)[1])
+
+
+def _better(one: tuple[float, tuple[str, ...]], other: tuple[float, tuple[str, ...]]) -> bool:
+    return one[0] > other[0] or (one[0] == other[0] and one[1] < other[1])
+
+
+def learn_trigrams(task: Translation) -> Trigrams:
+    """Count the trigrams of a run's training sentences, and choose k on its validation sentences.
+
+    Sentences are as the target tokenizer normalises them; the marks that open or end one are words of their own.
+
+    Raises:
+        DataError: The run's data cannot be read.
+    """
+    train, valid = task.splits.examples["train"], task.splits.examples["valid"]
+
+    def words(pairs: Iterable[Pair]) -> Iterable[list[str]]:
+        for pair in pairs:
+            opening, inner, closing = words_of(task.target_tokenizer.normalize(pair.target))
+            yield [*filter(None, [opening]), *inner, *filter(None, [closing])]
+
+    trigrams = Trigrams(words(islice(train, _LEARN_FROM)))
+    trigrams.tune(list(words(islice(valid, _TUNE_ON))))
+    return trigrams
+
+
+def baselines(task: Translation, trigrams: Trigrams | None, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
+    """What the shuffled words score as they are, and in the order of the trigram model, if there is one."""
+    normalize = task.target_tokenizer.normalize
+    sources = [normalize(pair.source) for pair in examples]
+    references = [normalize(pair.target) for pair in examples]
+    texts = {"the shuffled input": sources}
+    if trigrams is not None:
+        texts[f"add-k trigrams, k {trigrams.k:g}, beam {BEAM}"] = [_ordered(trigrams, source) for source in sources]
+    return {
+        name: Outcomes(tuple(outputs), tuple(output_measures(outputs, references, ("bleu",))))
+        for name, outputs in texts.items()
+    }
+
+
+def _ordered(trigrams: Trigrams, source: str) -> str:
+    opening, words, closing = words_of(source)
+    first, last = [opening] if opening else [], [closing] if closing else []
+    return opening + " ".join(trigrams.best_order(words, first, last)) + closing
