@@ -7,15 +7,17 @@ import lzma
 
 import datasets
 import pytest
+import torch
 from datasets import Dataset, DatasetDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.read.findings import Findings
 from heed.data.store.store import StoredExamples
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
+from heed.tasks.language_modelling.blocks import Blocks
 from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
 from heed.tasks.language_modelling.near_duplicates import find_near_duplicates
 from heed.tasks.language_modelling.tokens import TokenStream
@@ -86,6 +88,12 @@ def test_line_ends_are_read_as_lf_and_that_is_said(tmp_path, raw, text, said):
     findings = Findings()
     assert [d.text for d in read(write(tmp_path / "a.txt", raw), findings)] == [text]
     assert [said in str(one) for one in findings.found] == [True]
+
+
+def test_line_ends_in_json_are_read_as_lf_and_that_is_said(tmp_path):
+    findings = Findings()
+    assert [d.text for d in read(write(tmp_path / "a.jsonl", '{"text": "a\\r\\nb\\n"}\n'), findings)] == ["a\nb\n"]
+    assert ["CRLF, read as LF: 1 document (a.jsonl:1)" in str(one) for one in findings.found] == [True]
 
 
 def test_a_carriage_return_inside_a_line_stays(tmp_path):
@@ -239,8 +247,8 @@ def test_of_a_single_document_the_last_share_validates(tmp_path, in_memory):
         f"its last 10% ({len(kept) - cut:,} of {len(kept):,} characters, from character {cut + 1:,} on)" in splits.notes
     )
     assert "lines end in CRLF" in splits.notes
-    splits = open_documents(section(train=[str(path)], held_out=0.25))
-    assert said(splits)["valid"] == [kept[int(len(kept) * 0.75) :]]
+    splits = open_documents(section(train=[str(path)], held_out=0.25, in_memory=in_memory))
+    assert said(splits) == {"train": [kept[: int(len(kept) * 0.75)]], "valid": [kept[int(len(kept) * 0.75) :]]}
 
 
 def test_a_single_document_is_cut_beside_blank_ones_and_in_memory(tmp_path):
@@ -297,7 +305,7 @@ def test_the_share_is_that_of_the_pieces():
     pieces = lambda text: {text[n : n + 50] for n in range(len(text) - 49)}  # noqa: E731
     for share in (0.6, 0.8, 1.0):
         one, other = article(1, 200), changed(article(1, 200), share)
-        found, _, _ = near_duplicates([article(n, 200) for n in range(3)], [other + " x"])
+        found, _, _ = near_duplicates([article(n, 200) for n in range(3)], [other + " x", article(9)])
         mine = pieces(other + " x")
         wanted = len(mine & pieces(one)) / len(mine)
         assert [pair.share for pair in found["valid"]] == ([pytest.approx(wanted)] if wanted > 0.5 else [])
@@ -312,6 +320,7 @@ def test_short_documents_and_texts_that_many_share_say_nothing():
 
 def test_of_large_sets_a_share_of_the_pieces_does(monkeypatch):
     monkeypatch.setattr("heed.tasks.language_modelling.near_duplicates._KEPT", 10_000)
+    monkeypatch.setattr("heed.tasks.language_modelling.near_duplicates._EACH", 100)
     train = [article(n, 150) for n in range(200)]
     held = [*(article(n, 150) for n in range(300, 400)), *(f"{text} more" for text in train[50:60])]
     found, _, _ = near_duplicates(train, held)
@@ -350,6 +359,11 @@ def test_documents_on_disk_are_the_same_and_so_are_their_tokens(tmp_path, kind):
     one, other = (TokenStream.of(splits.examples["train"], tokenizer, True) for splits in (held, stored))
     assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
     assert one.ids.dtype == other.ids.dtype == "uint16"
+    indices = [0, 13, 64]
+    batches = [Blocks(stream, 64, END).collate(indices) for stream in (one, other)]
+    assert torch.equal(batches[0].tokens, batches[1].tokens) and torch.equal(batches[0].labels, batches[1].labels)
+    joined = TokenStream.of(stored.examples["train"], tokenizer, False)
+    assert len(joined) == len(other) - 45 and not joined.end_token
     entries = set((tmp_path / "cache" / "entries").iterdir())
     again = open_documents(section(train=[str(path)], valid=5, in_memory=10, context=7, end_token=False))
     TokenStream.of(again.examples["train"], tokenizer, True)

@@ -19,7 +19,7 @@ import torch
 
 from contract import batch_of, loss_of, write_lines
 from heed.config import RunConfig
-from heed.data.tokens.tokenizer import UNKNOWN
+from heed.data.tokens.tokenizer import END, UNKNOWN
 from heed.errors import HeedError
 from heed.runs.train import train_config
 from heed.tasks import check_config, config_class, task_class, task_names
@@ -91,6 +91,16 @@ TAGS = {
 ROWS = {"task": "table", "data.train": "rows.csv", "data.valid": "rows.csv", "model.d_hidden": 4}
 SERIES = {"task": "series", "data.train": "series.csv", "data.window": 4, "model.d_hidden": 4}
 
+BOOK = {
+    "task": "language_modelling",
+    "data.train": "book.txt",
+    "data.context": 8,
+    "model.name": "attention_lm",
+    "model.d_model": 8,
+    "model.num_heads": 2,
+    "training.batch_tokens": 32,
+}
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -106,6 +116,7 @@ def folder(tmp_path_factory):
     write_lines(folder / "tags.conll", *tags)
     write_lines(folder / "rows.csv", "x,y,label", *(f"{a},{a * b},{'abc'[a % 3]}" for a, b in pairs))
     write_lines(folder / "series.csv", "x", *(str(n % 5) for n in range(40)))
+    write_lines(folder / "book.txt", *(f"{WORDS[a]} {WORDS[b]} sees \ufb01ve." for a, b in pairs))
     write_lines(folder / "vectors.txt", *(f"{word} {' '.join(['0.5'] * 8)}" for word in WORDS))
     return folder
 
@@ -227,6 +238,18 @@ def outputs(seen):
     return [(p.text, round(p.score, 6), len(p.tokens)) for p in predictions]
 
 
+def continued(seen):
+    """How prompts are continued, and in how many tokens."""
+    return [(p.text, round(p.score, 6), len(p.tokens)) for p in seen.run.predict(["red", "big Cat", ""])]
+
+
+def soon_ended(seen):
+    """The same of a model that ends a document as soon as it may."""
+    with torch.no_grad():
+        seen.run.model.output.bias[END] = 99.0
+    return continued(seen)
+
+
 def with_unknown(seen):
     """What is written by a model that always writes the unknown token."""
     with torch.no_grad():
@@ -246,6 +269,12 @@ def read(made):
     task, _ = made
     both = task.source_tokenizer, task.target_tokenizer
     return [tokenizer.normalize("\ufb01ne Cafe\u0301") for tokenizer in both]
+
+
+def kept_text(made):
+    """How a text is read, and the vocabulary."""
+    task, _ = made
+    return task.tokenizer.normalize("\ufb01ne Cafe\u0301"), task.tokenizer.tokens
 
 
 def loss(made):
@@ -332,6 +361,20 @@ def another_run(**settings):
     return lambda folder: str(trained(PAIRS | {"training.steps": 1} | settings, folder).run.folder)
 
 
+def taken(name, value):
+    """The `tokenizer` section that takes the tokenizer of a run on pairs of words and digits, and one field more."""
+
+    def section(folder):
+        (folder / "digits.txt").write_text("12 34 56 12 34 56 " * 9)
+        parent = MADE.setdefault("digits", trained(BOOK | {"data.train": "digits.txt", **BYTES}, folder))
+        return {"from": str(parent.run.folder), "extend": True, name: value}
+
+    return section
+
+
+LONG = {"generation.beam_size": 3, "generation.max_length": 6}
+BYTES = {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 20}
+
 # class that defines the field: template, field, two values of it, what is seen, and how it is made
 CASES = {
     "TrainingConfig.minutes": (COPY | ENDLESS, "training.minutes", (0.02, 0.05), number_of_updates, TICKING),
@@ -357,6 +400,9 @@ CASES = {
     "TrainingConfig.save_minutes": (COPY | FOUR, "training.save_minutes", (9.0, 1e-4), attrgetter("steps"), TICKING),
     "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", (None, 1), number_of_updates, STEADY),
     "TrainingConfig.average": (COPY | TWO, "training.average", (1, 2), validated),
+    "LanguageModelTraining.batch_tokens": (BOOK, "training.batch_tokens", (16, 32), targets),
+    "LanguageModelTraining.betas": (BOOK, "training.betas", ((0.9, 0.95), (0.8, 0.95)), weights),
+    "LanguageModelTraining.weight_decay": (BOOK, "training.weight_decay", (0.0, 0.5), weights),
     "TranslationTraining.guided_attention": (PAIRS | WORD, "training.guided_attention", (0.0, 2.0), updates),
     "TokenizerConfig.from_": (PAIRS, "tokenizer.from", (None, another_run(**CHAR)), tokens, prepared),
     "TokenizerConfig.kind": (PAIRS, "tokenizer.kind", ("word", "char"), tokens, prepared),
@@ -366,22 +412,44 @@ CASES = {
     "TokenizerConfig.lowercase": (PAIRS | WORD, "tokenizer.lowercase", (True, "source"), read, prepared),
     "TokenizerConfig.normalization": (PAIRS | WORD, "tokenizer.normalization", ("nfc", "nfkc"), read, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
+    "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
+    "DocumentTokenizer.extend": (
+        BOOK,
+        "tokenizer",
+        (taken("extend", False), taken("extend", True)),
+        kept_text,
+        prepared,
+    ),
+    "DocumentTokenizer.new_merges": (
+        BOOK,
+        "tokenizer",
+        (taken("new_merges", 0), taken("new_merges", 9)),
+        kept_text,
+        prepared,
+    ),
     "GenerationConfig.beam_size": (COPY, "generation.beam_size", (1, 4), outputs),
     "GenerationConfig.length_penalty": (COPY | BEAM, "generation.length_penalty", (1.0, 0.5), outputs),
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
     "GenerationConfig.max_length": (COPY, "generation.max_length", (5, 3), outputs),
     "GenerationConfig.replace_unknown": (PAIRS | WORD, "generation.replace_unknown", BOTH, with_unknown),
+    "ContinuationConfig.beam_size": (BOOK | LONG, "generation.beam_size", (1, 3), continued),
+    "ContinuationConfig.length_penalty": (BOOK | LONG, "generation.length_penalty", (1.0, 0.5), continued),
+    "ContinuationConfig.min_length": (BOOK, "generation.min_length", (0, 4), soon_ended),
+    "ContinuationConfig.max_length": (BOOK, "generation.max_length", (5, 3), continued),
     "EvaluationConfig.bootstrap": (COPY, "evaluation.bootstrap", (10, 50), scores),
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),
     "TaggingEvaluation.select_by": (TAGS | TWO, SELECT, ("auto", "loss"), kept, scripted("entity_f1", "loss")),
     "TableEvaluation.select_by": (ROWS | TWO, SELECT, ("auto", "macro_f1"), kept, scripted("accuracy", "macro_f1")),
     "SeriesEvaluation.select_by": (SERIES, SELECT, ("auto", "accuracy"), refused, prepared),
+    "LanguageModelEvaluation.select_by": (BOOK, SELECT, ("auto", "accuracy"), refused, prepared),
+    "LanguageModelEvaluation.stride": (BOOK | {"data.test": "book.txt"}, "evaluation.stride", (None, 2), scores),
     "TaggingEvaluation.words": (TAGS, "evaluation.words", ((), ("Cat",)), scores),
     "ModelSection.name": (PAIRS, "model.name", ("bahdanau", "luong"), loss, prepared),
     "ModelSection.size": (COPY, "model.size", ("tiny", "small"), loss, prepared),
     "ModelSection.from_": (PAIRS, "model.from", (None, another_run()), loss, prepared),
     "TextModelSection.name": (TEXTS, "model.name", ("rnn", "lstmn"), loss, prepared),
+    "LanguageModelSection.name": (BOOK, "model.name", ("attention_lm", "gpt"), loss, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),
     "SeriesModelSection.name": (SERIES, "model.name", ("rnn", "mlp"), refused, prepared),
     "TextModelSection.word_vectors": (TEXTS, "model.word_vectors", (None, "vectors.txt"), loss, prepared),

@@ -70,6 +70,7 @@ def run_predict(
 def ask(outputs: TextOutputs) -> None:
     """Answer what a person types until an empty line or the end of input."""
     print("Type a text; an empty line ends.")
+    said: set[str] = set()
     while True:
         try:
             text = input("> ")
@@ -81,6 +82,10 @@ def ask(outputs: TextOutputs) -> None:
         _show(outputs, text)
         if unknown := outputs.unknown_in(text):
             print(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
+        for note in outputs.notes():
+            if note not in said:
+                print(note)
+                said.add(note)
 
 
 def _show(outputs: TextOutputs, text: str) -> None:

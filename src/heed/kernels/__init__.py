@@ -2,7 +2,9 @@
 
 from heed.kernels.aligned_gru import aligned_gru
 from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
+from heed.kernels.decoder_block import BlockWeights, decoder_block, trains_whole_block
 from heed.kernels.dropout import byte_dropout, relu_dropout
+from heed.kernels.gelu import gelu_tanh
 from heed.kernels.gru import gru_sequence, trains_by_hand
 from heed.kernels.linear import Linear, linear, outer
 from heed.kernels.memory import large_empty
@@ -18,6 +20,7 @@ __all__ = [
     "SHORT",
     "VECTOR",
     "Best",
+    "BlockWeights",
     "LargeVocabulary",
     "Linear",
     "aligned_gru",
@@ -25,7 +28,9 @@ __all__ = [
     "best_of",
     "byte_dropout",
     "choice",
+    "decoder_block",
     "enabled",
+    "gelu_tanh",
     "gru_sequence",
     "large_empty",
     "layer_cross_entropy",
@@ -39,6 +44,7 @@ __all__ = [
     "short_attend",
     "tape_lstm",
     "trains_by_hand",
+    "trains_whole_block",
 ]
 
 

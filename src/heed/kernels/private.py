@@ -59,6 +59,19 @@ def layer_norm() -> tuple[Operation, Operation] | None:
 
 
 @cache
+def flash_attention() -> tuple[Operation, Operation] | None:
+    """Fused attention on a CPU, with the logarithms of its sums, and its gradient from them."""
+    query, value = torch.zeros(1, 1, 2, 1), torch.tensor([[[[1.0], [3.0]]]])
+    context, sums = torch.tensor([[[[1.0], [2.0]]]]), torch.tensor([[[0.0], [0.6931472]]])  # (1, 2, 1), laid out so
+    name = "aten._scaled_dot_product_flash_attention_for_cpu"
+    forward = _checked(name, (query, query, value, 0.0, True), [context.tolist(), sums.transpose(1, 2).tolist()])
+    given = torch.ones(1, 1, 2, 1), query, query, value, context, sums.transpose(1, 2), 0.0, True
+    nothing = query.tolist()
+    backward = _checked(f"{name}_backward", given, [nothing, nothing, [[[[1.5], [0.5]]]]])
+    return None if forward is None or backward is None else (forward, backward)
+
+
+@cache
 def threshold_backward() -> Operation | None:
     """The gradient where the input is above a threshold, 0 elsewhere."""
     given = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), 0

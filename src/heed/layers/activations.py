@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, silu
 
+from heed.kernels import gelu_tanh
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -20,10 +22,6 @@ class Activation:
     width: int = 1
 
 
-def _gelu_tanh(x: Tensor) -> Tensor:
-    return gelu(x, approximate="tanh")
-
-
 def _swiglu(x: Tensor) -> Tensor:
     gate, value = x.chunk(2, dim=-1)
     return silu(gate) * value
@@ -32,7 +30,7 @@ def _swiglu(x: Tensor) -> Tensor:
 RELU = Activation("relu", torch.relu)
 GELU = Activation("gelu", gelu)
 """`x * Phi(x)`: Hendrycks and Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415."""
-GELU_TANH = Activation("gelu_tanh", _gelu_tanh)
+GELU_TANH = Activation("gelu_tanh", gelu_tanh)
 """`0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, the approximation in section 2 of the same paper; GPT-2's."""
 SWIGLU = Activation("swiglu", _swiglu, width=2)
 """`silu(gate) * value` with silu(x) = x / (1 + exp(-x)); the inner layer gives the gate first, then the value: Shazeer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +34,6 @@ class DecoderStack(nn.ModuleList):
         state: StackState | FastDecoding,
         lengths: Int[Tensor, " rows"] | None = None,
         turn: Turn | None = None,
-        seen: Bool[Tensor, "rows n n"] | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
         """Append each further token's keys and values, look back, look at the memory.
 
@@ -41,34 +42,57 @@ class DecoderStack(nn.ModuleList):
             state: From `start` or the step before.
             lengths: `(rows,)`, number of real tokens where rows are padded on the right.
             turn: Turns queries and keys of self-attention by the positions of x.
-            seen: `(rows, n, n)`, which of these positions each may see beside the future's mask; then nothing came
-                before, and the state afterwards is not to be continued.
 
         Returns:
             The last block's output, and the state after the tokens.
         """
-        if x.shape[1] == 1 and lengths is None and seen is None and self._decodes_fast(x):
+        if x.shape[1] == 1 and lengths is None and self._decodes_fast(x):
             fast = state if isinstance(state, FastDecoding) else FastDecoding.of(list(self), state)
             if fast is not None:
                 x, fast = fast.step(x.squeeze(1), turn)
                 return x.unsqueeze(1), fast
         if isinstance(state, FastDecoding):
             state = state.plain()
-        assert seen is None or lengths is None
-        mask = seen if lengths is None else padding_mask(lengths, x.shape[1])
+        mask = None if lengths is None else padding_mask(lengths, x.shape[1])
+        # What fills prompts up stands behind them, where no real position looks; later ones are told by the keys' mask.
+        hides = watch.slot is None and all(cache is None for cache in state.caches)
+        given = None if hides else mask
         caches = []
         for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
             if isinstance(block, CausalSelfAttention):
-                x, grown = block.read(x, cache, state.position, mask, turn)
+                x, grown = block.read(x, cache, state.position, given, turn)
             else:
                 memory = state.memory[n] if state.memory else None
-                x, grown = block(x, cache, memory, state.rows, state.position, mask, turn)
+                x, grown = block(x, cache, memory, state.rows, state.position, given, turn)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
-            caches.append(grown)
+            caches.append(replace(grown, mask=mask) if hides and mask is not None else grown)
         count = x.shape[1] if lengths is None else lengths
         after = state.memory, state.rows, tuple(caches), state.position + count
-        return x, PromptState(*after, list(self)) if seen is None and self._decodes_fast(x) else StackState(*after)
+        return x, PromptState(*after, list(self)) if self._decodes_fast(x) else StackState(*after)
+
+    def whole(
+        self,
+        x: Float[Tensor, "batch length d_model"],
+        turn: Turn | None = None,
+        seen: Bool[Tensor, "batch length length"] | None = None,
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Whole sequences without a memory, as `forward` from the start; nothing is kept to go on from.
+
+        Args:
+            x: `(batch, length, d_model)`, embedded tokens.
+            turn: Turns queries and keys by their positions.
+            seen: `(batch, length, length)`, which positions each may see beside those of the future, which none may.
+        """
+        first = torch.zeros(len(x), dtype=torch.long, device=x.device)
+        for block in self:
+            if isinstance(block, CausalSelfAttention):
+                x, _ = block.read(x, None, first, seen, turn)
+            else:
+                x = block.whole(x, turn, seen)
+            if watch.slot is not None:
+                watch.slot.tensor(self, "states", x)
+        return x
 
     def _decodes_fast(self, x: Tensor) -> bool:
         """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""

@@ -106,8 +106,8 @@ class SinusoidalPositions(nn.Module):
 
 
 def places_within(
-    documents: Int[Tensor, "batch length"],
-) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length length"] | None]:
+    tokens: Int[Tensor, "batch length"], documents: Int[Tensor, "batch length"] | None
+) -> tuple[Int[Tensor, "rows length"], Bool[Tensor, "batch length length"] | None]:
     """Positions in packed documents, and which positions lie in one document; None where all of a row do.
 
     For documents (4, 4, 4, 5, 5) the positions are 0 1 2 0 1, and the mask
@@ -119,14 +119,18 @@ def places_within(
         . . . 1 1
 
     Args:
-        documents: Number of the document that each token lies in, non-decreasing along a row.
+        tokens: What is packed.
+        documents: Number of the document that each token lies in, non-decreasing along a row; None where each row is
+            one. Then the positions are those of all rows, `(1, length)`.
     """
-    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    place = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
+    if documents is None:
+        return place, None
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
-    first = torch.where(begins, place, 0).cummax(dim=1).values
     if not begins[:, 1:].any():
         return place, None
+    first = torch.where(begins, place, 0).cummax(dim=1).values
     return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
-from heed.attention import Keys, MultiHeadAttention, Rows, Turn
-from heed.kernels import Linear
-from heed.layers.activations import RELU, Activation
+from heed.attention import Keys, MultiHeadAttention, Rows, Turn, watch
+from heed.kernels import BlockWeights, Linear, decoder_block, trains_whole_block
+from heed.layers.activations import GELU_TANH, RELU, Activation
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.layers.norm import LayerNorm, Norm
@@ -171,6 +172,37 @@ class DecoderBlock(nn.Module):
         """What the block's cross-attention sees of a memory, once per source."""
         assert self.cross is not None, "this block looks at no memory"
         return self.cross.prepare(memory, mask=mask)
+
+    def whole(
+        self,
+        x: Float[Tensor, "batch length d_model"],
+        turn: Turn | None = None,
+        seen: Bool[Tensor, "batch length length"] | None = None,
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Read whole sequences without a memory, as `forward` from the start; nothing is kept to go on from.
+
+        In training on a CPU the block is one function where it is GPT-2's without dropout.
+        """
+        if turn is None and seen is None and (weights := self._weights_of_one_function(x)) is not None:
+            attention = self.attention
+            assert attention.score.scale is not None
+            return decoder_block(x, weights, attention.num_heads, attention.score.scale, self.around_attention.norm.eps)
+        first = torch.zeros(len(x), dtype=torch.long, device=x.device)
+        return self(x, None, None, None, first, seen, turn)[0]  # type: ignore[no-any-return]
+
+    def _weights_of_one_function(self, x: Tensor) -> BlockWeights | None:
+        """The parameters, where nobody watches, drops or computes the block again, and each has its place."""
+        if watch.slot is not None or not trains_whole_block(x) or "forward" in vars(self) or self.cross is not None:
+            return None
+        a, f, norms = self.attention, self.feed_forward, (self.around_attention.norm, self.around_feed_forward.norm)
+        parts = [self.around_attention.dropout, self.around_feed_forward.dropout, f.dropout]
+        drops = self.training and (a.dropout > 0 or any(part is not None and part.p > 0 for part in parts))
+        if drops or not self.around_attention.first or f.activation != GELU_TANH or norms[0].eps != norms[1].eps:
+            return None
+        layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer
+        if any(getattr(layer, "bias", None) is None for layer in layers):
+            return None
+        return BlockWeights(*(parameter for layer in layers for parameter in (layer.weight, layer.bias)))
 
     def forward(
         self,

@@ -53,11 +53,8 @@ class AttentionLM(LanguageModel):
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
-        if documents is None:
-            return super().forward(tokens)
-        positions, seen = places_within(documents)
-        start = self.start(None, Rows.repeat(len(tokens), device=tokens.device))
-        return self.layers(self._embed(tokens, positions), start, seen=seen)[0]  # type: ignore[no-any-return]
+        positions, seen = places_within(tokens, documents)
+        return self.layers.whole(self._embed(tokens, positions), seen=seen)  # type: ignore[no-any-return]
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches."""

@@ -145,12 +145,9 @@ class GPT(LanguageModel):
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
-        if documents is None:
-            return super().forward(tokens)
-        positions, seen = places_within(documents)
+        positions, seen = places_within(tokens, documents)
         x, turn = self._embed(tokens, positions)
-        start = self.start(None, Rows.repeat(len(tokens), device=tokens.device))
-        return self.norm(self.blocks(x, start, turn=turn, seen=seen)[0])  # type: ignore[no-any-return]
+        return self.norm(self.blocks.whole(x, turn, seen))  # type: ignore[no-any-return]
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches."""

@@ -1,4 +1,4 @@
-"""Words as a reader reads them, each on a ground as dark as its number: what a label rests on, how sure a tag is."""
+"""Words on a ground as dark as their number: what a label rests on, how sure a tag is, how surprising a token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heed.observe.maps import Axis
 
 @dataclass(frozen=True)
 class Shading:
-    """One number in 0..1 per position of a text.
+    """One number per position of a text: weights and probabilities in 0..1, or surprisal in bits.
 
     Attributes:
         darkest: The number that is drawn darkest; 1, or the largest where the weights of a long text are all small.

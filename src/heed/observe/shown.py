@@ -42,13 +42,13 @@ class ShownLook:
         """As one self-contained page."""
         return look_to_html(self.look, steps=self.steps)
 
-    def svg(self, index: int = -1) -> str:
-        """One map (by default the last) as SVG; the shaded words of a label or of tags; else the one fixed vector."""
-        if self.look.shadings:
+    def svg(self, index: int | None = None) -> str:
+        """One map as SVG; without an index the shaded words, else the last map, else the one fixed vector."""
+        if index is None and self.look.shadings:
             return shading_to_svg(self.look.shadings[0])
         if not self.maps and self.look.summary is not None:
             return vector_to_svg(self.look.summary, self.look.title, FIXED_VECTOR)
-        return map_to_svg(self.maps[index])
+        return map_to_svg(self.maps[-1 if index is None else index])
 
     def json(self) -> str:
         """Everything as JSON."""

@@ -240,7 +240,7 @@ class TextTokenizer:
 
     def _encoded_in_parts(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """What the ids of texts are, encoded about `_TOGETHER` characters at once."""
-        divisible = self._bytes or self._is_exact
+        divisible = self._bytes or self._never_prepends
         parts: list[str] = []
         ends = []  # parts up to the last of each text
         for text in texts:
@@ -283,7 +283,7 @@ class TextTokenizer:
         if self.unit == "character":
             return "".join(pieces)
         text = "".join(pieces).replace(_BLANK, " ")
-        return text if self._is_exact else text.removeprefix(" ")
+        return text if self._never_prepends else text.removeprefix(" ")
 
     @property
     def is_of_bytes(self) -> bool:
@@ -291,7 +291,12 @@ class TextTokenizer:
         return self._bytes
 
     @property
-    def _is_exact(self) -> bool:
+    def is_exact(self) -> bool:
+        """Whether decoding gives back every text without unknown tokens to the last character (U+2581 aside)."""
+        return self._tokenizer.normalizer is None and (self._bytes or self.unit == "character" or self._never_prepends)
+
+    @property
+    def _never_prepends(self) -> bool:
         """Whether blanks are marked, and none is put before a text."""
         decoder = self._tokenizer.decoder
         return isinstance(decoder, decoders.Metaspace) and decoder.prepend_scheme == "never"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from heed.data.batch.plan import Plan
 from heed.data.tokens.tokenizer import PADDING
+from heed.device import to_device
 from heed.tasks.language_modelling.tokens import TokenStream
 
 
@@ -42,20 +43,7 @@ class TokenBatch:
 
     def to(self, device: torch.device) -> TokenBatch:
         """The batch on a device."""
-        moved = [None if part is None else part.to(device, non_blocking=True) for part in self._parts]
-        tokens, labels, mask, documents = moved
-        assert tokens is not None and labels is not None and mask is not None
-        return replace(self, tokens=tokens, labels=labels, mask=mask, documents=documents)
-
-    def pin_memory(self) -> TokenBatch:
-        """The batch in pinned memory, from which a GPU copies while it computes."""
-        tokens, labels, mask, documents = (None if part is None else part.pin_memory() for part in self._parts)
-        assert tokens is not None and labels is not None and mask is not None
-        return replace(self, tokens=tokens, labels=labels, mask=mask, documents=documents)
-
-    @property
-    def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        return self.tokens, self.labels, self.mask, self.documents
+        return to_device(self, device)
 
 
 class Blocks:

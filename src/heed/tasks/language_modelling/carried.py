@@ -61,10 +61,17 @@ class CarriedRows:
             state = model.unpack({name: tensor.to(device) for name, tensor in packed.items()})
         hidden, after = model.read(batch.tokens, state)
         if model.training:
-            for other in [other for other in self._groups if other != rows and not set(other).isdisjoint(rows)]:
-                del self._groups[other]
-            self._groups[rows] = model.pack(after)
+            self._keep(rows, model.pack(after))
         return hidden
+
+    def _keep(self, rows: tuple[int, ...], packed: Packed) -> None:
+        """Replace the state of some rows; that of others which were read together with them stays."""
+        for group in [group for group in self._groups if group != rows and not set(group).isdisjoint(rows)]:
+            old = self._groups.pop(group)
+            rest = [n for n, row in enumerate(group) if row not in rows]
+            if rest:
+                self._groups[tuple(group[n] for n in rest)] = {name: tensor[rest] for name, tensor in old.items()}
+        self._groups[rows] = packed
 
     def _of(self, rows: tuple[int, ...]) -> Packed | None:
         """The state of some rows; None where that of one is not known."""

@@ -117,6 +117,17 @@ class DocumentTokenizer(TokenizerConfig):
 
     normalization: Literal["none", "nfc", "nfkc"] = "none"
     """Unicode normalisation of what is read and written; none keeps every text as it is."""
+    extend: bool = False
+    """Add to the tokenizer of another run (tokenizer.from, or --from) the characters, of kind word the words, that it
+    does not know; the tokens that it has keep their numbers and their weights."""
+    new_merges: int = Field(0, ge=0)
+    """With extend: merges to learn from the new text on top of those of a bpe or byte_bpe tokenizer."""
+
+    @model_validator(mode="after")
+    def _of_extension(self) -> Self:
+        if self.new_merges and not self.extend:
+            raise ValueError(f"tokenizer.new_merges is {self.new_merges}; they are learned with tokenizer.extend=true")
+        return self
 
 
 class LanguageModelSection(ModelSection):
@@ -194,6 +205,15 @@ class LanguageModelConfig(RunConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _cut_once(self) -> Self:
+        if self.tokenizer.sampling:
+            raise ValueError(
+                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into one stream of tokens, "
+                "once; set it to 0"
+            )
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _from_left_to_right(cls, values: Any) -> Any:
@@ -202,6 +222,6 @@ class LanguageModelConfig(RunConfig):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
                     f"model.{field} is true, but a language model predicts the next token: a network that reads from "
-                    "the end has read the token that it is asked for; from left to right it has not"
+                    "the end has read the token that it is asked for; leave the field out to read from left to right"
                 )
         return values

@@ -2,16 +2,18 @@
 
 A document is known by the hashes of all its pieces of 50 characters (shingles: Broder 1997, "On the resemblance and
 containment of documents"), letters lower-cased and runs of blanks as one. It is a near-duplicate where one training
-document has more than half of them. Only hashes of held-out documents are kept, about half a million at most (of
-larger sets a share, chosen by the hash itself); training documents pass by once.
+document has more than half of them. Only hashes of held-out documents are kept, and of more than 250,000 a share
+that is chosen by the hash itself; training documents pass by once.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ from heed.data.examples import Example
 from heed.data.read.findings import Found
 from heed.data.sequences import select, take
 from heed.data.store.splits import Splits
+from heed.data.store.store import StoredExamples, hashes_in
+from heed.storage.cache import CacheError, key_of, make_entry
 
 PIECE = 50
 """Characters of a shingle; shorter documents are not compared."""
@@ -27,13 +31,16 @@ _MOST = 0.5
 """A near-duplicate has more than this share of its shingles in one training document."""
 _FEWEST = 8
 """Hashes that a document must have to be compared where only a share of them is kept."""
-_KEPT = 500_000
+_KEPT, _EACH = 250_000, 20
+"""Hashes of held-out documents that are kept, at most: in all, or so many a document if these are more."""
 _COMMON = 64
 """Shingles of more held-out documents than this (a licence, a header) say nothing."""
 _READ = 1 << 30
 """Characters of training documents that are looked at."""
-_TOGETHER = 1 << 20
-"""Characters that are hashed at once."""
+_TOGETHER, _HASHED = 1 << 20, 1 << 16
+"""Characters of texts that are looked at together, and those that are hashed at once, in the processor's cache."""
+_MANY = 1 << 22
+"""Characters from which on what was found is kept in the cache."""
 _FILTER = np.uint64((1 << 24) - 1)
 """Bits of a hash that tell at once that most are not known."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -51,6 +58,10 @@ class NearDuplicate:
     share: float
 
 
+NearDuplicates = tuple[dict[str, list[NearDuplicate]], list[int], int]
+"""Near-duplicates by set, the training documents that have most of one, how many of these were looked at."""
+
+
 def note_near_duplicates(splits: Splits[E], drop: bool) -> None:
     """Note near-duplicates of training documents in the counts of the other sets; `drop` leaves them out of training.
 
@@ -60,7 +71,7 @@ def note_near_duplicates(splits: Splits[E], drop: bool) -> None:
         split: splits.examples[split] for split in ("valid", "test") if split in splits.examples
     }
     train, counts = splits.examples["train"], splits.counts
-    found, sources, looked_at = find_near_duplicates(train, held)
+    found, sources, looked_at = _find_cached(train, held)
     drop = drop and len(sources) < len(train)
     for split, pairs in found.items():
         if not pairs:
@@ -79,9 +90,30 @@ def note_near_duplicates(splits: Splits[E], drop: bool) -> None:
         counts["train"].kept -= len(sources)
 
 
-def find_near_duplicates(
-    train: Iterable[Example], held: Mapping[str, Sequence[Example]]
-) -> tuple[dict[str, list[NearDuplicate]], list[int], int]:
+def _find_cached(train: Sequence[E], held: Mapping[str, Sequence[E]]) -> NearDuplicates:
+    """`find_near_duplicates`, kept in the cache for large corpora."""
+    if not isinstance(train, StoredExamples) and sum(len(example.texts[0]) for example in train) < _MANY:
+        return find_near_duplicates(train, held)
+
+    def make(folder: Path) -> dict[str, Any]:
+        found, sources, looked_at = find_near_duplicates(train, held)
+        pairs = {split: [astuple(pair) for pair in each] for split, each in found.items()}
+        return {"found": pairs, "sources": sources, "looked_at": looked_at}
+
+    digests = {name: _digest(examples) for name, examples in (("train", train), *held.items())}
+    try:
+        record = make_entry(key_of(kind="near-duplicates", **digests), make).record
+    except CacheError:
+        return find_near_duplicates(train, held)
+    found = {split: [NearDuplicate(*pair) for pair in pairs] for split, pairs in record["found"].items()}
+    return found, record["sources"], record["looked_at"]
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    return hashlib.blake2b(hashes_in(examples).tobytes(), digest_size=16).hexdigest()
+
+
+def find_near_duplicates(train: Iterable[Example], held: Mapping[str, Sequence[Example]]) -> NearDuplicates:
     """The near-duplicates in each of some sets, exact repeats aside.
 
     Returns:
@@ -111,7 +143,7 @@ class _Known:
 
     def __init__(self, documents: Sequence[Example]) -> None:
         size = sum(len(document.texts[0]) for document in documents)
-        rate = -(-size // _KEPT) if size else 1
+        rate = max(1, -(-size // max(_KEPT, _EACH * len(documents))))
         self._below = np.uint64((1 << 64) // rate - 1)  # hashes up to this one are kept
         self._filter = np.ones(int(_FILTER) + 1, dtype=bool)  # all, until those that are known are known
         self._texts = [hash(document.texts[0]) for document in documents]
@@ -159,8 +191,8 @@ class _Known:
         ends = np.cumsum(np.fromiter(map(len, plain), np.int64, len(plain)))
         parts: list[NDArray[np.uint64]] = []
         places: list[Numbers] = []
-        for start in range(0, len(codes), _TOGETHER):
-            hashes = _rolling(codes[start : start + _TOGETHER + PIECE - 1])
+        for start in range(0, len(codes), _HASHED):
+            hashes = _rolling(codes[start : start + _HASHED + PIECE - 1])
             few = np.flatnonzero(hashes <= self._below)
             few = few[self._filter[hashes[few] & _FILTER]]
             parts.append(hashes[few])
@@ -201,7 +233,7 @@ _POWERS: dict[int, NDArray[np.uint64]] = {}
 def _powers(base: int, count: int) -> NDArray[np.uint64]:
     """The first powers of a number modulo 2 ** 64."""
     if len(_POWERS.get(base, ())) < count:
-        factors = np.full(max(count, _TOGETHER + PIECE), base, dtype=np.uint64)
+        factors = np.full(max(count, _HASHED + PIECE), base, dtype=np.uint64)
         factors[0] = 1
         _POWERS[base] = np.cumprod(factors)
     return _POWERS[base][:count]

@@ -51,6 +51,7 @@ class LanguageModelOutputs(TextOutputs):
         self._single = False
         self._place = 0
         self._unread: list[tuple[int, int]] = []  # tokens of a prompt, and how many of them were read
+        self._blank_ends = False  # whether a prompt ends with a blank that its tokenizer puts before a word
         self._windowed = 0  # texts that were scored in windows
         self._check()
         self._writing: dict[str, Any] = {}
@@ -151,6 +152,8 @@ class LanguageModelOutputs(TextOutputs):
             self._windowed += sum(len(ids) > context for ids in self.run.task.tokenizer.encode_all(texts))
 
     def _count(self, continuation: Continuation) -> None:
+        if continuation.prompt.endswith(" ") and self.run.task.tokenizer.unit in ("token", "word"):
+            self._blank_ends = True
         if continuation.unread:
             length = len(self.run.task.tokenizer.encode(continuation.prompt).ids)
             self._unread.append((length, 1 + length - continuation.unread))
@@ -168,6 +171,8 @@ class LanguageModelOutputs(TextOutputs):
                 f"{texts} longer than the context of {context} tokens: later tokens are predicted from {least} to "
                 f"{context} tokens before them"
             )
+        if self._blank_ends:
+            lines.append("a prompt ends with a blank, which belongs to the next word's token; leave it out")
         if self._unread:
             length, read = max(self._unread)
             if len(self._unread) == 1:
@@ -191,6 +196,7 @@ class LanguageModelOutputs(TextOutputs):
                 "log_probs": [round(p, 6) for p in continuation.log_probs],
                 "finished": continuation.finished,
                 "stopped_by": continuation.stopped_by,
+                "unread": continuation.unread,
             }
             return json.dumps(values, ensure_ascii=False)
         if self.options["nbest"] > 1:

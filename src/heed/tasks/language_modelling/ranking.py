@@ -82,7 +82,7 @@ def rank(
     if end and not task.end_token:
         raise ConfigError("this run has no end token that could count (data.end_token is false)")
     texts = [join(prompt, choice) for prompt, choices in questions for choice in choices]
-    scored = iter(score_each(task, model, texts))
+    scored = iter(score_each(task, model, texts, ranks=False))
     results = []
     for prompt, choices in questions:
         parts = [_after(next(scored), len(prompt), end) for _ in choices]

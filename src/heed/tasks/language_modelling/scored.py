@@ -69,12 +69,15 @@ def usual_stride(task: Scorer) -> int:
     return max(1, task.context // 4)
 
 
-def score_each(task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None) -> list[ScoredText]:
+def score_each(
+    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+) -> list[ScoredText]:
     """Score each text as a document of its own; `stride` as `evaluation.stride`, a quarter of the context by default.
 
-    Evaluation may use another stride; the scores of a text longer than the context then differ.
+    Without `ranks` there are none. Evaluation may use another stride; the scores of a text longer than the context then
+    differ.
     """
-    found = score_texts(task, model, texts, stride or usual_stride(task))
+    found = score_texts(task, model, texts, stride or usual_stride(task), ranks)
     return [
         ScoredText(
             text,

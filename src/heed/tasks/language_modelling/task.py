@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
+from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
@@ -21,7 +21,7 @@ from heed.tasks.language_modelling.meals import open_meals
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.tasks.language_modelling.tokens import TokenStream
-from heed.tasks.language_modelling.vocabulary import learn_tokenizer
+from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_parents, take_tokenizer
 from heed.training.loss import PIECE_BYTES, vocabulary_loss
 
 _TOKENIZER = "tokenizer.json"
@@ -38,7 +38,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     overview = overview
     report_counts = report_counts
 
-    def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Any) -> None:
+    def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, splits)
         self.tokenizer = tokenizer
         self._streams: dict[str, TokenStream] = {}
@@ -57,17 +57,19 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config, cls)
+        config, parent, spoken = open_parents(config, cls)
         splits = cls.open_splits(config)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
         else:
-            tokenizer = spoken.tokenizer("tokens", cls)
+            theirs = spoken.tokenizer("tokens", cls)
+            tokenizer, remarks = take_tokenizer(config, theirs, splits.examples["train"])
+            splits.remarks += remarks
         return cls(config, tokenizer, splits).settle(parent)
 
     @classmethod
-    def open_splits(cls, config: LanguageModelConfig) -> Any:
+    def open_splits(cls, config: LanguageModelConfig) -> Splits[Document]:
         """Read the documents, or generate them."""
         return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data)
 

@@ -17,7 +17,7 @@ from heed.tasks.language_modelling.look import look_at
 from heed.tasks.language_modelling.ranking import RankedChoice, rank
 from heed.tasks.language_modelling.scored import ScoredText, score_each
 from heed.tasks.language_modelling.task import LanguageModelling
-from heed.tasks.language_modelling.writing import continue_all, stream
+from heed.tasks.language_modelling.writing import context_of, continue_all, stream
 
 
 class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText):
@@ -62,12 +62,15 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
         num_best: int = 1,
         **others: Any,
     ) -> WritingOptions:
-        """Options of writing; what is not given is the configuration's."""
+        """Options of writing; what is not given is the configuration's, a beam's length within the context."""
         given = self.task.config.generation
         if beam_size is None:
             beam_size = 1 if sampling is not None else max(num_best, given.beam_size)
+        if length is None:
+            context = context_of(self.task, self.model)
+            length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
         return WritingOptions(
-            length=given.max_length if length is None else length,
+            length=length,
             min_length=given.min_length if min_length is None else min_length,
             beam_size=beam_size,
             length_penalty=given.length_penalty if length_penalty is None else length_penalty,
@@ -89,7 +92,7 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
         """
         return rank(self.task, self.model, [(prompt, choices)], end)[0]
 
-    @overload  # type: ignore[override]
+    @overload
     def score(self, examples: str, stride: int | None = None) -> ScoredText: ...
 
     @overload

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 
 from heed.data.sequences import in_turn, select
 from heed.data.store.store import StoredExamples
+from heed.data.tokens.extend import extended
 from heed.data.tokens.token_cache import learn_cached
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.errors import ConfigError
+from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.documents import Document
 
@@ -17,6 +22,8 @@ _SAMPLE = 20_000_000
 """Bytes of text that the tokenizer of a corpus in files is trained on."""
 _FEW_CHARACTERS = 2_000_000
 """Up to so much text a token is a character."""
+_GROWTH = ("extend", "new_merges")
+"""Fields of the section that say what becomes of another run's tokenizer."""
 
 
 def learn_tokenizer(
@@ -46,6 +53,71 @@ def learn_tokenizer(
     settings = {"to": "continue", **section.model_dump(mode="json", exclude={"sampling"})}
     tokenizer = learn_cached(texts, settings, lambda: TextTokenizer.train(texts, section, exact=True))
     return config, tokenizer, remark
+
+
+def open_parents(
+    config: LanguageModelConfig, task: type[Transfers]
+) -> tuple[LanguageModelConfig, Parent | None, Parent | None]:
+    """The runs that `model.from` and `tokenizer.from` name, and the configuration with what follows from them.
+
+    The tokenizer of a run of this task is taken with its weights, unless another one is asked for.
+
+    Raises:
+        ConfigError: A run cannot be opened, or a field contradicts it; or there is no tokenizer to extend.
+    """
+    asked = config.tokenizer
+    values = asked.model_dump(by_alias=True, include=asked.model_fields_set - set(_GROWTH))
+    if config.model.from_ is not None and not values:
+        parent = Parent.open(config.model.from_, "model.from")
+        if parent.task.config.task == config.task:
+            values["from"] = config.model.from_
+    growth = {name: getattr(asked, name) for name in _GROWTH}
+    if growth["extend"] and "from" not in values:
+        raise ConfigError(
+            "tokenizer.extend is true, but no run is named whose tokenizer could be extended; add --from RUN or "
+            "tokenizer.from"
+        )
+    config, parent_of_model, spoken = with_parents(
+        config.model_copy(update={"tokenizer": type(asked).model_validate(values)}), task
+    )
+    section = {**config.tokenizer.model_dump(by_alias=True), **growth}
+    config = config.model_copy(update={"tokenizer": type(asked).model_validate(section)})
+    return config, parent_of_model, spoken
+
+
+def take_tokenizer(
+    config: LanguageModelConfig, tokenizer: TextTokenizer, documents: Sequence[Document]
+) -> tuple[TextTokenizer, list[str]]:
+    """The tokenizer of another run, extended by what documents need where that is asked for; remarks on both."""
+    section = config.tokenizer
+    remarks = overlap(tokenizer, documents)
+    if not section.extend:
+        return tokenizer, remarks
+    least = section.min_count if tokenizer.unit == "word" else 1
+    grown = extended(tokenizer, _sample(documents)[0], min_count=least, merges=section.new_merges)
+    added = grown.vocab_size - tokenizer.vocab_size
+    return grown, [*remarks, f"tokenizer extended by {added:,} tokens to {grown.vocab_size:,}"]
+
+
+def overlap(tokenizer: TextTokenizer, documents: Sequence[Document]) -> list[str]:
+    """What a tokenizer that was trained on other text makes of these documents (or of a sample), for people."""
+    texts, _ = _sample(documents)
+    counts: Counter[int] = Counter(chain.from_iterable(tokenizer.encode_all(texts)))
+    total, characters = counts.total(), sum(map(len, texts))
+    used = sum(token >= len(SPECIAL_TOKENS) for token in counts)
+    of = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
+    lines = [
+        f"the tokenizer is another run's: {used:,} of its {of:,} tokens occur in the new text, "
+        f"{characters / max(1, total):.2f} characters a token"
+    ]
+    if unknown := counts[UNKNOWN]:
+        pieces = Counter(chain.from_iterable(map(tokenizer.unknown_in, texts)))
+        listing = ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(10))
+        lines.append(
+            f"warning: {unknown:,} tokens of the new text ({unknown / total:.2%}) are unknown to it, {len(pieces):,} "
+            f"different ones: {listing}"
+        )
+    return lines
 
 
 def num_tokens(characters: int) -> int:

@@ -1,0 +1,205 @@
+"""A decoder block without a memory, trained on a CPU as one function with its gradient by hand.
+
+    x = x + MultiHead(norm(x), causal); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
+
+What it saves beside autograd over the modules (docs/performance.md): memory is used again from update to update, since
+the first touch of fresh pages takes longer than filling them; queries, keys and values are read where they lie, without
+a copy for each head; the products add residual connections and write over what is no longer needed; gelu's slope is
+computed with gelu.
+
+Source: the gradients of a linear layer, of layer normalisation and of attention by torch's own operations, those of the
+whole by the chain rule; the block is that of Radford et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from heed.kernels import private
+from heed.kernels.gelu import gelu_and_slope
+from heed.kernels.linear import linear, outer
+from heed.kernels.switch import enabled
+from heed.shapes import Float
+
+_MOST = 2**28
+"""Bytes that wait to be used again, at most."""
+
+
+class BlockWeights(NamedTuple):
+    """The parameters of a block, in the order in which they are used."""
+
+    norm_1: Tensor
+    norm_1_bias: Tensor
+    query: Tensor
+    query_bias: Tensor
+    key: Tensor
+    key_bias: Tensor
+    value: Tensor
+    value_bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+    norm_2: Tensor
+    norm_2_bias: Tensor
+    inner: Tensor
+    inner_bias: Tensor
+    outer: Tensor
+    outer_bias: Tensor
+
+
+def trains_whole_block(x: Tensor) -> bool:
+    """Whether `decoder_block` can be used and pays: a gradient is wanted, in float32, on a CPU."""
+    return (
+        enabled()
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and private.flash_attention() is not None
+        and private.layer_norm() is not None
+    )
+
+
+def decoder_block(
+    x: Float[Tensor, "batch length d"], weights: BlockWeights, num_heads: int, scale: float, eps: float
+) -> Float[Tensor, "batch length d"]:
+    """The block's output, each position seeing those up to it.
+
+    Args:
+        x: `(batch, length, d)`.
+        weights: All in float32.
+        num_heads: Heads of d / num_heads numbers.
+        scale: Factor of the products of query and key.
+        eps: Of both layer normalisations.
+    """
+    result: Tensor = _Block.apply(x, num_heads, scale, eps, *weights)
+    return result
+
+
+class _Memory:
+    """Tensors that have been used, by shape."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
+        self._bytes = 0
+
+    def take(self, *shape: int) -> Tensor:
+        if not (free := self._free[shape]):
+            return torch.empty(shape)
+        self._bytes -= free[-1].nbytes
+        return free.pop()
+
+    def give(self, *tensors: Tensor) -> None:
+        for tensor in tensors:
+            if self._bytes + tensor.nbytes > _MOST:
+                self._free.clear()
+                self._bytes = 0
+            self._free[tuple(tensor.shape)].append(tensor)
+            self._bytes += tensor.nbytes
+
+
+_memory = _Memory()
+
+
+class _Block(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, num_heads: int, scale: float, eps: float, *weights: Tensor) -> Tensor:
+        w = BlockWeights(*weights)
+        attend, _ = _operations(private.flash_attention())
+        normalise, _ = _operations(private.layer_norm())
+        length, d = x.shape[1:]
+        x = x.reshape(-1, d)
+        rows, d_inner = len(x), len(w.inner)
+
+        first, *of_first = normalise(x, (d,), w.norm_1, w.norm_1_bias, eps)
+        layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
+        q, k, v = (_linear(first, weight, bias, _memory.take(rows, d)) for weight, bias in layers)
+        heads = (_heads(part, length, num_heads) for part in (q, k, v))
+        context, log_sums = attend(*heads, 0.0, True, scale=scale)
+        middle = _residual(x, _joined(context), w.out, w.out_bias, _memory.take(rows, d))
+
+        second, *of_second = normalise(middle, (d,), w.norm_2, w.norm_2_bias, eps)
+        inner, slope = _memory.take(rows, d_inner), _memory.take(rows, d_inner)
+        gelu_and_slope(_linear(second, w.inner, w.inner_bias, slope), inner, slope)
+        result = _residual(middle, inner, w.outer, w.outer_bias, torch.empty_like(x))
+
+        ctx.save_for_backward(
+            *(x, first, *of_first, q, k, v, context, log_sums, middle, second, *of_second, inner, slope), *weights
+        )
+        ctx.settings = num_heads, scale, length
+        return result.view(-1, length, d)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        if ctx.settings is None:
+            raise RuntimeError(
+                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
+            )
+        x, first, mean_1, inverse_1, q, k, v, context, log_sums, middle, second, *rest = ctx.saved_tensors
+        mean_2, inverse_2, inner, slope, *weights = rest
+        (num_heads, scale, length), ctx.settings = ctx.settings, None
+        w, d = BlockWeights(*weights), x.shape[1]
+        _, d_attend = _operations(private.flash_attention())
+        _, d_normalise = _operations(private.layer_norm())
+        every = [True, True, True]
+        d_result = grad_outputs[0].reshape(-1, d)
+
+        d_outer, d_outer_bias = outer(d_result, inner), d_result.sum(0)
+        d_inner = _linear(d_result, w.outer.t(), None, inner).mul_(slope)
+        d_inner_weight, d_inner_bias = outer(d_inner, second), d_inner.sum(0)
+        d_second = _linear(d_inner, w.inner.t(), None, second)
+        given = d_second, middle, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
+        d_middle, *d_norm_2 = d_normalise(*given)
+        d_middle += d_result
+
+        d_out, d_out_bias = outer(d_middle, _joined(context)), d_middle.sum(0)
+        d_context = _heads(_linear(d_middle, w.out.t(), None, second), length, num_heads)
+        heads = (_heads(part, length, num_heads) for part in (q, k, v))
+        d_heads = d_attend(d_context, *heads, context, log_sums, 0.0, True, scale=scale)
+        d_q, d_k, d_v = (_joined(part) for part in d_heads)
+        d_three = [gradient for part in (d_q, d_k, d_v) for gradient in (outer(part, first), part.sum(0))]
+        d_first = _linear(d_q, w.query.t(), None, second)
+        for part, weight in ((d_k, w.key), (d_v, w.value)):
+            d_first = _residual(d_first, part, weight.t(), None, d_first)
+        given = d_first, x, (d,), mean_1, inverse_1, w.norm_1, w.norm_1_bias, every
+        d_x, *d_norm_1 = d_normalise(*given)
+        d_x += d_middle
+
+        _memory.give(q, k, v, middle, inner, slope)
+        of_attention = *d_norm_1, *d_three, d_out, d_out_bias
+        of_net = *d_norm_2, d_inner_weight, d_inner_bias, d_outer, d_outer_bias
+        return (d_x.view(grad_outputs[0].shape), None, None, None, *of_attention, *of_net)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """As `linear`, into the given memory where torch's own library computes it."""
+    if private.onednn_linear() is not None:
+        return linear(x, weight, bias)
+    return torch.mm(x, weight.t(), out=out) if bias is None else torch.addmm(bias, x, weight.t(), out=out)
+
+
+def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """`x + y weight' + bias`; `out` may be x where there is no bias."""
+    if private.onednn_linear() is not None:
+        return linear(y, weight, bias).add_(x)
+    total = x if bias is None else torch.add(x, bias, out=out)
+    return torch.addmm(total, y, weight.t(), out=out)
+
+
+def _heads(x: Tensor, length: int, num_heads: int) -> Tensor:
+    """`(rows, d)` as `(batch, heads, length, d_head)`."""
+    return x.view(-1, length, num_heads, x.shape[1] // num_heads).transpose(1, 2)
+
+
+def _joined(x: Tensor) -> Tensor:
+    """`(batch, heads, length, d_head)` as `(rows, d)`."""
+    return x.transpose(1, 2).reshape(-1, x.shape[1] * x.shape[3])
+
+
+def _operations(found: tuple[private.Operation, private.Operation] | None) -> tuple[private.Operation, ...]:
+    assert found is not None
+    return found
