@@ -22,6 +22,7 @@ from heed.tasks.language_modelling.carried import CarriedRows
 from heed.tasks.language_modelling.documents import Document
 from heed.tasks.language_modelling.measures import outcomes_of
 from heed.tasks.language_modelling.scoring import score_ids, score_texts
+from heed.tasks.language_modelling.trigram import Trigram
 from heed.tasks.language_modelling.units import Units
 from heed.training.progress import Quiet
 
@@ -325,6 +326,27 @@ def test_words_characters_and_bytes_of_pieces_are_those_of_the_whole():
     units = Units.of([Document(text), Document("one two")])
     assert len(units) == 5 and "".join(units.texts) == text + "one two"
     assert units.sizes.sum(0).tolist() == [453, len(text) + 7, len(text.encode()) + 7]
+
+
+def test_the_trigram_baseline_is_a_distribution_that_counts_make():
+    ids = np.random.default_rng(1).integers(0, 5, size=400)
+    model = Trigram(ids, 6)
+    for before in ([], [2], [0, 1], [5, 5], [1, 5, 3]):
+        chances = [math.exp(model.log_probs(np.array([*before, token]), 0)[-1]) for token in range(6)]
+        assert sum(chances) == pytest.approx(1.0)
+    (pairs,) = np.where((ids[:-2] == 0) & (ids[1:-1] == 1))
+    singles = [(np.sum(ids == c) + 1) / 406 for c in range(6)]
+    after = ids[1:][ids[:-1] == 1]
+    two = [(np.sum(after == c) + 5 * singles[c]) / (len(after) + 5) for c in range(6)]
+    expected = [(np.sum(ids[pairs + 2] == c) + 5 * two[c]) / (len(pairs) + 5) for c in range(6)]
+    found = [math.exp(model.log_probs(np.array([0, 1, c]), 3)[-1]) for c in range(6)]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_scores_stand_beside_those_of_a_trigram(folder, tmp_path):
+    run = trained(folder, tmp_path / "run", 1, data={"test": str(folder / "other.txt")})
+    found = run.report["scores"]["test"]["baselines"]["trigram"]
+    assert found["bits_per_byte"]["value"] < run.report["scores"]["test"]["bits_per_byte"]["value"]
 
 
 # --- documents

@@ -51,8 +51,8 @@ def chart(comparison: Compared) -> str:
                 continue
             x, y = across(place, number), up(scale * score.value)
             points.append(f"{x:.1f} {y:.1f}")
-            value = f"{scale * score.value:.{measure.digits}f}"
-            said = f"{clean(entry.label)}, {comparison.buckets[place].label}: {value}"
+            number_shown = f"{scale * score.value:.{measure.digits}f}"
+            said = f"{clean(entry.label)}, {comparison.buckets[place].label}: {number_shown}"
             parts.append(
                 f'<path {_ink(number)} d="M{x:.1f} {up(scale * score.low):.1f}V{up(scale * score.high):.1f}"/>'
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{_color(number)}">'

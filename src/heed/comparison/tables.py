@@ -80,9 +80,9 @@ def _significance(comparison: Compared) -> list[Table]:
                 text = ("best" if name == "the best" else "-") if itself else "-"
                 if found:
                     scale = 100 if measure.is_share else 1
-                    low, value, high = (scale * number for number in (found[0].low, found[0].value, found[0].high))
+                    numbers = (found[0].low, found[0].value, found[0].high)
+                    low, value, high = (f"{scale * number:+z.{measure.digits}f}" for number in numbers)
                     p = p_text(found[0].p, comparison.resampling.trials)
-                    low, value, high = (f"{number:+z.{measure.digits}f}" for number in (low, value, high))
                     text = f"{value} [{low}, {high}] p {p}"
                 rows[-1].append(Cell(text))
         title = f"difference from {name}"

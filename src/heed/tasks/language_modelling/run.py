@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
@@ -16,6 +18,7 @@ from heed.tasks.language_modelling.outputs import LanguageModelOutputs
 from heed.tasks.language_modelling.report import body
 from heed.tasks.language_modelling.scoring import TokenScores, score_texts
 from heed.tasks.language_modelling.task import LanguageModelling
+from heed.tasks.language_modelling.trigram import Trigram
 from heed.tasks.language_modelling.units import Units
 from heed.tasks.language_modelling.using import ContinuesText
 
@@ -26,6 +29,7 @@ class LanguageModelRun(ContinuesText):
     task_class = LanguageModelling
     examiner = part("comparison")
     body = staticmethod(body)
+    _trigram: Trigram | None = None
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
         """Documents from files written as the run's own; blank ones are left out."""
@@ -53,3 +57,19 @@ class LanguageModelRun(ContinuesText):
     def outputs(self, options: Mapping[str, Any]) -> LanguageModelOutputs:
         """The writer of continuations, rankings and scores."""
         return LanguageModelOutputs(self, options)
+
+    def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
+        """A trigram model of the run's own tokens, counted on its training set; none for a stream."""
+        task = self.task
+        if task.splits.stream is not None:
+            return {}
+        if self._trigram is None:
+            self._trigram = Trigram(task.stream("train").ids, task.tokenizer.vocab_size)
+        scores = []
+        for document in examples:
+            encoded = task.tokenizer.encode(document.text)
+            ids = np.array(encoded.ids, dtype=np.int64)
+            log_probs = self._trigram.log_probs(ids, task.first_token)
+            seen = np.minimum(np.arange(1, len(ids) + 1), 2).astype(np.int32)
+            scores.append(TokenScores(log_probs, None, seen, ids, list(encoded.spans), None))
+        return {"trigram": outcomes_of(Units.of(examples), scores)}

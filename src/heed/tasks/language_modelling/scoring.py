@@ -118,16 +118,14 @@ def score_ids(
     task: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
 ) -> list[IdScores]:
     """The scores of every token of each row, which stands for a document of its own; shared out over all processes."""
-    found = [
-        IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in map(len, rows)
-    ]
+    lengths = [len(row) for row in rows]
+    found = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
     if type(model).carries:
-        groups = _groups([len(row) for row in rows], task.context)
+        groups = _groups(lengths, task.context)
         results = current().map(lambda some: [_carried(task, model, rows, one, ranks) for one in some], groups)
     else:
-        windows = _windows([len(row) for row in rows], task.context, stride or task.context)
-        groups = _window_groups(windows, task.context)
-        results = current().map(lambda some: [_windowed(task, model, rows, one, ranks) for one in some], groups)
+        windows = _window_groups(_windows(lengths, task.context, stride or task.context))
+        results = current().map(lambda some: [_windowed(task, model, rows, one, ranks) for one in some], windows)
     for pieces in results:
         for row, start, scores in pieces:
             places = slice(start, start + len(scores.log_probs))
@@ -157,7 +155,7 @@ def _windows(lengths: Sequence[int], context: int, stride: int) -> _Window:
     return np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
 
 
-def _window_groups(windows: _Window, context: int) -> list[_Window]:
+def _window_groups(windows: _Window) -> list[_Window]:
     """Windows of like length together."""
     lengths = windows[:, 3] - windows[:, 1]
     ordered = windows[np.argsort(-lengths, kind="stable")]

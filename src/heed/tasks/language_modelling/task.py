@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
+from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.task import Task
@@ -37,7 +38,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     overview = overview
     report_counts = report_counts
 
-    def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Any) -> None:
+    def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, splits)
         self.tokenizer = tokenizer
         self._streams: dict[str, TokenStream] = {}
@@ -68,7 +69,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return cls(config, tokenizer, splits).settle(parent)
 
     @classmethod
-    def open_splits(cls, config: LanguageModelConfig) -> Any:
+    def open_splits(cls, config: LanguageModelConfig) -> Splits[Document]:
         """Read the documents, or generate them."""
         return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data)
 
