@@ -4,6 +4,8 @@ import gc
 import gzip
 import json
 import lzma
+import os
+import threading
 
 import datasets
 import pytest
@@ -256,6 +258,20 @@ def test_a_single_document_is_cut_beside_blank_ones_and_in_memory(tmp_path):
     assert said(open_documents(section(train=[str(folder)]))) == {"train": ["012345678"], "valid": ["9"]}
     splits = open_documents(section(train=["unused"]), {"train": [Document("0123456789")]})
     assert said(splits) == {"train": ["012345678"], "valid": ["9"]}
+
+
+@pytest.mark.parametrize("texts", [["0123456789\r\n"], ["one", "two", "three", "four\r\nfive"]])
+def test_a_pipe_is_read_once_and_what_was_found_is_told(tmp_path, texts):
+    os.mkfifo(tmp_path / "pipe")
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in ["", *texts])
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(lines,))
+    writer.start()
+    splits = open_documents(section(train=[str(tmp_path / "pipe")], format="jsonl"))
+    writer.join()
+    kept = [text.replace("\r\n", "\n") for text in texts]
+    together = [text for split in said(splits).values() for text in split]
+    assert "".join(together) == kept[0] if len(kept) == 1 else sorted(together) == sorted(kept)
+    assert splits.counts["train"].filtered["blank"] == 1 and "CRLF, read as LF: 1 document" in splits.notes
 
 
 def test_a_single_document_with_validation_files_is_not_cut(tmp_path):

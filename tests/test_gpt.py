@@ -139,7 +139,7 @@ def test_initial_weights_are_gpt2s():
         else:
             expected = residual if name.endswith(("w_out.weight", "outer.weight")) else 0.02
             # the deviation of n normal numbers has a relative error of sqrt(1 / 2n)
-            assert float(parameter.std()) == pytest.approx(expected, rel=5 / math.sqrt(2 * parameter.numel())), name
+            assert parameter.std().item() == pytest.approx(expected, rel=5 / math.sqrt(2 * parameter.numel())), name
     assert model.output.weight is model.embedding.weight
 
 
