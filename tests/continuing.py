@@ -19,6 +19,9 @@ SMALL = {
 }
 
 
+_VOCABULARIES = {"bpe": {"vocab_size": 300}, "byte_bpe": {"vocab_size": 300}, "unigram": {"vocab_size": 60}}
+
+
 def write_texts(folder, count=120):
     """A file of sentences, one document a line."""
     draw = random.Random(1)
@@ -32,7 +35,7 @@ def settings(file, model="attention_lm", kind="char", context=64, **data):
     return {
         "task": "language_modelling",
         "data": {"train": [str(file)], "format": "lines", "valid": 10, "context": context, **data},
-        "tokenizer": {"kind": kind, **({"vocab_size": 300} if kind in ("bpe", "byte_bpe") else {})},
+        "tokenizer": {"kind": kind, **(_VOCABULARIES.get(kind, {}))},
         "model": {"name": model, **SMALL[model]},
         "training": {"steps": 3, "threads": 1, "device": "cpu", "batch_tokens": 512},
         "evaluation": {"bootstrap": 20},

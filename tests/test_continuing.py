@@ -159,6 +159,25 @@ def test_a_stop_text_cuts_the_text_exactly_before_it(options):
             assert len(cut.ids) == free.text.find(stop) + 3
 
 
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_beam_as_wide_as_the_tree_finds_the_best_output_with_a_stop_text(penalty):
+    task, model = hand_made()
+    options = WritingOptions(length=2, beam_size=700, num_best=5, length_penalty=penalty, stop=("e",))
+    ids = [task.first_token, *task.tokenizer.encode("They").ids]
+    letter, vocabulary = task.tokenizer.encode("e").ids[0], range(END, task.tokenizer.vocab_size)
+    first, found = next_log_probs(model, ids), []
+    for token in vocabulary:
+        if token in (END, letter):
+            found.append((float(first[token]), 1))
+            continue
+        second = next_log_probs(model, [*ids, token])
+        found += [(float(first[token] + second[other]), 2) for other in vocabulary]
+    scores = sorted((total / count**penalty for total, count in found), reverse=True)
+    (best,) = continue_all(task, model, ["They"], options)
+    assert [c.score for c in best] == pytest.approx(scores[:5], abs=1e-5)
+    assert all("e" not in c.text for c in best)
+
+
 def test_a_stop_text_is_found_across_the_border_of_two_windows():
     task, model = hand_made(context=8)
     ((free,),) = continue_all(task, model, ["We"], WritingOptions(length=40))

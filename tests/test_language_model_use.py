@@ -68,14 +68,16 @@ def test_every_model_continues_unequal_prompts_as_its_full_pass_says(file, model
         )
 
 
-@pytest.mark.parametrize("kind", ["byte", "byte_bpe"])
-def test_streams_of_bytes_hold_whole_characters(file, kind):
+@pytest.mark.parametrize("kind", ["byte", "byte_bpe", "bpe", "unigram", "word"])
+def test_streams_hold_whole_characters_and_blanks_where_they_are(file, kind):
     run = random_run(file, "attention_lm", kind, sharpness=1.0)
     for seed in range(5):
         options = {"length": 60, "sampling": SamplingOptions(seed=seed, temperature=2.0)}
         pieces = list(run.write("They eat the caf", **options))
         assert "".join(pieces) == run.predict("They eat the caf", **options).text
         assert not "".join(pieces).endswith("\ufffd")
+        if kind == "word":
+            assert len(pieces) > 3 and " " in "".join(pieces)
 
 
 def test_what_is_not_given_is_the_configuration_s(run):

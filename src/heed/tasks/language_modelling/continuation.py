@@ -89,14 +89,14 @@ class WritingOptions:
         return self.beam_size == self.num_best == 1
 
     def search(
-        self, max_length: int | tuple[int, ...], forbidden: tuple[int, ...] = (), written: int = 0
+        self, max_length: int | tuple[int, ...], min_length: int = 0, forbidden: tuple[int, ...] = ()
     ) -> SearchOptions:
-        """The options of a search that goes on after `written` tokens, without stop texts."""
+        """The options of a search without stop texts."""
         best = self.num_best if self.sampling is None else 1
         return SearchOptions(
             END,
             max_length,
-            max(0, self.min_length - written),
+            min_length,
             beam_size=self.beam_size,
             length_penalty=self.length_penalty,
             num_best=best,

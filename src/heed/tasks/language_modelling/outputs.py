@@ -196,6 +196,7 @@ class LanguageModelOutputs(TextOutputs):
                 "log_probs": [round(p, 6) for p in continuation.log_probs],
                 "finished": continuation.finished,
                 "stopped_by": continuation.stopped_by,
+                "unread": continuation.unread,
             }
             return json.dumps(values, ensure_ascii=False)
         if self.options["nbest"] > 1:

@@ -130,13 +130,15 @@ def _write(
             for draft, window in zip(waiting, windows, strict=True)
         ]
         costs = [len(window) + room for window, room in zip(windows, rooms, strict=True)]
-        counts = [min(len(draft.written), options.min_length) for draft in waiting]
-        for count in sorted(set(counts)):  # rows of one search may end after equally many further tokens
-            alike = [i for i, own in enumerate(counts) if own == count]
+        # Of a search all rows may end after equally many tokens; in most legs that is after none, or never.
+        needs = [max(0, options.min_length - len(draft.written)) for draft in waiting]
+        needs = [need if need < room else options.min_length for need, room in zip(needs, rooms, strict=True)]
+        for need in sorted(set(needs)):
+            alike = [i for i, own in enumerate(needs) if own == need]
             for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
                 batch = [waiting[i] for i in chosen]
                 search = replace(
-                    options.search(tuple(rooms[i] for i in chosen), never_written(task), count),
+                    options.search(tuple(rooms[i] for i in chosen), need, never_written(task)),
                     stop=stops.of([draft.written for draft in batch]),
                     read=tuple(tuple(draft.ids) for draft in batch),
                 )
@@ -190,7 +192,7 @@ def _search(
     results: list[list[_Draft]] = [[] for _ in drafts]
     for chosen in plan_batches([len(window) + options.length for window in windows], _TOGETHER // options.beam_size):
         tokens, lengths = _prompt(model, [windows[i] for i in chosen])
-        search = options.search(options.length, never_written(task))
+        search = options.search(options.length, options.min_length, never_written(task))
         search = replace(search, stop=stops.of([[] for _ in chosen]))
         generated = generate(model, None, tokens, search, lengths)
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
