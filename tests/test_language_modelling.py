@@ -107,6 +107,7 @@ def test_nothing_but_files_is_needed(folder):
     task = task_class("language_modelling").prepare(check_config(values, "test"))
     assert (task.config.model.name, task.config.model.size, task.config.tokenizer.kind) == ("gpt", "tiny", "char")
     assert task.config.model.max_length == task.context == 256
+    assert task.config.model.positions == "rotary"  # a learned table needs more text
 
 
 @pytest.mark.parametrize("model", ["rnn", "lstmn"])
@@ -437,7 +438,8 @@ def test_a_parent_s_tokenizer_is_extended(parent, tmp_path):
     assert torch.equal(own["blocks.0.feed_forward.inner.weight"], theirs["blocks.0.feed_forward.inner.weight"])
 
 
-def test_a_longer_context_keeps_the_places_that_the_parent_knows(parent, tmp_path):
+def test_a_longer_context_keeps_the_places_that_the_parent_knows(parent, folder, tmp_path):
+    parent = trained(folder, tmp_path / "places", 1, fields={"positions": "learned"})
     task, model, taken = child(tmp_path, parent, data={"context": 24})
     assert task.config.model.max_length == 24 and taken.tokens["positions.table.weight"] == (16, 24)
     own, theirs = model.state_dict(), parent.model.state_dict()
