@@ -154,7 +154,7 @@ def test_each_row_goes_on_from_its_own_state_however_the_batch_is_divided(folder
             hidden = {}
             for part in parts_of(plan[n], n):
                 batch = task.collate(part)
-                for row, states in zip(part, carried.read(net, batch, 4), strict=True):
+                for row, states in zip(part, carried.read(net, batch), strict=True):
                     hidden[row] = states.detach()
             found.append(torch.stack([hidden[row] for row in plan[n]]))
             if through_tensors:
@@ -183,6 +183,16 @@ def test_a_new_pass_begins_without_state_and_scoring_leaves_it_alone(folder):
     task.carry({})
     assert not task.carried() and again == loss_of(task, net, task.collate(plan[0]))
     assert first.requires_grad
+
+
+def test_rows_are_those_of_their_own_pass_where_the_next_one_is_planned_ahead(folder):
+    data = {"valid": str(folder / "valid.jsonl"), "stream": True, "window": 1, "context": 10}
+    task, _ = prepared(folder, "rnn", file="all.jsonl", data=data, training={"batch_tokens": 120})
+    plans = [task.train_batches(epoch) for epoch in range(2)]
+    batches = [task.collate(plan[-1], epoch) for epoch, plan in enumerate(plans)]
+    assert [len(batch.tokens) for batch in batches] == [len(batch.rows) for batch in batches]
+    assert batches[0].rows != batches[1].rows  # windows of unlike size have unlike numbers of rows
+    assert not batches[0].begins
 
 
 # --- scores

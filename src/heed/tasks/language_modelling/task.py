@@ -14,7 +14,7 @@ from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.task import Task
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
-from heed.tasks.language_modelling.carried import CarriedRows
+from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
 from heed.tasks.language_modelling.config import LanguageModelConfig
 from heed.tasks.language_modelling.documents import Document, open_documents
 from heed.tasks.language_modelling.overview import overview, report_counts
@@ -180,7 +180,8 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     def collate(self, indices: list[int], epoch: int = 0) -> TokenBatch:
         """One batch of the pass."""
-        return self._pass(epoch).collate(indices, epoch)
+        rows = self._pass(epoch)
+        return RowBatch.of(rows, indices, epoch) if isinstance(rows, Streams) else rows.collate(indices, epoch)
 
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
@@ -194,19 +195,13 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     def loss(self, model: LanguageModel, batch: TokenBatch, label_smoothing: float) -> Tensor:
         """Sum over the batch's tokens, end tokens among them, of the cross-entropy in nats."""
-        if self.carries:
-            hidden = self._carried.read(model, batch, self._streams_rows)
+        if isinstance(batch, RowBatch):
+            hidden = self._carried.read(model, batch)
         elif batch.documents is None:
             hidden = model(batch.tokens)
         else:
             hidden = model(batch.tokens, batch.documents)
         return vocabulary_loss(hidden[batch.mask], model.output, batch.labels[batch.mask], label_smoothing)
-
-    @property
-    def _streams_rows(self) -> int:
-        rows = self._pass(max(self._passes, default=0))
-        assert isinstance(rows, Streams)
-        return rows.rows
 
     def carried(self) -> dict[str, Tensor]:
         """The state after the last batch, by row."""
