@@ -38,6 +38,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/classifiers.py
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/decoding.py
+	$(BIN)/python benchmarks/language_models.py
 	$(BIN)/python benchmarks/prediction.py
 
 $(VENV)/bin/python:

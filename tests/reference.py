@@ -500,6 +500,41 @@ def layer_norm(x, weight, bias, eps: float = 1e-5) -> np.ndarray:
     return (x - mean) / math.sqrt(variance + eps) * _array(weight) + _array(bias)
 
 
+def rms_norm(x, weight, eps: float = 1e-5) -> np.ndarray:
+    """x / sqrt(mean of x_i^2 + eps) * weight for one vector.
+
+    Source: Zhang and Sennrich 2019, arXiv:1910.07467, equation 4; eps as in Llama.
+    """
+    x = _array(x)
+    return x / math.sqrt(sum(value * value for value in x) / len(x) + eps) * _array(weight)
+
+
+def gelu_tanh(x) -> np.ndarray:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2."""
+    x = _array(x)
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def swiglu(gate, value) -> np.ndarray:
+    """Swish_1(gate) * value, Swish_1(x) = x sigmoid(x); Shazeer 2020, arXiv:2002.05202, equations 5 and 6."""
+    return _array(gate) * _sigmoid(gate) * _array(value)
+
+
+def rotary(x, position: int) -> np.ndarray:
+    """R x for one query or key: pair i = 1 .. d/2 turned by position * 10000^(-2(i-1)/d).
+
+    R is the block-diagonal matrix of the paper, written whole. Source: Su et al. 2021, arXiv:2104.09864, equation 15.
+    """
+    d = len(x)
+    R = np.zeros((d, d))
+    for i in range(1, d // 2 + 1):
+        angle = position * 10000.0 ** (-2.0 * (i - 1) / d)
+        a, b = 2 * i - 2, 2 * i - 1
+        R[a, a], R[a, b] = math.cos(angle), -math.sin(angle)
+        R[b, a], R[b, b] = math.sin(angle), math.cos(angle)
+    return R @ _array(x)
+
+
 def feed_forward(x, W_1, b_1, W_2, b_2) -> np.ndarray:
     """max(0, x W_1 + b_1) W_2 + b_2 for one vector; Vaswani et al. 2017, section 3.3."""
     return _affine(W_2, np.maximum(0, _affine(W_1, x, b_1)), b_2)

@@ -53,6 +53,9 @@ def test_a_stream_of_many_texts_has_the_tokens_of_each(tmp_path, monkeypatch, ki
     again = TokenStream.of([Document(text) for text in texts], tokenizer, True)
     assert np.array_equal(again.ids, stream.ids) and np.array_equal(again.starts, stream.starts)
     assert [tokenizer.decode(stream.document(n)) for n in range(4)] == texts
+    assert stream.ids.dtype == np.uint16
+    monkeypatch.setattr(TextTokenizer, "vocab_size", 70_000)
+    assert TokenStream.of([Document("b")], tokenizer, True).ids.dtype == np.int32
 
 
 # Blocks

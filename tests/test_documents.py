@@ -4,6 +4,8 @@ import gc
 import gzip
 import json
 import lzma
+import os
+import threading
 
 import datasets
 import pytest
@@ -88,6 +90,12 @@ def test_line_ends_are_read_as_lf_and_that_is_said(tmp_path, raw, text, said):
     findings = Findings()
     assert [d.text for d in read(write(tmp_path / "a.txt", raw), findings)] == [text]
     assert [said in str(one) for one in findings.found] == [True]
+
+
+def test_line_ends_in_json_are_read_as_lf_and_that_is_said(tmp_path):
+    findings = Findings()
+    assert [d.text for d in read(write(tmp_path / "a.jsonl", '{"text": "a\\r\\nb\\n"}\n'), findings)] == ["a\nb\n"]
+    assert ["CRLF, read as LF: 1 document (a.jsonl:1)" in str(one) for one in findings.found] == [True]
 
 
 def test_a_carriage_return_inside_a_line_stays(tmp_path):
@@ -241,8 +249,8 @@ def test_of_a_single_document_the_last_share_validates(tmp_path, in_memory):
         f"its last 10% ({len(kept) - cut:,} of {len(kept):,} characters, from character {cut + 1:,} on)" in splits.notes
     )
     assert "lines end in CRLF" in splits.notes
-    splits = open_documents(section(train=[str(path)], held_out=0.25))
-    assert said(splits)["valid"] == [kept[int(len(kept) * 0.75) :]]
+    splits = open_documents(section(train=[str(path)], held_out=0.25, in_memory=in_memory))
+    assert said(splits) == {"train": [kept[: int(len(kept) * 0.75)]], "valid": [kept[int(len(kept) * 0.75) :]]}
 
 
 def test_a_single_document_is_cut_beside_blank_ones_and_in_memory(tmp_path):
@@ -250,6 +258,20 @@ def test_a_single_document_is_cut_beside_blank_ones_and_in_memory(tmp_path):
     assert said(open_documents(section(train=[str(folder)]))) == {"train": ["012345678"], "valid": ["9"]}
     splits = open_documents(section(train=["unused"]), {"train": [Document("0123456789")]})
     assert said(splits) == {"train": ["012345678"], "valid": ["9"]}
+
+
+@pytest.mark.parametrize("texts", [["0123456789\r\n"], ["one", "two", "three", "four\r\nfive"]])
+def test_a_pipe_is_read_once_and_what_was_found_is_told(tmp_path, texts):
+    os.mkfifo(tmp_path / "pipe")
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in ["", *texts])
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(lines,))
+    writer.start()
+    splits = open_documents(section(train=[str(tmp_path / "pipe")], format="jsonl"))
+    writer.join()
+    kept = [text.replace("\r\n", "\n") for text in texts]
+    together = [text for split in said(splits).values() for text in split]
+    assert "".join(together) == kept[0] if len(kept) == 1 else sorted(together) == sorted(kept)
+    assert splits.counts["train"].filtered["blank"] == 1 and "CRLF, read as LF: 1 document" in splits.notes
 
 
 def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
@@ -299,7 +321,7 @@ def test_the_share_is_that_of_the_pieces():
     pieces = lambda text: {text[n : n + 50] for n in range(len(text) - 49)}  # noqa: E731
     for share in (0.6, 0.8, 1.0):
         one, other = article(1, 200), changed(article(1, 200), share)
-        found, _, _ = near_duplicates([article(n, 200) for n in range(3)], [other + " x"])
+        found, _, _ = near_duplicates([article(n, 200) for n in range(3)], [other + " x", article(9)])
         mine = pieces(other + " x")
         wanted = len(mine & pieces(one)) / len(mine)
         assert [pair.share for pair in found["valid"]] == ([pytest.approx(wanted)] if wanted > 0.5 else [])
@@ -356,6 +378,8 @@ def test_documents_on_disk_are_the_same_and_so_are_their_tokens(tmp_path, kind):
     indices = [0, 13, 64]
     batches = [Blocks(stream, 64, END).collate(indices) for stream in (one, other)]
     assert torch.equal(batches[0].tokens, batches[1].tokens) and torch.equal(batches[0].labels, batches[1].labels)
+    joined = TokenStream.of(stored.examples["train"], tokenizer, False)
+    assert len(joined) == len(other) - 45 and not joined.end_token
     entries = set((tmp_path / "cache" / "entries").iterdir())
     again = open_documents(section(train=[str(path)], valid=5, in_memory=10, context=7, end_token=False))
     TokenStream.of(again.examples["train"], tokenizer, True)

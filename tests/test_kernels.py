@@ -17,6 +17,8 @@ import heed
 from heed import kernels
 from heed.generation import SearchOptions, generate
 from heed.kernels import gru_sequence, layer_norm, linear, outer, private, relu_dropout
+from heed.layers.activations import GELU_TANH
+from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from test_fast_paths import loss_of
 from test_models import BODIES, VARIANTS, make_config, make_model
@@ -30,7 +32,7 @@ FUNCTIONS = {
     for thing in vars(module).values()
     if isinstance(thing, type) and issubclass(thing, torch.autograd.Function)
 }
-PRIVATE = ("onednn_linear", "layer_norm", "threshold_backward")
+PRIVATE = ("onednn_linear", "layer_norm", "threshold_backward", "flash_attention")
 
 
 @pytest.fixture
@@ -39,9 +41,9 @@ def counted(monkeypatch):
     counts = dict.fromkeys([function.__name__ for function in FUNCTIONS] + list(PRIVATE), 0)
 
     def counting(name, original):
-        def count(*given):
+        def count(*given, **named):
             counts[name] += 1
-            return original(*given)
+            return original(*given, **named)
 
         return count
 
@@ -51,7 +53,7 @@ def counted(monkeypatch):
         found = private.find_onednn_linear() if name == "onednn_linear" else getattr(private, name)()
         if found is None:
             continue
-        wrapped = tuple(counting(name, part) for part in found) if name == "layer_norm" else counting(name, found)
+        wrapped = tuple(counting(name, p) for p in found) if isinstance(found, tuple) else counting(name, found)
         monkeypatch.setattr(private, name, lambda wrapped=wrapped: wrapped)
     monkeypatch.setattr(LINEAR, "_ENOUGH", 1)  # every product by the other library
     return counts
@@ -100,15 +102,19 @@ def test_a_training_step_with_dropout_is_the_same_fast_and_plain(counted, body, 
         assert_close(fast_gradients[name], gradient, rtol=1e-4, atol=2e-5, msg=lambda text, n=name: f"{n}: {text}")
 
 
-def test_four_models_reach_every_fast_form(counted):
-    whole = {"attention_dropout": 0.0}
-    each = ("bahdanau", {}), ("transformer", whole), ("lstmn-encoder", {}), ("gpt", {"positions": "rotary"})
-    for name, fields in each:
+def test_a_few_models_reach_every_fast_form(counted):
+    for name, fields in (
+        ("bahdanau", {}),
+        ("transformer", {"attention_dropout": 0.0}),
+        ("lstmn-encoder", {}),
+        ("gpt", {"positions": "rotary"}),
+        ("gpt", {"dropout": 0.0, "attention_dropout": 0.0}),
+    ):
         config = with_dropout(make_config(BODIES[name]), **fields)
         step(make_model(BODIES[name], config), BODIES[name].example(config, 1))
     available = [name for name in counted if name != "onednn_linear" or private.find_onednn_linear() is not None]
     assert not [name for name in available if counted[name] == 0]
-    assert len(FUNCTIONS) == 10
+    assert len(FUNCTIONS) == 12
 
 
 def test_writing_is_plain_too(counted):
@@ -242,3 +248,80 @@ def test_a_gru_that_cannot_be_trained_by_hand_is_torchs():
         assert_close(gru_sequence(x, first, w_ih, w_hh, b_ih, b_hh), found)
     w_ih.requires_grad_()
     assert_close(gru_sequence(x, first, w_ih, w_hh, b_ih, b_hh).detach(), found)
+
+
+# --- a block as one function
+
+
+def make_block(**fields):
+    torch.manual_seed(0)
+    block = DecoderBlock(24, 3, 40, cross=False, norm="pre", activation=GELU_TANH, drops_inner=False, **fields)
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return block
+
+
+def whole(block, x, factor):
+    """Result and every gradient; x has to have one too."""
+    block.zero_grad()
+    x = x.clone().requires_grad_()
+    result = block.whole(x)
+    (result * factor).sum().backward()
+    return [result.detach(), x.grad, *(p.grad for p in block.parameters())]
+
+
+@pytest.mark.parametrize("library", ["torch", "oneDNN"])
+@pytest.mark.parametrize("shape", [(3, 7, 24), (1, 1, 24), (2, 70, 24)])
+def test_a_block_as_one_function_is_the_block(counted, monkeypatch, shape, library):
+    operation = private.find_onednn_linear() if library == "oneDNN" else None
+    if library == "oneDNN" and operation is None:
+        pytest.skip("torch was built without oneDNN")
+    monkeypatch.setattr(private, "onednn_linear", lambda: operation)
+    block, factor = make_block(), torch.randn(shape)
+    for seed in (1, 2):  # the second time in memory that was used before
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        found = whole(block, x, factor)
+        with kernels.plain():
+            expected = whole(block, x, factor)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert_close(mine, theirs, rtol=1e-4, atol=1e-4)  # the gradient of the keys' bias is rounding alone
+    assert counted["_Block"] == 2
+
+
+def test_two_passes_may_wait_for_their_gradients_together():
+    block, factor = make_block(), torch.randn(2, 5, 24)
+    inputs = [torch.randn(2, 5, 24, requires_grad=True) for _ in range(2)]
+    results = [block.whole(x) for x in inputs]
+    both = torch.autograd.grad([(result * factor).sum() for result in results], inputs)
+    for x, found in zip(inputs, both, strict=True):
+        with kernels.plain():
+            (expected,) = torch.autograd.grad((block.whole(x) * factor).sum(), [x])
+        assert_close(found, expected, rtol=1e-4, atol=2e-5)
+
+
+def test_a_second_backward_pass_is_refused_since_the_memory_is_used_again():
+    loss = make_block().whole(torch.randn(2, 5, 24, requires_grad=True)).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"twice through a block .* heed\.kernels\.plain"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("fields", [{"dropout": 0.5}, {"attention_dropout": 0.5}, {"bias": False}], ids=str)
+def test_what_one_function_does_not_do_goes_through_the_modules(counted, fields):
+    block = make_block(**fields).train()
+    whole(block, torch.randn(2, 5, 24), torch.ones(2, 5, 24))
+    assert counted["_Block"] == 0
+    whole(block.eval(), torch.randn(2, 5, 24), torch.ones(2, 5, 24))
+    assert counted["_Block"] == ("bias" not in fields)
+
+
+@pytest.mark.parametrize("numel", [5, 2**15, 2**16 + 7])
+def test_gelu_and_its_slope_are_torchs(numel):
+    x = torch.linspace(-9, 9, numel, requires_grad=True)
+    results = []
+    for way in (kernels.gelu_tanh, lambda x: torch.nn.functional.gelu(x, approximate="tanh")):
+        with torch.no_grad():
+            silent = way(x)
+        results.append((silent, way(x).detach(), *torch.autograd.grad(way(x).sum(), x)))
+    assert_close(*results, rtol=1e-5, atol=2e-6)

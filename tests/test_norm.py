@@ -1,11 +1,13 @@
 """Layer normalisation that keeps its result is torch's, in values and gradients, and keeps no more than that."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from heed.layers import LayerNorm
+import reference as ref
+from heed.layers import LayerNorm, RMSNorm
 from heed.layers.transformer import EncoderBlock
 from heed.training.micro_batches import kept_bytes
 
@@ -42,6 +44,31 @@ def test_a_weight_of_nothing_loses_no_gradient():
     assert expected[2][3] != 0
     for own, other in zip(found, expected, strict=True):
         assert torch.equal(own, other)
+
+
+def test_without_a_bias_it_is_torchs_too():
+    torch.manual_seed(0)
+    ours, theirs = LayerNorm(8, bias=False), nn.LayerNorm(8, bias=False)
+    ours.weight.data = torch.randn(8) + 2.0
+    theirs.weight.data = ours.weight.data.clone()
+    x, factor = torch.randn(5, 8), torch.randn(5, 8)
+    results = []
+    for norm in (ours, theirs):
+        given = x.clone().requires_grad_()
+        result = norm(given)
+        (result * factor).sum().backward()
+        results.append((result.detach(), given.grad, norm.weight.grad))
+    assert_close(*results, atol=1e-5, rtol=1e-4)
+
+
+def test_rms_norm_is_the_reference_and_a_scaled_input_changes_nothing():
+    torch.manual_seed(0)
+    norm, x = RMSNorm(6), 3.0 * torch.randn(4, 6)
+    norm.weight.data = torch.randn(6)
+    expected = [ref.rms_norm(row.numpy(), norm.weight.detach().numpy()) for row in x]
+    assert_close(norm(x).detach().double(), torch.tensor(np.stack(expected)), rtol=0, atol=1e-6)
+    assert_close(norm(100 * x), norm(x), rtol=1e-4, atol=1e-5)
+    assert not norm(torch.zeros(1, 6)).any()
 
 
 def test_a_layout_that_is_not_contiguous_and_frozen_parameters():

@@ -135,12 +135,12 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        x, first, mean_1, inverse_1, q, k, v, context, log_sums, middle, second, *rest = ctx.saved_tensors
-        mean_2, inverse_2, inner, slope, *weights = rest
         if ctx.settings is None:
             raise RuntimeError(
                 "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
             )
+        x, first, mean_1, inverse_1, q, k, v, context, log_sums, middle, second, *rest = ctx.saved_tensors
+        mean_2, inverse_2, inner, slope, *weights = rest
         (num_heads, scale, length), ctx.settings = ctx.settings, None
         w, d = BlockWeights(*weights), x.shape[1]
         _, d_attend = _operations(private.flash_attention())

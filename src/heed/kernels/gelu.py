@@ -23,15 +23,28 @@ from heed.shapes import Float
 
 _FACTOR = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
+_MANY = 2**15
+"""Numbers from which on more operations, each faster, pay without a gradient."""
 _PART = 2**16
 """Numbers that are worked on together: with what is computed of them they stay in a processor's cache."""
 
 
 def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The approximation, element by element."""
-    if enabled() and x.requires_grad and torch.is_grad_enabled() and _is_plain(x):
-        return _Gelu.apply(x)  # type: ignore[no-any-return]
+    if enabled() and _is_plain(x):
+        if x.requires_grad and torch.is_grad_enabled():
+            return _Gelu.apply(x)  # type: ignore[no-any-return]
+        if x.numel() >= _MANY:
+            return _gelu(x.detach())
     return gelu(x, approximate="tanh")
+
+
+def _gelu(x: Tensor) -> Tensor:
+    result, factor = torch.empty_like(x), torch.full((), _FACTOR)
+    for inputs, outputs in zip(x.view(-1).split(_PART), result.view(-1).split(_PART), strict=True):
+        torch.addcmul(factor, inputs, inputs, value=_FACTOR * _CUBIC, out=outputs)
+        outputs.mul_(inputs).sigmoid_().mul_(inputs)
+    return result
 
 
 def gelu_and_slope(x: Tensor, result: Tensor, slope: Tensor) -> None:

@@ -1,7 +1,6 @@
 """Turning pairs of numbers: rotary positions.
 
-On a CPU as a product of complex numbers, which torch has in one operation; forward and backward for 12 x 4 heads of 64
-positions 0.19 ms against 0.55 (docs/performance.md).
+On a CPU as a product of complex numbers, which torch has in one operation.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -52,16 +54,19 @@ class DecoderStack(nn.ModuleList):
         if isinstance(state, FastDecoding):
             state = state.plain()
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])
+        # What fills prompts up stands behind them, where no real position looks; later ones are told by the keys' mask.
+        hides = watch.slot is None and all(cache is None for cache in state.caches)
+        given = None if hides else mask
         caches = []
         for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
             if isinstance(block, CausalSelfAttention):
-                x, grown = block.read(x, cache, state.position, mask, turn)
+                x, grown = block.read(x, cache, state.position, given, turn)
             else:
                 memory = state.memory[n] if state.memory else None
-                x, grown = block(x, cache, memory, state.rows, state.position, mask, turn)
+                x, grown = block(x, cache, memory, state.rows, state.position, given, turn)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
-            caches.append(grown)
+            caches.append(replace(grown, mask=mask) if hides and mask is not None else grown)
         count = x.shape[1] if lengths is None else lengths
         after = state.memory, state.rows, tuple(caches), state.position + count
         return x, PromptState(*after, list(self)) if self._decodes_fast(x) else StackState(*after)

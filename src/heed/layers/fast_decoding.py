@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, padding_mask
-from heed.kernels import VECTOR, attend_few, large_empty, linear
+from heed.kernels import VECTOR, attend_few, large_empty, linear, onednn_linear
 from heed.layers.activations import RELU, Activation
 from heed.layers.norm import RMSNorm
 from heed.layers.states import StackState
@@ -50,6 +50,11 @@ class _Linear(NamedTuple):
             return cls(layers[0].weight, layers[0].bias)
         biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
         return cls(torch.cat(tuple(layer.weight for layer in layers)), torch.cat(biases) if biases else None)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.bias is None or onednn_linear() is not None:
+            return linear(x, *self)
+        return torch.mm(x, self.weight.t()).add_(self.bias)  # `addmm` first fills the result with the bias: longer
 
 
 class _Around(NamedTuple):
@@ -97,9 +102,9 @@ class _FeedForward(NamedTuple):
         return cls(around, _Linear.of(net.inner), _Linear.of(net.outer), net.activation)
 
     def __call__(self, x: Tensor) -> Tensor:
-        inner = linear(self.around.before(x), *self.inner)
+        inner = self.inner(self.around.before(x))
         active = relu(inner, inplace=True) if self.activation == RELU else self.activation.function(inner)
-        return self.around.after(x, linear(active, *self.outer))
+        return self.around.after(x, self.outer(active))
 
 
 class _Block(NamedTuple):
@@ -317,7 +322,7 @@ class FastDecoding:
 
     def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor, turn: Turn | None) -> Tensor:
         own, beams, attention = self._own, self.beams, block.attention
-        new = linear(attention.around.before(x), *attention.query)  # (R, 3 * d_model)
+        new = attention.query(attention.around.before(x))  # (R, 3 * d_model)
         if turn is not None:
             heads = new.view(len(new), 3 * self._heads, 1, -1)
             heads[:, : -self._heads] = turn(heads[:, : -self._heads])
@@ -326,14 +331,14 @@ class FastDecoding:
         own.blocks[layer][:, : own.num_sources, :, first : self._num_keys] = three[1:]  # (2, B, H, W, d)
         keys, values = (half.narrow(1, 0, own.width) for half in own.views[layer])
         context = self._attend(block.scale, three[0], keys, values, mask)
-        return attention.around.after(x, linear(context, *attention.out))
+        return attention.around.after(x, attention.out(context))
 
     def _cross_attention(self, layer: int, block: _Block, attention: _Attention, x: Tensor, mask: Tensor) -> Tensor:
         assert self._cross is not None
-        query = linear(attention.around.before(x), *attention.query)
+        query = attention.query(attention.around.before(x))
         query = query.view(self._cross.num_sources, self.beams, self._heads, -1).transpose(1, 2)
         context = self._attend(block.scale, query, *self._cross.views[layer], mask)
-        return attention.around.after(x, linear(context, *attention.out))
+        return attention.around.after(x, attention.out(context))
 
     def _attend(self, scale: float, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
         """From queries `(B, H, W, d)` to contexts `(R, d_model)`."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
+from heed.lessons import order, pizza, teddy
 from heed.lessons.parts import Stage
 from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
-from heed.lessons.teddy import TITLE, teddy_stages
 
 _LISTS: dict[str, type[Section]] = {
     "steps": Step,
@@ -22,7 +22,11 @@ _LISTS: dict[str, type[Section]] = {
 }
 
 
-TRAINED: dict[str, tuple[str, Callable[[], tuple[Stage, ...]]]] = {"teddy": (TITLE, teddy_stages)}
+TRAINED: dict[str, tuple[str, Callable[[], tuple[Stage, ...]]]] = {
+    "order": (order.TITLE, order.order_stages),
+    "pizza": (pizza.TITLE, pizza.pizza_stages),
+    "teddy": (teddy.TITLE, teddy.teddy_stages),
+}
 """Lessons that train small networks: title, and what makes their stages."""
 
 

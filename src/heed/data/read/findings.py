@@ -114,6 +114,13 @@ class Findings:
         found = self._found.setdefault((str(where), what), Found(str(where), what, unit, warning=warning))
         found.add(place, count)
 
+    def take_over(self, other: Findings) -> None:
+        """Take over what another one was told."""
+        self.left_out += other.left_out
+        self.remarks += other.remarks
+        self._found |= other._found
+        self._cut |= other._cut
+
     def cut_off(self, path: Path, number: int, message: str) -> None:
         """Raise for a compressed file that ends too soon, or note that the lines before are used.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.data import CorpusData, HubSection, OwnData
+from heed.config.data import CorpusData, EmbeddedData, HubSection, OwnData
 from heed.config.sections import (
     DataPath,
     EvaluationConfig,
@@ -81,8 +81,26 @@ class HubDocuments(HubSection, DocumentsData):
         return value
 
 
+class MealsData(EmbeddedData):
+    """Embedded data: sentences of a grammar with known probabilities (`heed.tasks.language_modelling.meals`)."""
+
+    name: Literal["meals"] = "meals"
+    """Which embedded data."""
+    train: int = Field(20_000, gt=0)
+    """Number of training examples."""
+    end_token: bool = True
+    """An end token follows each sentence, and stands before the first; false joins sentences as they are."""
+    context: int = Field(16, gt=0)
+    """Tokens that the model sees at once."""
+    documents: Literal["mask", "run_on"] = "mask"
+    """What a training row that holds several sentences is: with mask each sees itself only, with run_on each sees those
+    before it. Models that carry a state always run on."""
+
+
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, MealsData):
+        return "meals"
     if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
         return "hub"
     if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
@@ -90,7 +108,7 @@ def _data_kind(value: Any) -> str:
     return _EMBEDDED.get(value["name"], "unknown") if isinstance(value["name"], str) else "unknown"
 
 
-_EMBEDDED: dict[str, str] = {}
+_EMBEDDED = {"meals": "meals"}
 """Name of embedded data -> kind of its section."""
 
 
@@ -160,7 +178,9 @@ class LanguageModelConfig(RunConfig):
     task: Literal["language_modelling"] = "language_modelling"
     """What is learned."""
     data: Annotated[
-        Annotated[DocumentsData, Tag("documents")] | Annotated[HubDocuments, Tag("hub")],
+        Annotated[DocumentsData, Tag("documents")]
+        | Annotated[HubDocuments, Tag("hub")]
+        | Annotated[MealsData, Tag("meals")],
         Discriminator(_data_kind),
     ]
     """Where the texts come from."""

@@ -15,8 +15,9 @@ from heed.models.base import LanguageModel
 from heed.tasks.base.task import Task
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
-from heed.tasks.language_modelling.config import LanguageModelConfig
+from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.documents import Document, open_documents
+from heed.tasks.language_modelling.meals import open_meals
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.tasks.language_modelling.tokens import TokenStream
@@ -69,8 +70,8 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     @classmethod
     def open_splits(cls, config: LanguageModelConfig) -> Splits[Document]:
-        """Read the documents."""
-        return open_documents(config.data)
+        """Read the documents, or generate them."""
+        return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data)
 
     @classmethod
     def restore(cls, config: LanguageModelConfig, folder: Path) -> Self:

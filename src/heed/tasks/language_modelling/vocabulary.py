@@ -15,7 +15,7 @@ from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
-from heed.tasks.language_modelling.config import LanguageModelConfig
+from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.documents import Document
 
 _SAMPLE = 20_000_000
@@ -43,7 +43,8 @@ def learn_tokenizer(
     section = config.tokenizer
     kind = section.kind
     if kind == "auto":
-        kind = "char" if size <= _FEW_CHARACTERS else "byte_bpe"
+        few = "char" if size <= _FEW_CHARACTERS else "byte_bpe"
+        kind = "word" if isinstance(config.data, MealsData) else few
     vocab_size = section.vocab_size
     if vocab_size is None and kind not in ("char", "byte"):
         vocab_size = num_tokens(size)

@@ -1,0 +1,227 @@
+"""A lesson that trains: words in the wrong order, and a sentence whose order cannot be judged.
+
+A small network with Bahdanau's attention learns to put the words of generated sentences in order, and a trigram model
+counts the same sentences. Both then say how probable some orders of the notes' two examples are.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from itertools import permutations, product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.data.embedded.generated import SPLITS, Split, split_of
+from heed.data.examples import Pair
+from heed.data.read.shuffled import shuffle_words, words_of
+from heed.lessons.parts import Stage, Table
+from heed.runs.train import train
+from heed.tasks.translation.word_order import Trigrams, learn_trigrams
+
+TITLE = "What is now time it? The imaginative was brisk, fun and movie."
+_TIME = ("What is now time it?", "What time is it now?")
+_MOVIE = ("The imaginative was brisk, fun and movie", "The movie was brisk, fun and imaginative")
+_TIME_ORDERS = (
+    *("What time is it now?", "What is it now time?", "What is time it now?", "What it is now time?"),
+    *("now What time is it?", "What is now time it?"),
+)
+_MOVIE_ORDERS = (
+    *("The movie was brisk, fun and imaginative", "The movie was brisk, imaginative and fun"),
+    *("The imaginative movie was brisk, and fun", "The fun movie was brisk, and imaginative"),
+    *("brisk, The movie was fun and imaginative", "The imaginative was brisk, fun and movie"),
+)
+_WHEN = ("now", "today", "here", "in Rome", "in Lagos", "at home", "there")
+_WHAT = ("time", "day", "month", "year", "season", "hour")
+_HOW = ("late", "early", "cold", "warm", "dark", "quiet", "busy")
+_NOUNS = ("movie", "book", "play", "song", "game", "story", "show", "concert")
+_VERBS = ("was", "is", "seemed")
+_ADJECTIVES = ("brisk", "fun", "imaginative", "long", "clever", "loud", "strange")
+_STEPS = 600
+_EACH = {"train": 1_500, "valid": 40, "test": 100}
+"""Sentences of each kind, where the grammar has as many."""
+_SETTINGS: dict[str, Any] = {
+    "data.shuffle_source": "words",
+    "tokenizer.kind": "word",
+    "tokenizer.min_count": 1,
+    "tokenizer.shared": True,
+    "model.name": "bahdanau",
+    "model.size": "tiny",
+    "model.d_embedding": 48,
+    "model.d_hidden": 64,
+    "model.d_attention": 48,
+    "training.batch_tokens": 600,
+    "training.learning_rate": 0.01,
+    "training.warmup": 30,
+    "training.guided_attention": 0.0,
+    "training.label_smoothing": 0.0,
+    "training.validate_every": 10_000,
+    "training.threads": 1,
+    "training.device": "cpu",
+    "generation.beam_size": 1,
+    "evaluation.bootstrap": 1,
+}
+
+
+def sentences() -> dict[str, list[str]]:
+    """All sentences of the grammar, by how many orders of their words are sentences of it."""
+    one = [f"What {what} is it {when}?" for what, when in product(_WHAT, _WHEN)]
+    one += [f"What is the {what} {when}?" for what, when in product(_WHAT, _WHEN)]
+    one += [f"Is it {how} {when}?" for how, when in product(_HOW, _WHEN)]
+    one += [f"It is {how} {when}." for how, when in product(_HOW, _WHEN)]
+    said = product(_NOUNS[:4], _VERBS, _ADJECTIVES, _WHEN)
+    one += [f"The {noun} {verb} {how} {when}." for noun, verb, how, when in said]
+    two = [
+        f"The {noun} {verb} {a}, {b} and {c}"
+        for noun, verb in product(_NOUNS, _VERBS)
+        for a, b, c in permutations(_ADJECTIVES, 3)
+    ]
+    return {"one": one, "two": two}
+
+
+def draw_sentences(split: Split) -> dict[str, list[str]]:
+    """The sentences of a split by kind; none has the words of one of another split, or of the notes' examples."""
+    notes = {_words(right) for _, right in (_TIME, _MOVIE)}
+    drawn = {}
+    for kind, every in sentences().items():
+        mine = [text for text in every if split_of(_words(text)) == split and _words(text) not in notes]
+        Random(f"{split}:{kind}").shuffle(mine)
+        drawn[kind] = mine[: _EACH[split]]
+    return drawn
+
+
+def _words(sentence: str) -> str:
+    """The words of a sentence, whatever their order and marks."""
+    return " ".join(sorted(word.strip(",") for word in words_of(sentence)[1]))
+
+
+def order_stages() -> tuple[Stage, ...]:
+    """Train the network, count the trigrams, and ask both: takes some seconds."""
+    drawn = {split: draw_sentences(split) for split in SPLITS}
+    with tempfile.TemporaryDirectory() as name:
+        files = {split: _write(Path(name) / f"{split}.txt", drawn[split]) for split in SPLITS}
+        out = Path(name) / "run"
+        run: Any = train("translation", **files, steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
+        trigrams = learn_trigrams(run.task)
+        exact = torch.stack([_exact_match(run, set(texts)) for texts in drawn["test"].values()])
+    return (
+        _task(),
+        _training(drawn["train"]),
+        _asked(run, trigrams, "time", "an order that can be judged", _TIME, _TIME_ORDERS, _TIME_PROSE),
+        _asked(run, trigrams, "movie", "an order that cannot be judged", _MOVIE, _MOVIE_ORDERS, _MOVIE_PROSE),
+        _judged(exact, len(drawn["test"]["two"])),
+    )
+
+
+_TIME_PROSE = (
+    "No sentence that was learned from has these words. The network gives the probability of writing an order for this "
+    "source; it might write other words as well. The trigrams' probabilities are shares among all orders of the words.",
+    "One order is a sentence as the training text has them, and both prefer it by far.",
+)
+_MOVIE_PROSE = (
+    "Two orders of these words are equally good sentences, and the reference is one of them.",
+    "Both models divide the probability between the two, as they should; which one is ahead means nothing.",
+)
+
+
+def _write(path: Path, texts: dict[str, list[str]]) -> str:
+    path.write_text("".join(f"{text}\n" for kind in texts.values() for text in kind), encoding="utf-8")
+    return str(path)
+
+
+def _exact_match(run: Any, targets: set[str]) -> Tensor:
+    """Of the test sentences with these targets: the network's exact match, the trigrams', and the shuffled input's."""
+    examples = [pair for pair in run.examples("test") if pair.target in targets]
+    shuffled, ordered = run.baselines(examples).values()
+    outcomes = (run.outcomes(examples), ordered, shuffled)
+    return torch.tensor([one.measure("exact_match").score() for one in outcomes], dtype=torch.float64)
+
+
+def _task() -> Stage:
+    return Stage(
+        "task",
+        "put the words in order",
+        (
+            "The source is a sentence whose words were shuffled; the target is the sentence.",
+            "Marks at the end stay where they are. A capital letter tells the first word.",
+        ),
+        "",
+        lines=tuple(f"{source}   ->   {right}" for source, right in (_TIME, _MOVIE)),
+    )
+
+
+def _training(drawn: dict[str, list[str]]) -> Stage:
+    shown = [f"  {shuffle_words(text, 1)}   ->   {text}" for kind in drawn.values() for text in kind[:3]]
+    return Stage(
+        "training",
+        "what is learned from",
+        (
+            f"{sum(map(len, drawn.values())):,} sentences of a small grammar written for this lesson. The words of "
+            f"{len(drawn['one']):,} of them make a sentence of it in one order, the words of the {len(drawn['two']):,} "
+            "with three adjectives in two.",
+            "With files of your own: heed train translation sentences.txt data.shuffle_source=words",
+        ),
+        "p(target | source) = product of p(word | words before it, source)",
+        lines=tuple(shown),
+    )
+
+
+def _asked(
+    run: Any,
+    trigrams: Trigrams,
+    name: str,
+    title: str,
+    example: tuple[str, str],
+    orders: Sequence[str],
+    prose: tuple[str, ...],
+) -> Stage:
+    source, right = example
+    nll = run.task.forced_scores(run.model, run.task.encode_pairs([Pair(source, order) for order in orders]))[0]
+    network = torch.tensor([math.exp(-one) for one in nll], dtype=torch.float64)
+    _, words, closing = words_of(source)
+    logs = {order: trigrams.score([*order, closing]) for order in set(permutations(words))}
+    total = math.fsum(map(math.exp, logs.values()))
+    shares = [math.exp(logs[tuple(words_of(order)[1])]) / total for order in orders]
+    counted = torch.tensor(shares, dtype=torch.float64)
+    table = Table(
+        f"probability of some of the {len(logs):,} orders",
+        tuple(orders),
+        ("network", "trigrams"),
+        torch.stack([network, counted], dim=1),
+        heat=(True,) * len(orders),
+        notes=tuple("the reference" if order == right else "" for order in orders),
+    )
+    best = run.predict(source).text
+    lines = (f"given {source}", f"the network writes {best}", f"the reference is {right}")
+    numbers = {"network": network, "trigrams": counted}
+    return Stage(name, title, prose, "", numbers, (table,), lines=lines)
+
+
+def _judged(exact: Tensor, count: int) -> Stage:
+    return Stage(
+        "judged",
+        "what a score of 50 % means here",
+        (
+            "Exact match counts an output as right only if it is the reference, letter by letter.",
+            f"Where two orders are equally good, any model is right about half of the time ({count} held-out "
+            "sentences): that is the limit of the score and no fault of the model. In a text of your own nobody knows "
+            "how many sentences are of this kind: a score tells which of two models is better, and not how far either "
+            "is from the best.",
+        ),
+        "",
+        {"exact_match": exact},
+        (
+            Table(
+                "share of held-out sentences whose output is the reference",
+                ("one good order", "two good orders"),
+                ("network", "trigrams", "shuffled input"),
+                exact,
+                heat=(True, True),
+            ),
+        ),
+    )
