@@ -96,6 +96,21 @@ def test_prompts_of_unequal_length_together_are_written_on_as_each_alone(body, c
         same(found[n], write(prompt, (limits[n],), (7 + n,))[0])
 
 
+@pytest.mark.parametrize("way", ["greedy", "beam"])
+@every_language_model
+def test_prompts_read_in_groups_of_like_length_are_written_on_alike(monkeypatch, body, config, way):
+    model = make_model(body, config)
+    together, lengths, _ = prompts()
+    options = SearchOptions(END, 7, min_length=2, forbidden=(0, 1, 2), beam_size=1 if way == "greedy" else 3)
+    expected = generate(model, None, together, options, lengths).hypotheses
+    monkeypatch.setattr("heed.layers.decoder_stack._PADDING", 1)
+    for groups in (2, 4):
+        monkeypatch.setattr("heed.layers.decoder_stack._GROUPS", groups)
+        found = generate(model, None, together, options, lengths).hypotheses
+        for mine, theirs in zip(found, expected, strict=True):
+            same(mine, theirs)
+
+
 @every_language_model
 def test_beams_after_prompts_of_unequal_length_are_those_of_the_blocks(body, config):
     model = make_model(body, config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -13,6 +14,13 @@ from heed.layers.fast_decoding import FastDecoding, PromptState
 from heed.layers.states import StackState
 from heed.layers.transformer import CausalSelfAttention, DecoderBlock
 from heed.shapes import Bool, Float, Int
+
+Read = Callable[[Tensor, StackState | FastDecoding, Tensor | None], tuple[Tensor, StackState | FastDecoding]]
+
+_GROUPS = 4
+"""Groups that prompts of unequal length are read in."""
+_PADDING = 128
+"""Positions of padding from which on that pays."""
 
 
 class DecoderStack(nn.ModuleList):
@@ -93,6 +101,48 @@ class DecoderStack(nn.ModuleList):
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
         return x
+
+    def by_length(
+        self, read: Read, tokens: Int[Tensor, "rows n"], state: StackState | FastDecoding, lengths: Tensor | None
+    ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
+        """Prompts of very unequal length, without a memory, in a few groups of like length: less padding is read.
+
+        Args:
+            read: Reads prompts, `(tokens, state, lengths) -> (hidden, state)`.
+            tokens: `(rows, n)`.
+            state: Before them.
+            lengths: `(rows,)`, number of real tokens where rows are padded on the right.
+
+        Returns:
+            What `read` returns for all rows together; hidden states of padding are zero where there are groups.
+        """
+        fresh = isinstance(state, StackState) and not state.memory and all(cache is None for cache in state.caches)
+        if lengths is None or not fresh or not self._decodes_fast(tokens):
+            return read(tokens, state, lengths)
+        if tokens.numel() - int(lengths.sum()) < _PADDING:
+            return read(tokens, state, lengths)
+        assert isinstance(state, StackState)
+        rows, n = tokens.shape
+        hidden: Tensor | None = None
+        caches: list[Tensor] = []  # per block, keys and values
+        for some in lengths.argsort(descending=True).chunk(_GROUPS):
+            own = lengths.index_select(0, some)
+            longest = int(own[0])
+            start = self.start((), Rows.repeat(len(some), device=tokens.device))
+            found, after = read(tokens[some, :longest], start, own)
+            keys = after.plain().caches if isinstance(after, FastDecoding) else after.caches
+            if hidden is None:
+                hidden = found.new_zeros(rows, n, found.shape[-1])
+                shape = (2, rows, *keys[0].prepared.shape[1:2], n, keys[0].prepared.shape[3])
+                caches = [found.new_zeros(shape) for _ in keys]
+            hidden[some, :longest] = found
+            for cache, new in zip(caches, keys, strict=True):
+                assert new is not None
+                cache[0, some, :, :longest], cache[1, some, :, :longest] = new.prepared, new.value
+        assert hidden is not None
+        mask = padding_mask(lengths, n)
+        whole = tuple(Keys(cache[0], cache[1], mask) for cache in caches)
+        return hidden, PromptState((), state.rows, whole, state.position + lengths, list(self))
 
     def _decodes_fast(self, x: Tensor) -> bool:
         """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""

@@ -64,5 +64,10 @@ class AttentionLM(LanguageModel):
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
     ) -> tuple[Tensor, StackState | FastDecoding]:
         """Append each further token's keys and values, then look back."""
+        return self.layers.by_length(self._read, tokens, state, lengths)
+
+    def _read(
+        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None
+    ) -> tuple[Tensor, StackState | FastDecoding]:
         x = self._embed(tokens, state.next_positions(tokens.shape[1]))
         return self.layers(x, state, lengths)  # type: ignore[no-any-return]

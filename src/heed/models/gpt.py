@@ -157,6 +157,11 @@ class GPT(LanguageModel):
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
     ) -> tuple[Tensor, StackState | FastDecoding]:
         """Append each further token's keys and values, then look back."""
+        return self.blocks.by_length(self._read, tokens, state, lengths)
+
+    def _read(
+        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None
+    ) -> tuple[Tensor, StackState | FastDecoding]:
         x, turn = self._embed(tokens, state.next_positions(tokens.shape[1]))  # (R, n, d_model)
         x, state = self.blocks(x, state, lengths, turn)
         return self.norm(x), state
