@@ -14,6 +14,10 @@ question mark, 16 texts of one lag in a batch, the same texts for both:
 Printed by lag: the share of 500 new texts whose symbol is named, with Wilson's 95 % interval over the texts of all
 seeds together (chance is 0.125); and before and after training on lags from 1 to 100 the length of the gradient of the
 right answer's score (above the mean of all scores) by the embedding of the symbol, as a share of that at lag 1.
+
+Five minutes of one core (Intel Xeon, 2026-11-22): on one lag alone LSTM recalls 0.363 / 0.138 / 0.116 / 0.103 at lags
+10 / 30 / 100 / 200 and LSTMN 1.000 / 1.000 / 0.623 / 0.376; on mixed lags both recall all, at lag 400 too. The first
+gradient at lag 100 is 1e-19 of that at lag 1 for LSTM and 0.15 for LSTMN. All numbers: docs/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def test_a_beam_finds_at_least_as_probable_an_output_as_greedy_and_stays_in_the_
 @pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"sampling": SamplingOptions(seed=2)}])
 def test_a_stop_text_cuts_the_text_exactly_before_it(options):
     task, model = hand_made()
-    for prompt in PROMPTS:
+    for prompt in PROMPTS[:3]:
         ((free,),) = continue_all(task, model, [prompt], WritingOptions(length=30, **options))
         for start in range(2, min(12, len(free.text) - 3)):
             stop = free.text[start : start + 3]  # spans three tokens of this tokenizer

@@ -355,6 +355,7 @@ ENDLESS = {"training.steps": None}
 BEAM, SHORT = {"generation.beam_size": 4}, {"generation.length_penalty": 0.0}
 BOTH, SELECT = (False, True), "evaluation.select_by"
 CNN = {"model.characters": "cnn"}
+ONE_TABLE = {"tokenizer.shared": True}
 
 
 def another_run(**settings):
@@ -431,6 +432,7 @@ CASES = {
     "GenerationConfig.length_penalty": (COPY | BEAM, "generation.length_penalty", (1.0, 0.5), outputs),
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
     "GenerationConfig.max_length": (COPY, "generation.max_length", (5, 3), outputs),
+    "TranslationGeneration.same_words": (COPY | ONE_TABLE, "generation.same_words", BOTH, outputs),
     "GenerationConfig.replace_unknown": (PAIRS | WORD, "generation.replace_unknown", BOTH, with_unknown),
     "ContinuationConfig.beam_size": (BOOK | LONG, "generation.beam_size", (1, 3), continued),
     "ContinuationConfig.length_penalty": (BOOK | LONG, "generation.length_penalty", (1.0, 0.5), continued),

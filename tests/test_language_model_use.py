@@ -323,11 +323,7 @@ def test_options_that_say_nothing_are_refused(folder, capsys, words, message):
 # --- the page
 
 
-PAGE = next(
-    text
-    for text in (path.read_text(encoding="utf-8") for path in (Path(__file__).parents[1] / "docs").glob("*.md"))
-    if "## Rank continuations" in text
-)
+PAGE = (Path(__file__).parents[1] / "docs" / "language-models.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
@@ -335,7 +331,7 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
     for name in ("prompts.txt", "choices.txt", "lines.txt"):
         (tmp_path / name).write_text("I love\nthe garden\n")
     (tmp_path / "questions.jsonl").write_text('{"prompt": "I", "choices": ["love", "see"]}\n')
-    part = PAGE[PAGE.index("## Continue a text") :]
+    part = PAGE[PAGE.index("### Continue a text") :]
     commands = [line for block in re.findall(r"```sh\n(.*?)```", part, flags=re.DOTALL) for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in commands if line.startswith(("heed predict", "heed look"))]
     assert len(commands) > 12
@@ -347,6 +343,6 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
 
 
 def test_the_program_of_the_page_runs(folder, capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE[PAGE.index("## Continue a text") :], flags=re.DOTALL)
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE[PAGE.index("### Continue a text") :], flags=re.DOTALL)
     exec(compile(block.replace("RUN", str(folder)), "page", "exec"), {})
     assert capsys.readouterr().out

@@ -107,6 +107,7 @@ def test_nothing_but_files_is_needed(folder):
     task = task_class("language_modelling").prepare(check_config(values, "test"))
     assert (task.config.model.name, task.config.model.size, task.config.tokenizer.kind) == ("gpt", "tiny", "char")
     assert task.config.model.max_length == task.context == 256
+    assert task.config.model.positions == "rotary"  # a learned table needs more text
 
 
 @pytest.mark.parametrize("model", ["rnn", "lstmn"])
@@ -153,7 +154,7 @@ def test_each_row_goes_on_from_its_own_state_however_the_batch_is_divided(folder
             hidden = {}
             for part in parts_of(plan[n], n):
                 batch = task.collate(part)
-                for row, states in zip(part, carried.read(net, batch, 4), strict=True):
+                for row, states in zip(part, carried.read(net, batch), strict=True):
                     hidden[row] = states.detach()
             found.append(torch.stack([hidden[row] for row in plan[n]]))
             if through_tensors:
@@ -182,6 +183,16 @@ def test_a_new_pass_begins_without_state_and_scoring_leaves_it_alone(folder):
     task.carry({})
     assert not task.carried() and again == loss_of(task, net, task.collate(plan[0]))
     assert first.requires_grad
+
+
+def test_rows_are_those_of_their_own_pass_where_the_next_one_is_planned_ahead(folder):
+    data = {"valid": str(folder / "valid.jsonl"), "stream": True, "window": 1, "context": 10}
+    task, _ = prepared(folder, "rnn", file="all.jsonl", data=data, training={"batch_tokens": 120})
+    plans = [task.train_batches(epoch) for epoch in range(2)]
+    batches = [task.collate(plan[-1], epoch) for epoch, plan in enumerate(plans)]
+    assert [len(batch.tokens) for batch in batches] == [len(batch.rows) for batch in batches]
+    assert batches[0].rows != batches[1].rows  # windows of unlike size have unlike numbers of rows
+    assert not batches[0].begins
 
 
 # --- scores
@@ -437,7 +448,8 @@ def test_a_parent_s_tokenizer_is_extended(parent, tmp_path):
     assert torch.equal(own["blocks.0.feed_forward.inner.weight"], theirs["blocks.0.feed_forward.inner.weight"])
 
 
-def test_a_longer_context_keeps_the_places_that_the_parent_knows(parent, tmp_path):
+def test_a_longer_context_keeps_the_places_that_the_parent_knows(parent, folder, tmp_path):
+    parent = trained(folder, tmp_path / "places", 1, fields={"positions": "learned"})
     task, model, taken = child(tmp_path, parent, data={"context": 24})
     assert task.config.model.max_length == 24 and taken.tokens["positions.table.weight"] == (16, 24)
     own, theirs = model.state_dict(), parent.model.state_dict()

@@ -90,7 +90,6 @@ def errors_by_length(run, questions):
     return right / len(questions), errors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_small_model_ranks_as_the_grammar_does(name, tmp_path):
     settings = SETTINGS | MODELS[name]

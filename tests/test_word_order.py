@@ -8,14 +8,19 @@ from collections import Counter
 from itertools import permutations
 
 import pytest
+import torch
 
 import heed
 from contract import write_lines
 from heed.cli import main
+from heed.data.examples import Pair
 from heed.data.read.shuffled import ShuffledPair, read_sentences, shuffle_words, words_of
 from heed.data.store.pairs import open_pairs
+from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
-from heed.tasks import check_config
+from heed.generation import SamplingOptions
+from heed.tasks import check_config, task_class
+from heed.tasks.translation.same_words import advance, may_follow
 from heed.tasks.translation.word_order import Trigrams
 
 SENTENCES = [
@@ -225,6 +230,67 @@ def test_a_narrow_beam_follows_the_likeliest_beginning_and_a_wide_one_does_not()
     assert model.best_order(["c", "b", "a"], beam_size=1)[0] == "a"
     assert model.best_order(["c", "b", "a"], beam_size=3) == ["b", "a", "c"]
     assert model.best_order([]) == [] and model.best_order(["c", "c"]) == ["c", "c"]
+
+
+# --- writing the same words
+
+
+@pytest.fixture(scope="module", params=["word", "bpe"])
+def shared(request, tmp_path_factory):
+    """A task whose sides have one vocabulary, and a model with first weights."""
+    path = write_lines(tmp_path_factory.mktemp("shared") / "train.txt", *SENTENCES)
+    fields = {name: value for name, value in SETTINGS.items() if name.startswith("model.")}
+    values = {
+        "task": "translation",
+        "data": {"train": path, "shuffle_source": "words", "valid": 8},
+        "tokenizer": {"kind": request.param, "vocab_size": 60, "min_count": 1, "shared": True, "lowercase": False},
+        "model": {name.removeprefix("model."): value for name, value in fields.items()},
+        "training": {"guided_attention": 0.0},
+        "generation": {"same_words": True},
+    }
+    task = task_class("translation").prepare(check_config(values, "test"))
+    torch.manual_seed(1)
+    return task, task.build_model().eval()
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": SamplingOptions(seed=3)}])
+def test_outputs_have_the_words_of_the_source(shared, options):
+    task, model = shared
+    sources = [*(shuffle_words(s, 1) for s in SENTENCES[::5]), "bread bread Anna bread eats eats.", "Anna!"]
+    for source, written in zip(sources, task.translate(model, sources, **options), strict=True):
+        _, words, closing = words_of(source)
+        out = written[0].text.replace(closing, "").split() if closing else written[0].text.split()
+        assert sorted(out) == sorted(words) and written[0].finished, (source, written[0].text)
+
+
+def test_a_beam_without_limit_finds_the_most_probable_output(shared):
+    task, model = shared
+    source = "bread eats Anna warm bread"
+    (found,) = task.translate(model, [source], beam_size=400, length_penalty=0.0)
+    texts = sorted({" ".join(order) for order in permutations(source.split())})
+    nll = task.forced_scores(model, task.encode_pairs([Pair(source, text) for text in texts]))[0]
+    assert len(texts) == 60 and found[0].text == texts[nll.index(min(nll))]
+    # The probabilities are the model's own, as they are for any output.
+    assert math.isclose(found[0].log_prob, -min(nll), rel_tol=1e-4)
+
+
+def test_a_word_that_begins_another_can_be_written_before_and_after_it():
+    foot, ball, print_ = 10, 11, 12
+    place = (((foot,), (foot, ball), (foot, print_)), ())
+    for written in permutations([(foot,), (foot, ball), (foot, print_)]):
+        now = place
+        for token in (token for word in written for token in word):
+            assert token in may_follow(now)
+            now = advance(now, token)
+        assert may_follow(now) == {END}
+    assert may_follow(advance(place, foot)) == {foot, ball, print_}
+    assert advance(place, START) == place and may_follow(((), ())) == {END}
+
+
+def test_same_words_needs_one_vocabulary():
+    values = {"task": "translation", "data": {"train": ["a.txt"]}, "generation": {"same_words": True}}
+    with pytest.raises(ConfigError, match=r"same_words is true, but source and target have tokenizers of their own"):
+        check_config(values, "test")
 
 
 # --- a run

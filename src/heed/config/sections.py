@@ -155,7 +155,7 @@ class RunConfig(Section):
     """Everything that decides a run, as far as all tasks share it; each task has a class of its own."""
 
     task: str
-    """What is learned: translation (where nothing is said), classification, tagging, table or series."""
+    """What is learned: the name of a task (docs/tasks.md); translation where nothing is said."""
     data: Any
     """Where the examples come from; each task has its own."""
     tokenizer: TokenizerConfig = TokenizerConfig()

@@ -104,7 +104,7 @@ def order_stages() -> tuple[Stage, ...]:
     """Train the network, count the trigrams, and ask both: takes some seconds."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     with tempfile.TemporaryDirectory() as name:
-        files = {split: _write(Path(name) / f"{split}.txt", drawn[split]) for split in SPLITS}
+        files: dict[str, Any] = {split: _write(Path(name) / f"{split}.txt", drawn[split]) for split in SPLITS}
         out = Path(name) / "run"
         run: Any = train("translation", **files, steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
         trigrams = learn_trigrams(run.task)

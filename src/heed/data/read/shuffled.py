@@ -32,7 +32,8 @@ class ShuffledPair(Pair):
     """A sentence as the target and its words in another order as the source; the sentence decides the split."""
 
     unit = "sentence"
-    sides = ("target",)  # what there is to check: the source has the same words
+    # What there is to check: the source has the same words.
+    sides = ("target",)  # type: ignore[assignment]  # one side where a pair has two
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -123,8 +124,8 @@ def _lines(path: Path, column: Column, findings: Findings) -> Iterator[tuple[int
         for number, cells in column_rows(path, wanted, findings, tabs=ending != ".csv"):
             yield number, "" if cells is None else cells[0]
     else:
-        for number, row in tabbed_rows(path, findings):
-            yield number, row[0] if len(row) == 1 else _several(row, path, number, findings)
+        for number, parts in tabbed_rows(path, findings):
+            yield number, parts[0] if len(parts) == 1 else _several(parts, path, number, findings)
 
 
 def _several(row: list[str], path: Path, number: int, findings: Findings) -> BadLine:

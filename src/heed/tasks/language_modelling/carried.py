@@ -9,6 +9,7 @@ Source: Williams and Peng 1990, Neural Computation 2 (4), truncated back-propaga
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,11 +17,30 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.models.base import LanguageModel
-from heed.tasks.language_modelling.blocks import TokenBatch
+from heed.tasks.language_modelling.blocks import Streams, TokenBatch
 
 Packed = Mapping[str, Tensor]
 """A state as tensors by name; dimension 0 of each runs over rows."""
 _ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class RowBatch(TokenBatch):
+    """Chunks of contiguous rows.
+
+    Attributes:
+        rows: Number of each row among those of its pass.
+        begins: Whether they are the first chunks of the pass, before which there is no state.
+    """
+
+    rows: tuple[int, ...] = ()
+    begins: bool = True
+
+    @classmethod
+    def of(cls, streams: Streams, indices: list[int], epoch: int) -> RowBatch:
+        """The batch of these chunks: chunk c of row r has the index c * rows + r."""
+        batch = streams.collate(indices, epoch)
+        return cls(**vars(batch), rows=tuple(i % streams.rows for i in indices), begins=indices[0] < streams.rows)
 
 
 class CarriedRows:
@@ -47,14 +67,13 @@ class CarriedRows:
             found |= {f"{number}.{name}": tensor.contiguous().clone() for name, tensor in packed.items()}
         return found
 
-    def read(self, model: LanguageModel, batch: TokenBatch, num_rows: int) -> Tensor:
+    def read(self, model: LanguageModel, batch: RowBatch) -> Tensor:
         """Hidden states `(batch, length, d)` of a batch, read on from where its rows were left.
 
-        Chunk c of row r has the index c * num_rows + r. In training the state after it is kept.
+        In training the state after it is kept.
         """
-        rows = tuple(index % num_rows for index in batch.indices)
-        device = batch.tokens.device
-        packed = self._of(rows) if batch.indices[0] >= num_rows else None
+        rows, device = batch.rows, batch.tokens.device
+        packed = None if batch.begins else self._of(rows)
         if packed is None:
             state: Any = model.start(None, Rows.repeat(len(rows), device=device))
         else:

@@ -140,7 +140,7 @@ class LanguageModelSection(ModelSection):
 class LanguageModelTraining(TrainingConfig):
     """How a language model is trained."""
 
-    batch_tokens: int = Field(4_096, gt=0)
+    batch_tokens: int = Field(2_048, gt=0)
     """Tokens of one batch: rows of data.context tokens, at least one."""
     betas: tuple[float, float] = (0.9, 0.95)
     """Adam's decay rates of the first and second moment."""

@@ -116,5 +116,5 @@ def draw_documents(split: Split, count: int, seed: int) -> list[Document]:
 def open_meals(data: MealsData) -> Splits[Document]:
     """The sentences of every split."""
     counts = {"train": data.train, "valid": data.valid, "test": data.test}
-    drawn = {split: draw_documents(split, counts[split], data.seed) for split in SPLITS}
+    drawn: dict[str, list[Document]] = {split: draw_documents(split, counts[split], data.seed) for split in SPLITS}
     return drawn_splits(drawn, data.name, "documents")

@@ -43,8 +43,9 @@ def learn_tokenizer(
     section = config.tokenizer
     kind = section.kind
     if kind == "auto":
-        few = "char" if size <= _FEW_CHARACTERS else "byte_bpe"
-        kind = "word" if isinstance(config.data, MealsData) else few
+        kind = "char" if size <= _FEW_CHARACTERS else "byte_bpe"
+        if isinstance(config.data, MealsData):
+            kind = "word"
     vocab_size = section.vocab_size
     if vocab_size is None and kind not in ("char", "byte"):
         vocab_size = num_tokens(size)

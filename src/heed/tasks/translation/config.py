@@ -18,6 +18,14 @@ class TranslationTraining(TrainingConfig):
     pairs beforehand; not with tokenizer.sampling."""
 
 
+class TranslationGeneration(GenerationConfig):
+    """How a translation model writes."""
+
+    same_words: bool = False
+    """Write the words of the source in another order and nothing else, each as often as there; for word order, with
+    tokenizer.shared. Words are what blanks separate; the marks at the end are words of their own."""
+
+
 class TranslationEvaluation(EvaluationConfig):
     """How a translation is scored."""
 
@@ -62,7 +70,7 @@ class TranslationConfig(RunConfig):
     """Where the examples come from."""
     training: TranslationTraining = TranslationTraining(minutes=2.0)
     """How it is trained."""
-    generation: GenerationConfig = GenerationConfig()
+    generation: TranslationGeneration = TranslationGeneration()
     """How it writes."""
     evaluation: TranslationEvaluation = TranslationEvaluation()
     """How it is scored."""
@@ -72,6 +80,15 @@ class TranslationConfig(RunConfig):
         if self.tokenizer.shared and self.tokenizer.lowercase == "source":
             raise ValueError(
                 "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one; set one of them to false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_vocabulary(self) -> Self:
+        if self.generation.same_words and not self.tokenizer.shared:
+            raise ValueError(
+                "generation.same_words is true, but source and target have tokenizers of their own; set "
+                "tokenizer.shared=true"
             )
         return self
 

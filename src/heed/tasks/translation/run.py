@@ -109,7 +109,9 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
             return list(
-                sentence_reader(Columns(target=columns[1]), data.shuffle_seed).read([*map(str, files)], findings)
+                sentence_reader(Columns(target=columns[1]), data.shuffle_seed).read(
+                    [*map(str, files)], Findings.of(data, strict=True)
+                )
             )
         return list(read_pairs(files, *columns, findings))
 

@@ -14,6 +14,7 @@ from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
 from heed.models.base import PairDecoder
+from heed.tasks.translation.same_words import SameWords
 
 if TYPE_CHECKING:
     from heed.tasks.translation.task import Translation
@@ -74,6 +75,8 @@ def translate(
     if writer is not None and (sampling is not None or prefix):
         what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
         raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
+    if writer is not None and task.config.generation.same_words:
+        raise ConfigError(f"generation.same_words is true, which engine '{writer.name}' cannot do; use engine 'torch'")
     if unknown := task.target_tokenizer.unknown_in(prefix):
         raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
     given = task.config.generation
@@ -89,6 +92,8 @@ def translate(
     forced = task.target_tokenizer.encode(prefix).ids if prefix else []
     model.eval()
     device = next(model.parameters()).device
+    if given.same_words:
+        model = SameWords(model, task.target_tokenizer, options.forbidden)
     results: list[list[Prediction]] = [[_BLANK] for _ in texts]
     written = [i for i, text in enumerate(texts) if text.strip()]
     encoded = [TokenPair(ids, []) for ids in task.source_tokenizer.encode_all([texts[i] for i in written])]

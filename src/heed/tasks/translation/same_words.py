@@ -1,0 +1,136 @@
+"""Writing the words of the source in another order, and nothing else: for shuffled sentences."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heed.attention import Rows
+from heed.data.tokens.tokenizer import END, PADDING, TextTokenizer
+from heed.models.base import Memory, ModelConfig, PairDecoder
+
+_BLANK = "\u2581"  # begins a token before which a blank stands
+Words = tuple[tuple[int, ...], ...]
+"""Words as their tokens, sorted; one that is there twice stands there twice."""
+Place = tuple[Words, tuple[int, ...]]
+"""How far an output is: the words that are not finished, and the tokens written of the last one."""
+
+
+@dataclass(frozen=True)
+class SourceMemory(Memory):
+    """Encoded sources, and the words of each."""
+
+    own: Memory | None = None
+    words: tuple[Words, ...] = ()
+
+    def select(self, sources: Tensor) -> SourceMemory:
+        """The memory of the given sources."""
+        assert self.own is not None
+        return SourceMemory((), None, self.own.select(sources), tuple(self.words[i] for i in sources.tolist()))
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """The decoder's own state, and how far each row is."""
+
+    own: Any
+    places: tuple[Place, ...]
+
+    def select(self, rows: Tensor) -> SourceState:
+        """Row i of the result continues row `rows[i]`."""
+        return SourceState(self.own.select(rows), tuple(self.places[i] for i in rows.tolist()))
+
+
+class SameWords(PairDecoder):
+    """A decoder that writes each word of its source once and then ends; both sides have one vocabulary.
+
+    The probabilities of what may be written are the decoder's own, not renormalised: a beam compares whole outputs by
+    them. The rest goes to the padding token, which no search writes.
+    """
+
+    def __init__(self, decoder: PairDecoder, tokenizer: TextTokenizer, never: Collection[int]) -> None:
+        """Wrap a decoder in evaluation mode; tokens `never` are not written, even if they are of the source."""
+        super().__init__(ModelConfig())
+        self._own = [decoder]  # a plain list: it is no module of this one
+        self._tokenizer, self._never = tokenizer, frozenset(never)
+        self.output = nn.Identity()
+
+    @property
+    def aligns(self) -> bool:
+        """Whether the decoder attends to the source."""
+        return self._own[0].aligns
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> SourceMemory:
+        """Read the sources."""
+        rows = [row[mask].tolist() for row, mask in zip(source, source_mask, strict=True)]
+        return SourceMemory((), None, self._own[0].encode(source, source_mask), tuple(map(self._cut, rows)))
+
+    def _cut(self, ids: list[int]) -> Words:
+        return tuple(sorted(cut_words(self._tokenizer, [i for i in ids if i not in self._never])))
+
+    def start(self, memory: Memory | None, rows: Rows) -> SourceState:
+        """Nothing is written yet."""
+        assert isinstance(memory, SourceMemory)
+        own = self._own[0].start(memory.own, rows)
+        return SourceState(own, tuple((memory.words[i], ()) for i in rows.source_of.tolist()))
+
+    def step(self, tokens: Tensor, state: SourceState, lengths: Tensor | None = None) -> tuple[Tensor, SourceState]:
+        """Read tokens; in place of hidden states the log-probabilities of what may follow, `(rows, n, vocab_size)`."""
+        hidden, own = self._own[0].step(tokens, state.own, lengths)
+        log_probs, places = torch.log_softmax(self._own[0].logits(hidden).float(), dim=-1), list(state.places)
+        allowed = torch.zeros_like(log_probs, dtype=torch.bool)
+        for n, column in enumerate(tokens.unbind(1)):
+            for row, token in enumerate(column.tolist()):
+                places[row] = advance(places[row], token)
+                allowed[row, n, list(may_follow(places[row]))] = True
+        rest = torch.logsumexp(log_probs.masked_fill(allowed, -torch.inf), dim=-1)
+        log_probs = log_probs.masked_fill(~allowed, -torch.inf)
+        log_probs[..., PADDING] = rest
+        return log_probs, SourceState(own, tuple(places))
+
+
+def cut_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> list[tuple[int, ...]]:
+    """The tokens between blanks, and alone the marks that end the text; of a character tokenizer each token alone."""
+    texts = [tokenizer.token(i) for i in ids]
+    if tokenizer.unit == "character":
+        return [(i,) for i in ids]
+    end = len(ids)
+    while end and len(texts[end - 1]) == 1 and unicodedata.category(texts[end - 1]).startswith("P"):
+        end -= 1
+    starts = [n for n in range(end) if n == 0 or texts[n].startswith(_BLANK)]
+    words = [tuple(ids[a:b]) for a, b in zip(starts, [*starts[1:], end], strict=True)] if starts else []
+    return [*words, *((i,) for i in ids[end:])]
+
+
+def advance(place: Place, token: int) -> Place:
+    """The place after one more token; a token that may not follow (a start token) changes nothing."""
+    words, begun = place
+    longer = (*begun, token)
+    if any(word[: len(longer)] == longer for word in words):
+        return words, longer
+    rest = _without(words, begun)
+    return (rest, (token,)) if rest is not None and any(word[0] == token for word in rest) else place
+
+
+def may_follow(place: Place) -> frozenset[int]:
+    """The tokens that may come next: those that go on with a word or, after a whole one, begin another or end."""
+    words, begun = place
+    size = len(begun)
+    tokens = {word[size] for word in words if len(word) > size and word[:size] == begun}
+    rest = _without(words, begun)
+    if rest is not None:
+        tokens |= {word[0] for word in rest} or {END}
+    return frozenset(tokens or {END})
+
+
+def _without(words: Words, word: tuple[int, ...]) -> Words | None:
+    """The words without one of these; None if there is none."""
+    if word not in words:
+        return None
+    place = words.index(word)
+    return (*words[:place], *words[place + 1 :])
