@@ -1,4 +1,4 @@
-"""The page on language models: its commands run, in order."""
+"""The page on language models: the commands that train and score run, in order."""
 
 import re
 import shlex
@@ -17,7 +17,8 @@ TINY = {
 
 
 def commands():
-    for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL):
+    trains_and_scores = PAGE.split("heed predict RUN")[0].rpartition("```sh")[0]
+    for block in re.findall(r"```sh\n(.*?)```", trains_and_scores, flags=re.DOTALL):
         for line in block.splitlines():
             yield shlex.split(line, comments=True)[1:]
 

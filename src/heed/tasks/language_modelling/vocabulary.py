@@ -20,8 +20,9 @@ from heed.tasks.language_modelling.documents import Document
 
 _SAMPLE = 20_000_000
 """Bytes of text that the tokenizer of a corpus in files is trained on."""
-_FEW_CHARACTERS = 2_000_000
-"""Up to so much text a token is a character."""
+_FEW_CHARACTERS = 100_000
+"""Up to so much text a token is a character. Of 200,000 characters of Shakespeare a tiny gpt learned, in 160 updates of
+2,048 tokens, 2.65 bits per byte from 1,000 subwords and 3.16 from characters; of 1.1 million, in 250, 2.55 and 2.95."""
 _GROWTH = ("extend", "new_merges")
 """Fields of the section that say what becomes of another run's tokenizer."""
 
