@@ -12,7 +12,7 @@ from heed.tasks.language_modelling.task import LanguageModelling
 
 SMALL = {
     "attention_lm": {"d_model": 32, "num_heads": 2, "num_layers": 2},
-    "gpt": {"d_model": 32, "num_heads": 2, "num_layers": 2, "d_ff": 48, "dropout": 0.0},
+    "gpt": {"d_model": 32, "num_heads": 2, "num_layers": 2, "d_ff": 48, "positions": "learned", "dropout": 0.0},
     "rnn": {"d_embedding": 16, "d_hidden": 24, "num_layers": 2, "dropout": 0.0},
     "lstmn": {"d_embedding": 16, "d_hidden": 24, "d_attention": 16, "dropout": 0.0},
     "self_rnn": {"d_embedding": 16, "d_hidden": 24, "d_attention": 16, "dropout": 0.0},

@@ -13,7 +13,7 @@ from heed.tasks.language_modelling.ranking import rank
 
 SPLITS = ("train", "valid", "test")
 MODELS = {
-    "gpt": {"model.d_model": 64, "model.num_layers": 1, "training.learning_rate": 0.01},
+    "gpt": {"model.d_model": 64, "model.num_layers": 1, "model.positions": "learned", "training.learning_rate": 0.01},
     "lstm": {"model.name": "rnn", "model.cell": "lstm", "model.d_hidden": 64, "training.learning_rate": 0.02},
 }
 SETTINGS = {

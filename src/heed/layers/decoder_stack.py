@@ -97,6 +97,7 @@ class DecoderStack(nn.ModuleList):
             if isinstance(block, CausalSelfAttention):
                 x, _ = block.read(x, None, first, seen, turn)
             else:
+                assert isinstance(block, DecoderBlock)
                 x = block.whole(x, turn, seen)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
@@ -130,14 +131,14 @@ class DecoderStack(nn.ModuleList):
             longest = int(own[0])
             start = self.start((), Rows.repeat(len(some), device=tokens.device))
             found, after = read(tokens[some, :longest], start, own)
-            keys = after.plain().caches if isinstance(after, FastDecoding) else after.caches
+            plain = after.plain() if isinstance(after, FastDecoding) else after
+            keys = [cache for cache in plain.caches if cache is not None]
             if hidden is None:
                 hidden = found.new_zeros(rows, n, found.shape[-1])
                 shape = (2, rows, *keys[0].prepared.shape[1:2], n, keys[0].prepared.shape[3])
                 caches = [found.new_zeros(shape) for _ in keys]
             hidden[some, :longest] = found
             for cache, new in zip(caches, keys, strict=True):
-                assert new is not None
                 cache[0, some, :, :longest], cache[1, some, :, :longest] = new.prepared, new.value
         assert hidden is not None
         mask = padding_mask(lengths, n)

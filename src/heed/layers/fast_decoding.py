@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, padding_mask
-from heed.kernels import VECTOR, attend_few, large_empty, linear, onednn_linear
+from heed.kernels import VECTOR, attend_few, large_empty, linear, private
 from heed.layers.activations import RELU, Activation
 from heed.layers.norm import RMSNorm
 from heed.layers.states import StackState
@@ -52,7 +52,7 @@ class _Linear(NamedTuple):
         return cls(torch.cat(tuple(layer.weight for layer in layers)), torch.cat(biases) if biases else None)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.bias is None or onednn_linear() is not None:
+        if self.bias is None or private.onednn_linear() is not None:
             return linear(x, *self)
         return torch.mm(x, self.weight.t()).add_(self.bias)  # `addmm` first fills the result with the bias: longer
 

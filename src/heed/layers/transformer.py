@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -200,9 +200,8 @@ class DecoderBlock(nn.Module):
         if drops or not self.around_attention.first or f.activation != GELU_TANH or norms[0].eps != norms[1].eps:
             return None
         layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer
-        if any(getattr(layer, "bias", None) is None for layer in layers):
-            return None
-        return BlockWeights(*(parameter for layer in layers for parameter in (layer.weight, layer.bias)))
+        found: list[Any] = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
+        return None if any(parameter is None for parameter in found) else BlockWeights(*found)
 
     def forward(
         self,

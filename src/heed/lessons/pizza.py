@@ -34,6 +34,7 @@ _SETTINGS: dict[str, Any] = {
     "model.size": "tiny",
     "model.d_model": 64,
     "model.num_layers": 1,
+    "model.positions": "learned",
     "training.batch_tokens": 1_024,
     "training.learning_rate": 0.01,
     "training.warmup": 20,

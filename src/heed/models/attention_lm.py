@@ -54,7 +54,7 @@ class AttentionLM(LanguageModel):
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
         positions, seen = places_within(tokens, documents)
-        return self.layers.whole(self._embed(tokens, positions), seen=seen)  # type: ignore[no-any-return]
+        return self.layers.whole(self._embed(tokens, positions), seen=seen)
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         """Empty caches."""

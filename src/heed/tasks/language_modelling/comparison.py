@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_shading import shading_to_html
 from heed.observe.maps import Axis
@@ -99,7 +101,7 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
         """The text, each token as dark as it surprised the model."""
         owner, start, stop = (int(part[index]) for part in (self.units.owner, self.units.starts, self.units.stops))
         scores, text = self._found[id(run)][owner], self.units.documents[owner].text
-        inside = [n for n, (first, _) in enumerate(scores.spans) if start <= first < stop]
+        inside = np.flatnonzero((scores.spans[:, 0] >= start) & (scores.spans[:, 0] < stop)).tolist()
         labels = tuple(text[slice(*scores.spans[n])] for n in inside)
         bits = tuple(-float(scores.log_probs[n]) / math.log(2) for n in inside)
         axis = Axis("text", "token", labels)

@@ -27,7 +27,7 @@ def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -
     """
     nll, tokens, unknown = (np.zeros(len(units)) for _ in range(3))
     for number, one in enumerate(scores):
-        places = units.at(number, np.array([start for start, _ in one.spans], dtype=np.int64))
+        places = units.at(number, one.spans[:, 0].astype(np.int64))
         np.add.at(nll, places, -one.log_probs)
         np.add.at(tokens, places, 1.0)
         np.add.at(unknown, places, one.unknown)

@@ -71,5 +71,6 @@ class LanguageModelRun(ContinuesText):
             ids = np.array(encoded.ids, dtype=np.int64)
             log_probs = self._trigram.log_probs(ids, task.first_token)
             seen = np.minimum(np.arange(1, len(ids) + 1), 2).astype(np.int32)
-            scores.append(TokenScores(log_probs, None, seen, ids, list(encoded.spans), None))
+            spans = np.array(encoded.spans, dtype=np.int32).reshape(-1, 2)
+            scores.append(TokenScores(log_probs, None, seen, ids, spans, None))
         return {"trigram": outcomes_of(Units.of(examples), scores)}

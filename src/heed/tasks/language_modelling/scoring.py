@@ -24,7 +24,6 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.batch.rows import pad_rows
-from heed.data.examples import Span
 from heed.data.tokens.tokenizer import END, UNKNOWN, TextTokenizer
 from heed.models.base import LanguageModel
 from heed.training.loss import PIECE_BYTES
@@ -75,12 +74,12 @@ class TokenScores(IdScores):
 
     Attributes:
         ids: `(tokens,)`, the tokens.
-        spans: The characters of the text that each token stands for.
+        spans: `(tokens, 2)`, the characters of the text that each token stands for, as start and end.
         end: The scores of the end token after the text, apart, where the run has one.
     """
 
     ids: Ids
-    spans: list[Span]
+    spans: NDArray[np.int32]
     end: IdScores | None
 
     @property
@@ -102,15 +101,18 @@ def score_texts(
         stride: Tokens by which a window advances; the context by default.
         ranks: Whether ranks are wanted.
     """
-    encoded = [task.tokenizer.encode(text) for text in texts]
     end = [END] if task.end_token else []
-    rows = [np.array([*one.ids, *end], dtype=np.int32) for one in encoded]
+    rows, spans = [], []
+    for text in texts:
+        encoded = task.tokenizer.encode(text)
+        rows.append(np.array([*encoded.ids, *end], dtype=np.int32))
+        spans.append(np.array(encoded.spans, dtype=np.int32).reshape(-1, 2))  # as tuples they are ten times as large
     found = []
-    for one, ids, scores in zip(encoded, rows, score_ids(task, model, rows, stride, ranks), strict=True):
-        count = len(one.ids)
+    for places, ids, scores in zip(spans, rows, score_ids(task, model, rows, stride, ranks), strict=True):
+        count = len(places)
         own = _part(scores, slice(0, count))
         last = _part(scores, slice(count, None)) if end else None
-        found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], list(one.spans), last))
+        found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], places, last))
     return found
 
 
