@@ -96,7 +96,11 @@ def test_a_model_is_trained_and_scores_every_token_of_a_file(model, folder, tmp_
         assert report["bits_per_byte"]["value"] == pytest.approx(report["loss"]["value"] / math.log(2))
         assert report["bits_per_byte"]["low"] < report["bits_per_byte"]["value"] < report["bits_per_byte"]["high"]
     assert run.report["scores"]["test"] == json.loads(json.dumps(opened.evaluate("test")))
-    assert opened.task.validate(opened.model)["loss"] == opened.evaluate("valid")["loss"]["value"]
+    scores = opened.evaluate("valid")
+    assert opened.task.validate(opened.model) == {
+        "loss": scores["loss"]["value"],
+        "bits_per_byte": pytest.approx(scores["bits_per_byte"]["value"]),
+    }
     shown = "\n".join(run.body(run.report["scores"]["test"]))
     assert f"{len(text):,} tokens, {len(text.split()):,} words" in shown and "pieces of 1,000 characters" in shown
     assert shown in (tmp_path / "run" / "README.md").read_text()

@@ -30,6 +30,7 @@ FIELDS = "tests/test_fields.py::test_changing_a_field_changes_what_is_seen[{}]".
 DROPS = "tests/test_models.py::test_every_dropout_of_a_model_drops"
 BLOCKS = "tests/test_models.py::test_every_block_drops_after_each_sublayer_and_in_each_attention"
 SEARCH = ("tests/test_generation.py",)
+LANGUAGE = ("tests/test_language_modelling.py",)
 
 EDITS = [
     # what validate returns
@@ -617,5 +618,42 @@ EDITS = [
         "whole = place + PIECE <= ends[owners]",
         "whole = place <= ends[owners]",
         ("tests/test_documents.py",),
+    ),
+    # language modelling: state, scores, ranking
+    Edit(
+        "every batch of a recurrent language model begins without a state",
+        "packed = None if batch.begins else self._of(rows)",
+        "packed = None",
+        LANGUAGE,
+    ),
+    Edit(
+        "language modelling: end tokens count in the validation loss",
+        "one.log_probs[: len(one.log_probs) - self.end_token].sum()",
+        "one.log_probs.sum()",
+        LANGUAGE,
+    ),
+    Edit(
+        "language modelling: bits per byte are nats",
+        "nll / math.log(2) / max(1, self._num_bytes",
+        "nll / max(1, self._num_bytes",
+        (*LANGUAGE, "tests/test_validation.py"),
+    ),
+    Edit(
+        "windows score a token that the window before has scored",
+        "scored = np.concatenate([[0], stops[:-1]])",
+        "scored = np.concatenate([[0], stops[:-1] - 1])",
+        LANGUAGE,
+    ),
+    Edit(
+        "a rank counts from 0",
+        "((logits > own).sum(-1) + 1).int()",
+        "(logits > own).sum(-1).int()",
+        ("tests/test_ranking.py", *LANGUAGE),
+    ),
+    Edit(
+        "the last token of a prompt counts for its choices",
+        "if stop > border)",
+        "if stop >= border)",
+        ("tests/test_ranking.py",),
     ),
 ]

@@ -71,9 +71,9 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
             length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
         return WritingOptions(
             length=length,
-            min_length=given.min_length if min_length is None else min_length,
+            min_length=min_length if min_length is not None else given.min_length,
             beam_size=beam_size,
-            length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+            length_penalty=length_penalty if length_penalty is not None else given.length_penalty,
             sampling=sampling,
             num_best=num_best,
             **others,
