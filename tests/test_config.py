@@ -94,7 +94,10 @@ def test_every_mistake_is_reported_at_once():
         ({"data": {"name": "date"}}, "data.name is 'date'; did you mean 'dates'"),
         ({"data": {}}, r"data\.(name|train)'? is"),
         ({"data": "dates"}, "data is 'dates'"),
-        ({"task": "summarising"}, "task is 'summarising'; valid: classification, series, table, tagging, translation"),
+        (
+            {"task": "summarising"},
+            "task is 'summarising'; valid: classification, language_modelling, series, table, tagging, translation",
+        ),
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

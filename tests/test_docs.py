@@ -93,6 +93,13 @@ def test_files_that_pages_name_exist():
             )
 
 
+def test_tests_that_the_page_of_systems_names_exist():
+    named = re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", page("docs/systems.md"))
+    assert len(named) >= 8
+    for path, function in named:
+        assert f"def {function}" in page(path), (path, function)
+
+
 def test_the_reading_path_is_as_short_as_it_says():
     section = page("CONTRIBUTING.md").split("**Read**")[1].split("\n\n")[0]
     stated = int(re.search(r"fewer than\s+(\d,\d{3})\s+lines", section)[1].replace(",", ""))

@@ -331,7 +331,7 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
     for name in ("prompts.txt", "choices.txt", "lines.txt"):
         (tmp_path / name).write_text("I love\nthe garden\n")
     (tmp_path / "questions.jsonl").write_text('{"prompt": "I", "choices": ["love", "see"]}\n')
-    part = PAGE[PAGE.index("### Continue a text") :]
+    part = PAGE[PAGE.index("### Continue a text") : PAGE.index("## Embedded data")]
     commands = [line for block in re.findall(r"```sh\n(.*?)```", part, flags=re.DOTALL) for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in commands if line.startswith(("heed predict", "heed look"))]
     assert len(commands) > 12

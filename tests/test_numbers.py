@@ -139,7 +139,7 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
         (
             ["look", flowers.folder, "x"],
-            "`look` is not available for table; it is for classification, tagging, translation",
+            "`look` is not available for table; it is for classification, language_modelling, tagging, translation",
         ),
         (["compare", flowers.folder, flowers.folder], "given twice"),
         (["evaluate", flowers.folder, "--with", flowers.folder], "(`--with`) is not available for table"),

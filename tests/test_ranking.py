@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from continuing import random_run, write_texts
+from heed.cli.flags import options_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.tasks.language_modelling.ranking import join
@@ -143,3 +144,13 @@ def test_an_end_token_counts_only_where_documents_have_one(file):
     assert run.score("I love").end_log_prob is None and len(run.rank("I", ["love"])) == 1
     with pytest.raises(ConfigError, match=r"this run has no end token that could count \(data.end_token is false\)"):
         run.rank("I", ["love"], end=True)
+
+
+def test_unknown_pieces_of_choices_are_those_behind_the_prompt(file):
+    """A word after a blank is another token than at the start of a text: alone, "the" would be unknown."""
+    run = random_run(file, "attention_lm", "word")
+    assert run.task.tokenizer.unknown_in("pizza") == ["pizza"] and not run.task.tokenizer.unknown_in("I love pizza")
+    given = options_of("language_modelling", "predict", {"choice": ["pizza", "zzz"]})
+    outputs = run.outputs(given)
+    outputs.expect(["I love"], None)
+    assert outputs.unknown_in("I love") == ["zzz"]

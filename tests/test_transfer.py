@@ -21,6 +21,7 @@ def folder(tmp_path_factory):
     texts = [" ".join(rng.choices(words, k=3)) for _ in range(30)]
     (folder / "labels.txt").write_text("".join(f"{'ab'[n % 2]} {text}\n" for n, text in enumerate(texts)))
     (folder / "others.txt").write_text("".join(f"{'cba'[n % 3]} {text} eight\n" for n, text in enumerate(texts)))
+    (folder / "lines.txt").write_text("".join(f"{text}\n" for text in texts))
     (folder / "pairs.tsv").write_text("".join(f"{text} nine\t{text.upper()}\n" for text in texts))
     tags = {word: f"B-{'xy'[n % 2]}" if n < 4 else "O" for n, word in enumerate(words)}
     lines = ["".join(f"{word}\t{tags[word]}\n" for word in f"zero {text}".split()[1:]) for text in texts]
@@ -207,6 +208,8 @@ def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
 def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(folder, labels, pairs):
     runs = [labels, pairs, trained(folder, "tagging", "tags.conll", "letters", model__characters="cnn")]
     runs += [trained(folder, "table", "old.csv", "rows")]
+    small = {"model__size": "tiny", "model__d_model": 8, "model__num_layers": 1, "model__positions": "learned"}
+    runs += [trained(folder, "language_modelling", "lines.txt", "lines", data__format="lines", **small)]
     runs += [trained(folder, "series", "old.series.csv", "values", data__window=5, data__horizon=2)]
     assert {run.config.task for run in runs} == set(task_names())
     for run in runs:

@@ -192,11 +192,13 @@ class DecoderBlock(nn.Module):
 
     def _weights_of_one_function(self, x: Tensor) -> BlockWeights | None:
         """The parameters, where nobody watches, drops or computes the block again, and each has its place."""
-        if watch.slot is not None or not trains_whole_block(x) or "forward" in vars(self) or self.cross is not None:
+        if not self.training or watch.slot is not None or "forward" in vars(self) or self.cross is not None:
+            return None
+        if not trains_whole_block(x):
             return None
         a, f, norms = self.attention, self.feed_forward, (self.around_attention.norm, self.around_feed_forward.norm)
         parts = [self.around_attention.dropout, self.around_feed_forward.dropout, f.dropout]
-        drops = self.training and (a.dropout > 0 or any(part is not None and part.p > 0 for part in parts))
+        drops = a.dropout > 0 or any(part is not None and part.p > 0 for part in parts)
         if drops or not self.around_attention.first or f.activation != GELU_TANH or norms[0].eps != norms[1].eps:
             return None
         layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from heed.data.tokens.tokenizer import UNKNOWN
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.observe.labels import visible
@@ -122,9 +123,16 @@ class LanguageModelOutputs(TextOutputs):
         return self._questions[place]
 
     def unknown_in(self, text: str) -> Sequence[str]:
-        """The pieces of a prompt, and of its choices, that the tokenizer lacks."""
-        texts = [text] if self._questions is None else texts_of(text)
-        return [piece for one in (*texts, *self._choices) for piece in self.run.task.tokenizer.unknown_in(one)]
+        """The pieces of a prompt, and of its choices behind it, that the tokenizer lacks."""
+        prompt, *choices = [text] if self._questions is None else texts_of(text)
+        tokenizer = self.run.task.tokenizer
+        found = tokenizer.unknown_in(prompt)
+        for choice in (*choices, *self._choices):
+            whole = join(prompt, choice)  # a word may be another token without the blank before it
+            encoded = tokenizer.encode(whole)
+            places = [span for token, span in zip(encoded.ids, encoded.spans, strict=True) if token == UNKNOWN]
+            found += [whole[start:stop].strip() for start, stop in places if stop > len(prompt)]
+        return found
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each input's lines."""
