@@ -13,8 +13,10 @@ Source: Press, Smith and Lewis 2021 (arXiv:2012.15832), section 3, on windows an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +33,8 @@ from heed.training.processes import current
 
 TOGETHER = 8_192
 """Tokens scored at once."""
+_BATCHES = 64
+"""Such batches after which their scores are put in place."""
 Ids = NDArray[Any]
 """`(tokens,)` integers."""
 
@@ -122,15 +126,18 @@ def score_ids(
     """The scores of every token of each row, which stands for a document of its own; shared out over all processes."""
     lengths = [len(row) for row in rows]
     found = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
+    work: Callable[[Any], _Pieces]
+    groups: Sequence[Any]
     if type(model).carries:
         groups = _groups(lengths, task.context)
-        results = current().map(lambda some: [_carried(task, model, rows, one, ranks) for one in some], groups)
+        work = partial(_carried, task, model, rows, ranks=ranks)
     else:
-        windows = _window_groups(_windows(lengths, task.context, stride or task.context))
-        results = current().map(lambda some: [_windowed(task, model, rows, one, ranks) for one in some], windows)
-    for pieces in results:
-        for row, start, scores in pieces:
-            places = slice(start, start + len(scores.log_probs))
+        groups = _window_groups(_windows(lengths, task.context, stride or task.context))
+        work = partial(_windowed, task, model, rows, ranks=ranks)
+    for start in range(0, len(groups), _BATCHES):  # a large set's pieces all at once would be larger than its scores
+        results = current().map(lambda some: [work(one) for one in some], groups[start : start + _BATCHES])
+        for row, place, scores in chain.from_iterable(results):
+            places = slice(place, place + len(scores.log_probs))
             found[row].log_probs[places] = scores.log_probs
             found[row].seen[places] = scores.seen
             if scores.ranks is not None:
