@@ -93,7 +93,7 @@ class LSTMN(TokenEncoder):
 
 
 class LstmnLanguageModelConfig(TextConfig):
-    """Fields of `lstmn` as a language model; the defaults are the paper's widths on the Penn Treebank (section 5.1)."""
+    """Fields of `lstmn` as a language model; the defaults are ours, the paper's widths were not checked."""
 
     d_embedding: int = Field(150, gt=0)
     """Width of the token embeddings."""
