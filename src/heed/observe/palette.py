@@ -15,6 +15,9 @@ DARK = (
     "#f5f2be",
 )  # fmt: skip
 
+# Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
 LEVELS = 20
 """Pages colour by class, one per twentieth: that keeps a cell short and lets light and dark share one page."""
 
