@@ -189,7 +189,7 @@ class MultiHeadAttention(Attends):
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2.
     Differs from the paper: the projections have biases, as in most implementations (`bias=False` for none).
-    Differs from the lecture notes: they divide by sqrt(D), D the width of x; here it is the width of one head's queries.
+    Differs from the lecture notes: they print sqrt(D), D the width of x; this is the width of one head's queries.
     """
 
     def __init__(
