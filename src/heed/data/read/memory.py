@@ -77,7 +77,9 @@ class Table:
         elif _is_columns(data, len(shape)):
             columns = [_listed(column) for column in data]
             if len(set(map(len, columns))) > 1:
-                counts = " and ".join(f"{len(c)} {name}s" for name, c in zip(shape, columns, strict=True))
+                counts = " and ".join(
+                    f"{len(c)} {name}{'' if len(c) == 1 else 's'}" for name, c in zip(shape, columns, strict=True)
+                )
                 raise DataError(f"{split} has {counts}; each needs one of the other")
             table = cls(split, (), len(columns), columns.__getitem__)
         else:
@@ -108,7 +110,8 @@ class Table:
         width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
         for i, row in enumerate(rows):
             if not _is_row(row) or len(row) != width or width < len(shape):
-                what = f"has {len(row)} values ({row!r:.60})" if _is_row(row) else f"is {described(row)}"
+                count = len(row) if _is_row(row) else 0
+                what = f"has {count} value{'' if count == 1 else 's'} ({row!r:.60})" if _is_row(row) else f"is {described(row)}"
                 raise DataError(f"{split}[{i}] {what}, expected {one}")
         return cls(split, (), width, lambda i: [row[i] for row in rows])
 
@@ -201,6 +204,8 @@ def _listed(column: Any) -> list[Any]:
 
 def described(value: Any) -> str:
     """A value as messages show it: its type and how it begins."""
+    if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
+        return f"missing ({value})"
     shown = " ".join(repr(value).split())
     return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
 

@@ -35,6 +35,8 @@ def hold_numbers(
         data, given = data
         labels = list(given.tolist() if hasattr(given, "tolist") else given)
     names, columns = _columns(data, split)
+    if label == "label" and labels is None and labelled and tuple(names) == _unnamed(len(names)):
+        raise DataError(f"{split} has no names of columns; hand over a data frame, a dict of columns or (rows, labels)")
     if labels is not None and columns and len(labels) != len(columns[0]):
         raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
     if label is not None and labels is None and (labelled or label in names or isinstance(label, int)):
@@ -90,6 +92,9 @@ def aligned(numbers: Numbers, columns: Sequence[str]) -> Numbers:
     split = numbers.origins[0].partition("[")[0]
     if numbers.columns == _unnamed(len(columns)):
         return Numbers(tuple(columns), numbers.values, numbers.labels, numbers.origins)
+    if numbers.columns == _unnamed(len(numbers.columns)):
+        width = len(numbers.columns)
+        raise DataError(f"{split} has {width} column{'' if width == 1 else 's'}, expected {', '.join(columns)}")
     places = [_place(split, numbers.columns, column, "data.columns") for column in columns]
     return Numbers(tuple(columns), numbers.values[:, places], numbers.labels, numbers.origins)
 

@@ -59,7 +59,7 @@ def text_reader(form: TextFormat) -> Reader[Text]:
         hub, colon, where = place.partition(":")
         path: Path | str = Path(hub) if colon else ""
         labels: Labels = ()
-        if row["text"].strip():
+        if row["text"].strip() and not (form.several and row["label"] is None):
             called = f"{place}: column '{form.label}'" if colon else f"{place}: the label"
             labels = _labels_of(row["label"], form, called, path, where or place, findings)
         return labels if isinstance(labels, BadLine) else Text(row["text"], labels, origin=place)
@@ -182,6 +182,8 @@ def _labels_of(
                 return labels
             found += labels
         return tuple(dict.fromkeys(found))
+    if value is None:
+        return findings.bad("no label", path, place, f"{where} is missing; data.several_labels=true allows that")
     if isinstance(value, bool):
         return (str(value).lower(),)
     if isinstance(value, str | int):

@@ -59,7 +59,9 @@ def _sentence(words: Any, tags: Any, place: str, findings: Findings) -> Sentence
             return findings.bad(f"no list of {name}", "", place, message)
         lists.append([*values])
     if len(lists[0]) != len(lists[1]):
-        message = f"{place} has {len(lists[0])} words and {len(lists[1])} tags; each word needs one"
+        counts = (f"{len(values)} {name}{'' if len(values) == 1 else 's'}"
+                  for name, values in zip(("word", "tag"), lists, strict=True))  # fmt: skip
+        message = f"{place} has {' and '.join(counts)}; each word needs one"
         return findings.bad("another number of tags", "", place, message)
     read: list[list[str]] = []
     for name, values in zip(("word", "tag"), lists, strict=True):
