@@ -41,6 +41,7 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
     """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
+    text_columns = ("source", "text")
     body = staticmethod(body)
 
     @property
