@@ -21,6 +21,7 @@ from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.run import Run
+from heed.tasks.base.task import Task
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
@@ -161,11 +162,13 @@ def train_config(
     *,
     resume: bool = False,
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
     With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
-    called after each validation with the run so far, its scores and the seconds spent.
+    called after each validation with the run so far, its scores and the seconds spent. `settings` writes the settings
+    out for people, which are said once the data has been read.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -180,7 +183,7 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
-    begun = _begin(config, out, reporter, resume) if processes.is_first else None
+    begun = _begin(config, out, reporter, resume, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
     path, task, model, changed = begun or _follow(path)
     config = task.config
@@ -254,7 +257,13 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     say(f"done in {duration(trainer.budget.elapsed)}")
 
 
-def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool) -> _Begun:
+def _begin(
+    config: RunConfig,
+    out: str | Path | None,
+    reporter: Reporter,
+    resume: bool,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
+) -> _Begun:
     """Make a run folder, or open one to resume."""
     kind = task_class(config.task)
     unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
@@ -269,6 +278,8 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
             check_compiler(device)
     path = folders.create(out, config, resume)
     parameters = sum(p.numel() for p in model.parameters())
+    if settings is not None:
+        reporter.say(settings(task))
     reporter.say(f"run folder {path}")
     with folders.unsealed(path):
         if unfinished is None:
