@@ -11,9 +11,10 @@ from torch import nn
 
 from heed import tasks
 from heed.config import RunConfig
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
-from heed.evaluation.report import shown, summarise
+from heed.evaluation.report import summarise
+from heed.tasks.base.baselines import beside
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.task import Task
 
@@ -62,6 +63,14 @@ class Run(ABC, Generic[T, M]):
         """The examples of a split of the run's data."""
         return self.task.splits.examples[split]
 
+    def known(self) -> Sequence[Any] | None:
+        """The training examples; None for a stream, or where they cannot be read any more."""
+        try:
+            splits = self.task.splits
+        except DataError:
+            return None
+        return None if splits.stream is not None else splits.examples["train"]
+
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files written as the run's own."""
@@ -80,8 +89,7 @@ class Run(ABC, Generic[T, M]):
         """Score any examples, beside baselines where there are some; the report as plain values."""
         report = self.report_of(examples)
         if isinstance(self, Baselines) and (plain := self.baselines(examples)):
-            resamples = self.config.evaluation.bootstrap
-            report["baselines"] = {name: shown(made.measures, resamples) for name, made in plain.items()}
+            report |= beside(report, plain, self.config.evaluation.bootstrap)
         return report
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:

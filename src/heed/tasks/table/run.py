@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
 from heed.data.read.numbers import Numbers
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.labels import LabelPrediction, outcomes_of
+from heed.tasks.base.labels import LabelPrediction, most_probable, outcomes_of
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.table.model import RowClassifier
@@ -75,6 +76,15 @@ class TableRun(Run[Table, RowClassifier]):
                 ", ".join(f"{c} {v:g}" for c, v in zip(examples.columns, examples.values[i], strict=True)),
             ),
         )
+
+    def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:
+        """The most frequent label of the training rows, for every row, with the probabilities of their shares."""
+        known = self.known()
+        if known is None:
+            return {}
+        counts = Counter(cast(Numbers, known).labels)
+        prediction = most_probable(self.task.labels, [counts[label] / len(known) for label in self.task.labels])
+        return {"majority class": self.outcomes(examples, [prediction] * len(examples))}
 
     def outputs(self, options: Mapping[str, Any]) -> TableOutputs:
         """The writer of predictions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.run import TextRun, part
+from heed.tasks.tagging.baselines import FrequentTags
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
@@ -104,6 +106,18 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
             outcomes.details["never_seen"] = sorted(never)
         outcomes.details["errors"] = _confusions(examples, outputs) if plain else _errors(examples, outputs)
         return outcomes
+
+    def baselines(self, examples: Sequence[Sentence]) -> Mapping[str, Outcomes]:
+        """The tag that each word has most often in the training set, by itself."""
+        if self._frequent is None:
+            return {}
+        outputs = [self._frequent.tags(example.words) for example in examples]
+        return {"most frequent tag of each word": self.outcomes(examples, outputs)}
+
+    @cached_property
+    def _frequent(self) -> FrequentTags | None:
+        known = self.known()
+        return None if known is None else FrequentTags((example.words, example.tags) for example in known)
 
     def outputs(self, options: Mapping[str, Any]) -> TaggingOutputs | ColumnOutputs:
         """The writer of predictions."""
