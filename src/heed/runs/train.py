@@ -24,6 +24,7 @@ from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.run import Run
+from heed.tasks.base.task import Task
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
@@ -180,12 +181,14 @@ def train_config(
     resume: bool = False,
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
     given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
     With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
     called after each validation with the run so far, its scores and the seconds spent. `given` are the examples of
-    each split where they were handed over in Python.
+    each split where they were handed over in Python. `settings` writes the settings out for people, which are said once
+    the data has been read.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -200,7 +203,7 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
-    begun = _begin(config, out, reporter, resume, given) if processes.is_first else None
+    begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
     path, task, model, changed = begun or _follow(path, given)
     config = task.config
@@ -274,7 +277,14 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     say(f"done in {duration(trainer.budget.elapsed)}")
 
 
-def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool, given: Given | None) -> _Begun:
+def _begin(
+    config: RunConfig,
+    out: str | Path | None,
+    reporter: Reporter,
+    resume: bool,
+    given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
+) -> _Begun:
     """Make a run folder, or open one to resume."""
     if given is None and isinstance(config.data, InMemory):
         raise DataError(config.data.missing)
@@ -292,6 +302,8 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
             check_compiler(device)
     path = folders.create(out, config, resume)
     parameters = sum(p.numel() for p in model.parameters())
+    if settings is not None:
+        reporter.say(settings(task))
     reporter.say(f"run folder {path}")
     with folders.unsealed(path):
         if unfinished is None:
