@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import torch
 
@@ -15,11 +16,12 @@ from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, read_config, set_field, write_config
 from heed.config.memory import InMemory
-from heed.errors import ConfigError, DataError, RunError, suggests_keywords
+from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
 from heed.runs.card import write_card
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.resume import Unfinished
 from heed.runs.settings import setting_named
+from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.capabilities import Exports, capability
@@ -47,24 +49,35 @@ _Begun = tuple[Path, Any, Any, frozenset[str]]
 """A run folder, its task, its new model, and the settings changed since the run began."""
 
 
-def load(run: str | Path = "last") -> Run[Any, Any]:
-    """Open a run folder; "last" is the newest one under `runs/`.
+def load(run: str | Path = "last", *, finished: bool = False) -> Run[Any, Any]:
+    """Open a run folder; "last" is the newest one under `runs/` that can be used.
+
+    A run whose training has not finished has its best weights so far, which a warning says; so does its `so_far`.
+
+    Args:
+        run: The folder, or "last".
+        finished: Refuse a run whose training has not finished.
 
     Raises:
-        RunError: The folder is missing, unfinished, damaged or of another format; the message says which file.
+        RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
+            file.
     """
-    path = folders.find(run)
+    path = folders.find(run, folders.State.FINISHED if finished else folders.State.USABLE)
     folders.check_format(path)
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     if not (path / folders.WEIGHTS).is_file():
-        raise RunError(
-            f"{path} holds no {folders.WEIGHTS}: its training has not finished; go on with heed train {path} --resume"
-        )
+        check_can_be_used(path, finished)
     kind = run_class(config.task)
     task = kind.task_class.restore(config, path)
-    model = task.build_model()
-    load_weights(model, path / folders.WEIGHTS)
-    return kind(path, config, task, model, folders.read_report(path))
+    model, so_far = task.build_model(), ""
+    if (path / folders.WEIGHTS).is_file():
+        load_weights(model, path / folders.WEIGHTS)
+    else:
+        so_far = load_best_so_far(path, config, model)
+        warn(f"{path}: {so_far}", HeedWarning, stacklevel=2)
+    opened = kind(path, config, task, model, folders.read_report(path))
+    opened.so_far = so_far
+    return opened
 
 
 def export(
@@ -78,7 +91,8 @@ def export(
         ConfigError: The program cannot express the model, or its library is missing.
         RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
     """
-    opened = run if isinstance(run, Run) else load(run)
+    where = run.folder if isinstance(run, Run) else run
+    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True)
     return capability(opened, Exports).export(to, quantization)
 
 
@@ -138,7 +152,9 @@ def train(
     if is_file:
         values = with_paths(read_config(what), Path(what).absolute().parent)
     handed = handed_over(values, {"train": train, "valid": valid, "test": test}, {"data": data, "hub": hub})
-    train, valid, test = (None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test)))
+    train, valid, test = (
+        None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test))
+    )
     given = {
         "data.name": data,
         "data.hub": hub,

@@ -11,9 +11,9 @@ from torch import nn
 
 from heed import tasks
 from heed.config import RunConfig
-from heed.errors import ConfigError, DataError, suggest
 from heed.data.read.findings import Findings
 from heed.data.read.memory import to_texts
+from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
 from heed.tasks.base.baselines import beside
@@ -34,7 +34,16 @@ class MissingCapabilityError(ConfigError, AttributeError):
 
 
 class Run(ABC, Generic[T, M]):
-    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task."""
+    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task.
+
+    Attributes:
+        folder: The run folder.
+        config: All settings.
+        task: Data, tokenizers, labels.
+        model: In evaluation mode.
+        report: As in `report.json`.
+        so_far: Which weights these are where training has not finished; empty where it has.
+    """
 
     task_class: ClassVar[type[Task[Any, Any]]]
 
@@ -53,6 +62,7 @@ class Run(ABC, Generic[T, M]):
         self.task = task
         self.model: M = model.eval()
         self.report = report
+        self.so_far = ""
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -60,7 +70,8 @@ class Run(ABC, Generic[T, M]):
         test = self.report.get("scores", {}).get("test", {})
         name = self.config.evaluation.select_by
         score = f", test {name.replace('_', ' ')} {test[name]['value']:.4g}" if name in test else ""
-        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}>"
+        so_far = ", training not finished" if self.so_far else ""
+        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}{so_far}>"
 
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
