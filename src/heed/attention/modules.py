@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.attention.attend import masked_softmax, weigh
 from heed.attention.fused import fused_attend
-from heed.attention.keys import Keys, Rows, at_positions, from_positions
+from heed.attention.keys import Keys, Rows, at_positions, from_positions, key_positions
 from heed.attention.masks import full_mask
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
@@ -91,15 +91,14 @@ class Attends(nn.Module):
         weights = masked_softmax(self.score.scores(projected, keys.prepared), mask)
         first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
         positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
-        moved = not (isinstance(key_offset, int) and key_offset == 0)
-        if moved:  # an edit names keys by their positions
-            first_key = torch.as_tensor(key_offset, device=projected.device).reshape(-1).expand(len(projected))
+        places = key_positions(keys.mask if causal else None, key_offset, len(projected), len(keys), projected.device)
+        if places is not None:  # an edit names keys by their positions
             may = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
-            weights, mask = at_positions(weights, first_key, 0.0), at_positions(may, first_key, 0.0)
+            weights, mask = at_positions(weights, places, 0.0), at_positions(may, places, 0.0)
         for edit in edits:
             weights = edit(weights, mask, positions)
-        if moved:
-            weights = from_positions(weights, first_key, len(keys))
+        if places is not None:
+            weights = from_positions(weights, places)
         return weigh(weights, keys.value), weights
 
 
