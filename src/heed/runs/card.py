@@ -6,7 +6,7 @@ from typing import Any
 
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
-from heed.tasks.base.report import plain
+from heed.tasks.base.baselines import baseline_lines
 from heed.tasks.base.run import Run
 
 
@@ -20,9 +20,7 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
         numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
         return f"{name}: {numbers} ({report['note']})"
     lines = [f"{name}: {report['examples']} examples", *run.body(report)]
-    for baseline, values in report.get("baselines", {}).items():
-        scores = ", ".join(f"{key.replace('_', ' ')} {plain(value)}" for key, value in values.items())
-        lines.append(f"  {baseline}, a baseline: {scores}")
+    lines += baseline_lines(report)
     if "note" in report:
         lines.append(f"  {report['note']}")
     return "\n".join(lines)

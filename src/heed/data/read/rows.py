@@ -117,7 +117,7 @@ def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: F
     return characters_of(value, where, path, number, findings)
 
 
-def characters_of(text: str, where: str, path: Path, number: str | int, findings: Findings) -> str | BadLine:
+def characters_of(text: str, where: str, path: Path | str, number: str | int, findings: Findings) -> str | BadLine:
     """A text from JSON, which can escape characters that are no text: those make a bad line."""
     if "\0" in text:
         return findings.bad("NUL byte", path, number, f"{where} holds a NUL character ({text!a:.40}), which is no text")

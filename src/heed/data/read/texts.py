@@ -43,7 +43,7 @@ class TextFormat:
         self.text: int | str = "text" if text is None else text
         self.label: int | str = "label" if label is None else label
 
-    def labels(self, cell: str, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
+    def labels(self, cell: str, where: str, path: Path | str, place: str | int, findings: Findings) -> Labels:
         """The labels in one cell: exactly one unless there may be several; messages call the line `where`."""
         if self.several:
             return tuple(dict.fromkeys(part.strip() for part in cell.split(self.separator) if part.strip()))
@@ -56,10 +56,12 @@ def text_reader(form: TextFormat) -> Reader[Text]:
     """The reader of labelled texts from files, folders or data sets."""
 
     def of_row(row: Mapping[str, Any], place: str, findings: Findings) -> Text | BadLine:
-        hub, _, where = place.partition(":")
+        hub, colon, where = place.partition(":")
+        path: Path | str = Path(hub) if colon else ""
         labels: Labels = ()
-        if row["text"].strip():
-            labels = _labels_of(row["label"], form, f"{place}: column '{form.label}'", Path(hub), where, findings)
+        if row["text"].strip() and not (form.several and row["label"] is None):
+            called = f"{place}: column '{form.label}'" if colon else f"{place}: the label"
+            labels = _labels_of(row["label"], form, called, path, where or place, findings)
         return labels if isinstance(labels, BadLine) else Text(row["text"], labels, origin=place)
 
     return Reader(Text, lambda files, findings: read_texts(files, form, findings), of_row)
@@ -166,7 +168,9 @@ def _objects(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]
         yield from _text(text, labels, f"{path.name}:{number}", findings)
 
 
-def _labels_of(value: Any, form: TextFormat, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
+def _labels_of(
+    value: Any, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings
+) -> Labels:
     """The labels that a value of JSON or of a data set is."""
     if isinstance(value, list):
         if not form.several:
@@ -178,6 +182,8 @@ def _labels_of(value: Any, form: TextFormat, where: str, path: Path, place: str 
                 return labels
             found += labels
         return tuple(dict.fromkeys(found))
+    if value is None:
+        return findings.bad("no label", path, place, f"{where} is missing; data.several_labels=true allows that")
     if isinstance(value, bool):
         return (str(value).lower(),)
     if isinstance(value, str | int):

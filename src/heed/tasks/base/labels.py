@@ -21,7 +21,7 @@ MOST_ERRORS = 100
 """Wrong examples kept in a report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelPrediction:
     """What a model says of one text."""
 
@@ -34,6 +34,14 @@ class LabelPrediction:
     def uncertainty(self) -> float:
         """1 - probability; 1 for a blank text."""
         return 1.0 - self.probability
+
+    def __repr__(self) -> str:
+        return f"<{self.label or 'no label'} {self.probability:.3f}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The label, its probability and that of every label, as a row of a table."""
+        of_each = {f"P({label})": probability for label, probability in self.probabilities.items()}
+        return [{"label": self.label, "probability": self.probability, **of_each}]
 
     def summary(self, most: int = 5) -> str:
         """The labels with their probabilities, most probable first, in one line."""
