@@ -226,7 +226,9 @@ def compare(
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[str, Argument(metavar="TEXT", help="What the model reads.")],
+    text: Annotated[
+        str | None, Argument(metavar="[TEXT]", help="What the model reads; none: the curves of its training.")
+    ] = None,
     steps: Annotated[bool, Option("--steps", help="One frame per token read and per token written.")] = False,
     form: Annotated[Literal["text", "html", "svg", "json"], Option("--as", help="How to write it.")] = "text",
     out: Annotated[Path | None, Option(help="Write to a file; its ending may say how.")] = None,
@@ -237,7 +239,7 @@ def look(
     *,
     flags: dict[str, Any],
 ) -> None:
-    """See where a model looked while it wrote."""
+    """See where a model looked while it wrote; without TEXT, the curves of its training."""
     from heed.cli.look import Drawing, run_look
 
     run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))

@@ -19,6 +19,7 @@ from heed.config.memory import InMemory
 from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
 from heed.runs.card import write_card
 from heed.runs.memory import check_same, handed_over, hold_all
+from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
 from heed.runs.settings import setting_named
 from heed.runs.unfinished import check_can_be_used, load_best_so_far
@@ -251,6 +252,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     for split in task.split_names:
         if split not in ("train", "valid"):
             scores[split] = run.evaluate(split)
+    add_parent_scores(run, scores, say)
     run.report = {
         **folders.read_report(path),
         "data": task.report_counts(),
