@@ -212,6 +212,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     for split in task.split_names:
         if split not in ("train", "valid"):
             scores[split] = run.evaluate(split)
+    if [*scores] == ["valid"]:
+        scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
         "data": task.report_counts(),

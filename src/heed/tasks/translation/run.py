@@ -28,7 +28,7 @@ from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.outputs import TranslationOutputs
 from heed.tasks.translation.report import body
-from heed.tasks.translation.task import Translation, output_measures
+from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation, output_measures
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 from heed.tasks.translation.word_order import baselines as word_order_baselines
 from heed.tasks.translation.writing import Prediction
@@ -136,6 +136,10 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
             name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
             for name, made in texts.items()
         }
+
+    def validated(self) -> Sequence[Pair]:
+        """The first of the validation pairs, which are written in a validation."""
+        return self.examples("valid")[:VALIDATE_AT_MOST]
 
     @cached_property
     def _nearest(self) -> NearestSentence | None:
