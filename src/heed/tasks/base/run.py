@@ -49,6 +49,7 @@ class Run(ABC, Generic[T, M]):
         self.task = task
         self.model: M = model.eval()
         self.report = report
+        self.reading: list[str] = []  # what there is to say of the files that `read` read last
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
