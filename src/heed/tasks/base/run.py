@@ -63,6 +63,7 @@ class Run(ABC, Generic[T, M]):
         self.model: M = model.eval()
         self.report = report
         self.so_far = ""
+        self.reading: list[str] = []  # what there is to say of the files that `read` read last
 
     def __repr__(self) -> str:
         if len(self.members) > 1:

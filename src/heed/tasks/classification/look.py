@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from heed.data.read.sentences import without_breaks
 from heed.data.tokens.tokenizer import START, TextTokenizer
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
@@ -61,7 +62,7 @@ def look_at_text(
         (*maps, *(net.traces(words) for net in nets)),
         encoder_frames(nets, words) if nets else (),
         (),
-        (*notes, *notes_on(task.tokenizer.unknown_in(text), edits)),
+        (*notes, *notes_on(task.tokenizer.unknown_in(without_breaks(text)), edits)),
         shadings=tuple(shadings),
         names=("text", "label"),
     )
