@@ -33,7 +33,9 @@ _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text"
 Labels = tuple[str, ...] | BadLine
 
 
-def labels_in(cell: str, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings) -> Labels:
+def labels_in(
+    cell: str, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings
+) -> Labels:
     """The labels in one cell: exactly one unless there may be several; messages call the line `where`."""
     if form.several:
         return tuple(dict.fromkeys(part.strip() for part in cell.split(form.separator) if part.strip()))
