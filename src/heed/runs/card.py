@@ -28,7 +28,7 @@ def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
 def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
-        return "\n".join([f"{name}: {numbers} ({report['note']})", *parent_line(report)])
+        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
     unit = spec_of(report["task"]).unit if "task" in report else "example"
     lines = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
     lines += baseline_lines(report)
@@ -56,7 +56,7 @@ def write_card(run: Run[Any, Any]) -> None:
         f"{training['ended']}; weights of {training['kept']}.",
         "",
         "```",
-        scores_text(run, {name: scores for name, scores in report["scores"].items() if "examples" in scores}),
+        scores_text(run, {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}),
         "```",
         "",
         *_curves(path, config),

@@ -266,6 +266,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         if split not in ("train", "valid"):
             scores[split] = run.evaluate(split)
     add_parent_scores(run, scores, say)
+    if [*scores] == ["valid"]:
+        scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
         "data": task.report_counts(),

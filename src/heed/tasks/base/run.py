@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -64,6 +64,7 @@ class Run(ABC, Generic[T, M]):
         self.model: M = model.eval()
         self.report = report
         self.so_far = ""
+        self.reading: list[str] = []  # what there is to say of the files that `read` read last
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -103,9 +104,16 @@ class Run(ABC, Generic[T, M]):
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
         report = self.report_of(examples)
-        if isinstance(self, Baselines) and (plain := self.baselines(examples)):
-            report |= beside(report, plain, self.config.evaluation.bootstrap)
-        return report
+        return {**report, **self.beside(report, examples)}
+
+    def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""
+        made = self.baselines(examples) if isinstance(self, Baselines) else {}
+        return beside(scores, made, self.config.evaluation.bootstrap) if made else {}
+
+    def validated(self) -> Sequence[Any]:
+        """The validation examples that the scores of a validation are of."""
+        return self.examples("valid")
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as a report has them."""

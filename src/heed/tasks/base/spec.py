@@ -38,3 +38,4 @@ class TaskSpec:
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"  # after training
     unit: str = "example"  # what one example is, in reports: "pair", "text"
+    takes: tuple[tuple[str, str], ...] = ()  # contents of files it trains on (`heed.data.read.contents`), and how
