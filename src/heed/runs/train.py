@@ -19,6 +19,7 @@ from heed.config.memory import InMemory
 from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
+from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
@@ -228,6 +229,11 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
+    if resume and out is not None and (done := result_if_done(Path(out), config)) is not None:
+        opened = load(out, finished=True)
+        if processes.is_first:
+            reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+        return opened, done
     begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
     path, task, model, changed = begun or _follow(path, given)
