@@ -7,6 +7,7 @@ SPEC = TaskSpec(
     summary="Give each word of a sentence a tag.",
     example="train.conll",
     interfaces=("encoder",),
+    per_token=True,
     flags=(
         JSON,
         SORT,
