@@ -551,7 +551,8 @@ def test_look_and_evaluate_refuse_in_one_line(call, run):
     assert_one_line(
         call("look", run.folder, "1", "--out", "a.gif"), r"'a.gif' does not say how to write; end it in \.html"
     )
-    assert_one_line(call("look", run.folder, "1", "--as", "svg", "--open"), "--open shows a page")
+    for words in (["--as", "svg"], ["--as", "text"], ["--out", "a.txt"]):
+        assert_one_line(call("look", run.folder, "1", *words, "--open"), "--open shows a page of HTML, not (svg|text)")
     assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")
 
 
