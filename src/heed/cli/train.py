@@ -25,7 +25,7 @@ def run_train(
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
             raise ConfigError(f"--resume goes on in '{words[0]}' itself; leave --out away")
-        out = folder.find(words[0])
+        out = folder.find(words[0], folder.State.BEGUN)
         folder.check_format(out)
         words = [str(out / folder.CONFIG), *words[1:]]
     settings = settings_from(words, fields)

@@ -20,6 +20,7 @@ from heed.evaluation.entities import entity_errors, mark_entities, score_words, 
 from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
 from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun, part
 from heed.tasks.tagging.baselines import FrequentTags
 from heed.tasks.tagging.look import look_at_tags
@@ -39,6 +40,16 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     task_class = Tagging
     body = staticmethod(body)
     errors = staticmethod(error_lines)
+
+    def predict(self, text: Any, **options: Any) -> Any:
+        """The tags of a text, or of each of several; texts that are given as lists of words keep their words.
+
+        Of several, `to_frame()` gives a row for each word.
+        """
+        if isinstance(text, list | tuple) and text and not any(isinstance(one, str) for one in text):
+            return Predictions(self.predict_words(text), "sentence")
+        found = super().predict(text, **options)
+        return found if isinstance(text, str) else Predictions(found, "sentence")
 
     def predictions(self, texts: Sequence[str]) -> list[TagPrediction]:  # type: ignore[override]  # no options
         """The tags of each raw text, cut into words by `heed.data.tokens.words.split_words`."""
