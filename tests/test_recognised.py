@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from heed.config import TagOptions
+from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
 from heed.data.read.texts import TextFormat, read_texts, text_reader
 from heed.data.store.splits import open_splits
@@ -234,6 +236,41 @@ def test_pairs_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
         message = refused(tmp_path, name, content)
         assert "columns 0 and 1 hold texts" in message
         assert f"train on it with: heed train translation {name}" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("my.en", "".join(f"{one}\n" for one in sentences()), "heed train language_modelling my.en"),
+        ("p.tsv", tabbed(zip(sentences(), sentences(seed=3), strict=True)), "heed train translation p.tsv"),
+        ("c.tsv", tabbed(ROWS), "heed train classification c.tsv"),
+        ("c.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification c.txt"),
+        ("f.txt", "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification f.txt"),
+    ],
+)
+def test_texts_are_not_taken_for_words_with_tags(tmp_path, monkeypatch, name, content, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    for policy in ("error", "skip"):
+        with pytest.raises(DataError) as raised:
+            read_sentences([tmp_path / name], TagOptions(), Findings(policy), advice)
+        assert "; expected one word a line, with its tag in another column; train on it with: " in str(raised.value)
+        assert command in str(raised.value)
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS))
+    with pytest.raises(DataError, match="its lines have one column; expected one word a line, with its tag in another"):
+        read_sentences([tmp_path / "words"], TagOptions())
+
+
+def test_a_header_of_words_with_tags_is_left_out_and_said(tmp_path):
+    for content in ("Word\tTag\n" + CONLL, "token\tpos\n" + CONLL.replace("B-loc", "NOUN").replace("\tO", "\tX")):
+        (tmp_path / "a.conll").write_text(content, encoding="utf-8")
+        findings = Findings()
+        (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions(), findings)
+        assert list(sentence.words) == WORDS
+        assert [one.what for one in findings.found][0].startswith("a header (")
+    (tmp_path / "a.conll").write_text("word\tO\n" + CONLL, encoding="utf-8")  # a word as any other
+    (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions())
+    assert list(sentence.words) == ["word", *WORDS]
 
 
 def test_a_header_that_is_read_as_a_text_is_said(tmp_path):

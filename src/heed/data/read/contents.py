@@ -137,8 +137,9 @@ def _of_columns(head: Head, separator: str) -> Content | None:
         return Content("rows", "its columns hold numbers")
     picked = pick(columns)
     between = f"separated by {SEPARATORS[separator]}"
-    if picked.text is not None and picked.label is not None and picked.text.words > 1:
-        where = f"column {picked.label.name} ({some(picked.label.first)}) repeats beside the texts of column"
+    label = picked.label or next((column for column in columns if column.repeats and column is not picked.text), None)
+    if picked.text is not None and label is not None and picked.text.words > 1:
+        where = f"column {label.name} ({some(label.first)}) repeats beside the texts of column"
         return Content("labelled", f"{where} {picked.text.name}, {between}")
     if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
         first, second = _texts(columns)[:2]

@@ -22,6 +22,7 @@ from heed.evaluation.entities import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.base.contents import advice
 from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
@@ -89,7 +90,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         if isinstance(data, TeddyData):
             seed, mirrored = data.seed, data.mirrored
             return drawn(data, lambda name, size: draw_sentences(name, size, seed, mirrored), "sentences")
-        return open_splits(data, sentence_reader(data))
+        return open_splits(data, sentence_reader(data, advice))
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:
