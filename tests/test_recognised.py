@@ -12,6 +12,7 @@ import pytest
 from heed.config import TagOptions
 from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
+from heed.data.read.pairs import read_pairs
 from heed.data.read.texts import TextFormat, read_texts, text_reader
 from heed.data.store.splits import open_splits
 from heed.errors import DataError
@@ -36,6 +37,7 @@ def sentences(count=60, seed=2):
 
 
 ROWS = labelled()
+CONLL = "".join(f"{word}\t{'B-loc' if word == 'sea' else 'O'}\n" for word in WORDS) + "\n"
 EXPECTED = [(text, (label,)) for text, label in ROWS]
 
 
@@ -200,6 +202,84 @@ def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
     assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
 
 
+# --- pairs
+
+PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
+
+
+def pairs(folder, name, content, encoding="utf-8", **columns):
+    (folder / name).write_bytes(content.encode(encoding))
+    findings = Findings()
+    found = read_pairs([folder / name], findings=findings, advice=advice, **columns)
+    return [(pair.source, pair.target) for pair in found], findings
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", table(PAIRS, ";"), "columns separated by semicolons"),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"id": n, "en": a, "fr": b}) + "\n" for n, (a, b) in enumerate(PAIRS)),
+            "fields: source is 'en', target is 'fr'",
+        ),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"translation": {"en": a, "fr": b}}) + "\n" for a, b in PAIRS),
+            "fields: source is 'translation.en', target is 'translation.fr'",
+        ),
+    ],
+)
+def test_pairs_are_recognised_too(tmp_path, name, content, said):
+    found, findings = pairs(tmp_path, name, content)
+    assert found == PAIRS and findings.remarks == [said]
+
+
+def test_pairs_as_excel_exports_them(tmp_path):
+    accented = [(a, f"{b} été") for a, b in PAIRS]
+    found, findings = pairs(tmp_path, "a.csv", table(accented, ";"), "windows-1252")
+    assert found == accented and "not UTF-8, read as windows-1252: 60 lines" in str(findings.found[0])
+
+
+def test_a_header_of_pairs_is_said_and_named_columns_leave_it_out(tmp_path):
+    for names in (("en", "fr"), ("source", "target"), ("Anglais", "Deutsch")):
+        for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
+            found, findings = pairs(tmp_path, name, content)
+            assert found == [names, *PAIRS]  # as ever
+            (said,) = findings.found
+            fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' read columns by name"
+            assert said.warning and str(said).startswith(f"looks like a header ({names[0]} | {names[1]})")
+            assert fix in str(said)
+            found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
+            assert found == PAIRS and not findings.found
+    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].found
+
+
+def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, findings = pairs(tmp_path, "c.tsv", tabbed(ROWS))
+    (said,) = findings.found
+    assert said.warning and said.what.startswith(
+        "the targets look like labels (3 different: very good, good, bad), kept as texts; train on it with: heed train "
+        "classification c"
+    )
+    for name, content, what, command in (
+        (
+            "f.txt",
+            "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS),
+            "begin with __label__",
+            "classification",
+        ),
+        ("l.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "begin with one of 2 words", "classification"),
+        ("c.conll", CONLL * 3, "a word a line with a tag", "tagging"),
+        ("d.conll", CONLL.replace("\t", " ") * 3, "one word a line with a tag", "tagging"),
+    ):
+        with pytest.raises(DataError) as raised:
+            pairs(tmp_path, name, content)
+        assert what.replace("a word", "one word") in str(raised.value)
+        assert str(raised.value).endswith(f"heed train {command} {name}")
+
+
 # --- the wrong task
 
 
@@ -211,9 +291,6 @@ def test_sentences_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     assert "heed train language_modelling my.en, or heed train translation my.en TRANSLATIONS" in message
     assert message.endswith("data.format=lines takes first words as labels all the same")
     assert len(read(tmp_path, "my.en", content, form=TextFormat("lines"))[0]) == 60
-
-
-CONLL = "".join(f"{word}\t{'B-loc' if word == 'sea' else 'O'}\n" for word in WORDS) + "\n"
 
 
 def test_words_with_tags_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
@@ -267,7 +344,7 @@ def test_a_header_of_words_with_tags_is_left_out_and_said(tmp_path):
         findings = Findings()
         (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions(), findings)
         assert list(sentence.words) == WORDS
-        assert [one.what for one in findings.found][0].startswith("a header (")
+        assert findings.found[0].what.startswith("a header (")
     (tmp_path / "a.conll").write_text("word\tO\n" + CONLL, encoding="utf-8")  # a word as any other
     (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions())
     assert list(sentence.words) == ["word", *WORDS]

@@ -177,8 +177,9 @@ def _refuse_texts(path: Path, word: int, findings: Findings, advice: Advice) -> 
     alone = all(len(row) == 1 for row in rows)
     if kind == "tagged" or (even and not blanks and not texts and not alone):
         return
-    why = "its lines have one column" if alone else "its lines have any number of words"
-    why = why if content is None else content.why
+    why = "its lines have any number of words" if content is None else content.why
+    if alone and kind != "rows":
+        why = "its lines have one column"
     what = f"{why}; expected one word a line, with its tag in another column"
     raise DataError(f"'{path}': {what}{advice(kind or ('' if even or json else 'sentences'), path)}")
 

@@ -34,6 +34,7 @@ class Content:
 
     kind: str
     why: str
+    sure: bool = True  # whether nothing else looks like it
 
 
 def content_of(head: Head) -> Content | None:
@@ -126,7 +127,9 @@ def _tagged(head: Head) -> Content | None:
     if not one_word or not (entities or plain) or all(map(is_number, tags)):
         return None
     example = next((n for n, tag in enumerate(tags) if tag != OUTSIDE), 0)
-    return Content("tagged", f"it has one word a line with a tag beside it (as '{words[example]} {tags[example]}')")
+    return Content(
+        "tagged", f"it has one word a line with a tag beside it (as '{words[example]} {tags[example]}')", entities
+    )
 
 
 def _of_columns(head: Head, separator: str) -> Content | None:

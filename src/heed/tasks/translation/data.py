@@ -19,6 +19,7 @@ from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
+from heed.tasks.base.contents import advice
 from heed.tasks.base.task import Task
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
@@ -46,7 +47,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
     @classmethod
     def open_splits(cls, config: TranslationConfig) -> Splits[Pair]:
         """Read or generate the pairs."""
-        return open_pairs(config.data)
+        return open_pairs(config.data, advice=advice)
 
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
