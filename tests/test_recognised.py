@@ -5,10 +5,13 @@ import io
 import json
 import random
 import re
+import shutil
 from types import SimpleNamespace
 
 import pytest
 
+import heed
+from heed.cli import main
 from heed.config import TagOptions
 from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
@@ -278,6 +281,84 @@ def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch
             pairs(tmp_path, name, content)
         assert what.replace("a word", "one word") in str(raised.value)
         assert str(raised.value).endswith(f"heed train {command} {name}")
+
+
+# --- sides
+
+OTHER = {word: f"{word[::-1]}oe" for word in WORDS}
+SMALL = {"model.d_hidden": 8, "model.d_embedding": 8, "model.d_attention": 8, "model.d_readout": 8}
+SMALL |= {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, "generation.max_length": 8}
+
+
+def write_sides(folder, name, count, seed):
+    lines = [one.lower() for one in sentences(count, seed)]
+    (folder / f"{name}.en").write_text("".join(f"{one}\n" for one in lines))
+    (folder / f"{name}.af").write_text(
+        "".join(" ".join(OTHER[word] for word in one.strip(".").split()) + ".\n" for one in lines)
+    )
+    (folder / f"{name}.ru").write_text("".join(f"{'кот видит дом и сад ' * 2}{n}\n" for n in range(count)))
+    words = [f"w{n}" for n in range(40)]
+    rng = random.Random(seed)
+    (folder / f"{name}.xx").write_text("".join(" ".join(rng.choices(words, k=7)) + "\n" for _ in range(count)))
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory):
+    """A run of one update from English to another language, its data beside it."""
+    folder = tmp_path_factory.mktemp("sides")
+    write_sides(folder, "my", 120, 4)
+    write_sides(folder, "test", 20, 5)
+    files = folder / "my.en", folder / "my.af"
+    heed.train("translation", train=files, model="bahdanau", steps=1, out=folder / "run", settings=SMALL, quiet=True)
+    return folder
+
+
+def evaluate(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", *map(str, words)])
+    out, err = capsys.readouterr()
+    assert not ended.value.code, err
+    return out, err
+
+
+@pytest.mark.parametrize(
+    ("endings", "said"),
+    [
+        (("en", "af"), ""),
+        (
+            ("af", "en"),
+            "the sides look swapped: 0% of the words of the sources occur in the training sources, but 100%",
+        ),
+        (("en", "en"), "the targets read like the training sources: "),
+        (("en", "ru"), "the targets have Cyrillic letters, of which the training targets have none"),
+        (("en", "xx"), "the targets look like another language: only 0% of their words occur in the training targets"),
+    ],
+)
+def test_evaluate_says_where_the_sides_are_not_those_of_training(sides, capsys, endings, said):
+    files = [sides / f"test.{ending}" for ending in endings]
+    out, err = evaluate(capsys, sides / "run", *files)
+    assert "chrF" in out
+    if not said:
+        assert err == ""
+        return
+    assert err.startswith(f"heed: warning: test.{endings[0]}, test.{endings[1]}: the ") and err.count("\n") == 1
+    assert said in err
+
+
+def test_check_says_the_same_of_a_test_set(sides, capsys, monkeypatch):
+    monkeypatch.chdir(sides)
+    with pytest.raises(SystemExit):
+        main(["check", "translation", "my.en", "my.af", "--test", "test.en,test.en"])
+    assert "warning: test: the targets read like the training sources" in capsys.readouterr().out
+
+
+def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_path, capsys):
+    shutil.copytree(sides, tmp_path / "copy")
+    run, config = tmp_path / "copy" / "run", tmp_path / "copy" / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("my.en", "gone.en"))
+    assert evaluate(capsys, run, sides / "test.en", sides / "test.af")[1] == ""
+    err = evaluate(capsys, run, sides / "test.af", sides / "test.en")[1]
+    assert "warning: test.af, test.en: the sides look swapped: they take" in err
 
 
 # --- the wrong task
