@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         if not examples:
             raise ConfigError("there is no text to score")
         task = self.task
-        encoded = task.encode(examples)
+        encoded = task.encode([replace(example, text=example.text.strip()) for example in examples])
         if outputs is None:
             outputs = [task.prediction(row) for row in self.probabilities([e.text for e in examples], encoded)]
         outcomes = outcomes_of(

@@ -89,8 +89,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return cut_texts(self.tokenizer, texts, self.config.data, self.hierarchical, kept)
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
-        """Texts without labels to tokens."""
-        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts(texts)]
+        """Texts without labels to tokens, without the blanks around them."""
+        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts([text.strip() for text in texts])]
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         """The tokens of all sentences."""

@@ -91,13 +91,13 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
     def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
         """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
         run = self.attending
-        return word_links(run.task, run.model, source, prediction.ids)[0]
+        return word_links(run.task, run.model, source.strip(), prediction.ids)[0]
 
     def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
         if UNKNOWN not in prediction.ids:
             return prediction
         run = self.attending
-        _, instead = word_links(run.task, run.model, source, prediction.ids)
+        _, instead = word_links(run.task, run.model, source.strip(), prediction.ids)
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
