@@ -264,9 +264,9 @@ PEOPLE = Shading(
 def test_tags_are_spans_in_the_colour_of_their_type_with_certainty_beside_them():
     page = shading_to_html(PEOPLE)
     Page(page)
-    assert '<span class="found c1"><bdi>Ann Lee</bdi> <small>PER</small></span>' in page
+    assert '<span class="found c1" title="0.900, 0.800"><bdi>Ann Lee</bdi> <small>PER</small></span>' in page
     assert (
-        '<span class="found c1"><bdi>&lt;Rome&gt;</bdi> <small>LOC</small></span>' in page
+        '<span class="found c1" title="0.600"><bdi>&lt;Rome&gt;</bdi> <small>LOC</small></span>' in page
     )  # the ninth is the first again
     assert "<bdi>left</bdi>" in page and "ruby" not in page
     for words in ("B-PER</td>", "0.900", "else O 0.100", "probability</th>", "width:80.0%"):
