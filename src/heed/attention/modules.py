@@ -150,7 +150,8 @@ class AttentionLayer(Attention):
 
     k = X W_k, v = X W_v, e_ij = q_j'k_i / sqrt(d_query), a = softmax(e), y_j = sum_i a_ij v_i
 
-    Source: the lecture notes (SYSTEMS B7); the scale is the width of the queries.
+    Source: the lecture notes (docs/systems.md, B7).
+    Differs from the notes: they print sqrt(D), D the width of x; the variance to undo is that of d_query products.
     """
 
     def __init__(
@@ -187,6 +188,7 @@ class MultiHeadAttention(Attends):
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2.
     Differs from the paper: the projections have biases, as in most implementations (`bias=False` for none).
+    Differs from the lecture notes: they print sqrt(D), D the width of x; this is the width of one head's queries.
     """
 
     def __init__(

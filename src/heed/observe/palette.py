@@ -15,6 +15,9 @@ DARK = (
     "#f5f2be",
 )  # fmt: skip
 
+# Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
 UP_LIGHT, DOWN_LIGHT = ("#f7fbfc", "#9bd4f2", "#3c9fdc", "#1a6fb4"), ("#fdfaf6", "#fcd3a6", "#f0994a", "#c2600f")
 UP_DARK, DOWN_DARK = ("#1e212b", "#0f4a6e", "#1b7fae", "#5fc3e8"), ("#1e212b", "#5e3512", "#a8611d", "#ffa657")
 """Ramps of numbers above and below 0."""

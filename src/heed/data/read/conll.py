@@ -113,7 +113,7 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
     """
     findings = Findings() if findings is None else findings
     sentences: list[Sentence] = []
-    places: list[tuple[Path, int]] = []
+    places: list[tuple[Path | str, int | str]] = []
     for path in map(Path, files):
         file = ColumnFile.read(path, findings)
         word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
@@ -133,7 +133,7 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
         if data.scheme == "auto":
             findings.remarks.append("no tag marks an entity (as B-person does), so tags are taken as they are")
         return sentences
-    return _as_bio(sentences, places, scheme, findings)
+    return in_bio(sentences, places, scheme, findings)
 
 
 def _with_tags(
@@ -146,9 +146,10 @@ def _with_tags(
     return rows
 
 
-def _as_bio(
-    sentences: list[Sentence], places: list[tuple[Path, int]], scheme: str, findings: Findings
+def in_bio(
+    sentences: Sequence[Sentence], places: Sequence[tuple[Path | str, int | str]], scheme: str, findings: Findings
 ) -> list[Sentence]:
+    """Sentences whose tags mark entities by a scheme, with tags in BIO; `places` are file and line of each."""
     result = []
     for sentence, (path, line) in zip(sentences, places, strict=True):
         if (bad := _without_entity_tag(sentence, path, line, findings)) is not None:
@@ -165,8 +166,8 @@ def _as_bio(
     return result
 
 
-def _without_entity_tag(sentence: Sentence, path: Path, line: int, findings: Findings) -> BadLine | None:
-    for number, tag in enumerate(sentence.tags, start=line):
+def _without_entity_tag(sentence: Sentence, path: Path | str, line: int | str, findings: Findings) -> BadLine | None:
+    for number, tag in enumerate(sentence.tags, start=line if isinstance(line, int) else 0):
         if tag != OUTSIDE and not is_entity_tag(tag):
             message = f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
             message += "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)"

@@ -8,4 +8,5 @@ SPEC = TaskSpec(
     example="reviews.tsv",
     interfaces=("encoder",),
     flags=(NBEST, JSON, SORT, ERRORS, GATES),
+    takes=(("labelled", "{file}"),),
 )

@@ -89,7 +89,7 @@ def look_at_text(
         (*maps, *(net.traces(over) for net, over in nets if gates)),
         frames,
         (),
-        (*notes, *notes_on(task.tokenizer.unknown_in(text), edits)),
+        (*notes, *notes_on(task.tokenizer.unknown_in(without_breaks(text)), edits)),
         shadings=tuple(shadings),
         names=("text", "label"),
         no_steps="" if frames else NO_STEPS,

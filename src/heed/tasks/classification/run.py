@@ -49,8 +49,11 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Text]:
         """Labelled texts from files written as the run's own; blank ones are left out."""
         data = self.task.config.data
-        texts = read_texts(files, text_format(data), Findings.of(data, strict=True))
-        return [text for text in texts if not is_blank(text.text)]
+        findings = Findings.of(data, strict=True)
+        texts = read_texts(files, text_format(data, self.task.labels), findings)
+        found = [text for text in texts if not is_blank(text.text)]
+        self.reading = findings.lines()
+        return found
 
     def outcomes(
         self,

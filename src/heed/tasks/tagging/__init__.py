@@ -6,6 +6,7 @@ from heed.tasks.base.spec import Flag, TaskSpec
 SPEC = TaskSpec(
     summary="Give each word of a sentence a tag.",
     example="train.conll",
+    takes=(("tagged", "{file}"),),
     interfaces=("encoder",),
     flags=(
         JSON,
