@@ -117,6 +117,9 @@ class TrainingConfig(Section):
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: int | None = Field(None, gt=0)
     """Stop after this many validations without a better score; null for never."""
+    log: Literal["tensorboard"] | None = None
+    """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
+    `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 
