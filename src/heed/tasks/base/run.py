@@ -19,7 +19,7 @@ from heed.evaluation.report import summarise
 from heed.tasks.base.baselines import beside
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.curves import ShownCurves, curves_of
-from heed.tasks.base.predictions import Predictions
+from heed.tasks.base.predictions import Predictions, Scores
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task[Any, Any])
@@ -103,8 +103,9 @@ class Run(ABC, Generic[T, M]):
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
-        report = self.report_of(examples)
-        return {**report, **self.beside(report, examples)}
+        report: dict[str, Any] = Scores(self.report_of(examples), self.body)
+        report |= self.beside(report, examples)
+        return report
 
     def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
         """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""

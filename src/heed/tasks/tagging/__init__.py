@@ -9,6 +9,7 @@ SPEC = TaskSpec(
     example="train.conll",
     takes=(("tagged", "{file}"),),
     interfaces=("encoder",),
+    per_token=True,
     flags=(
         JSON,
         SORT,

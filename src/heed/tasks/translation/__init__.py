@@ -5,7 +5,7 @@ from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
-    summary="Write a text for a text: translation, dates, anything in two columns.",
+    summary="Write a text for a text: translation, dates, any two columns.",
     example="my.en my.yo",
     interfaces=("pair_decoder",),
     num_files=(1, 2),
