@@ -15,6 +15,7 @@ from heed.cli import main
 from heed.config import TagOptions
 from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
+from heed.data.read.numbers import read_numbers
 from heed.data.read.pairs import read_pairs
 from heed.data.read.texts import TextFormat, read_texts, text_reader
 from heed.data.store.splits import open_splits
@@ -359,6 +360,64 @@ def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_p
     assert evaluate(capsys, run, sides / "test.en", sides / "test.af")[1] == ""
     err = evaluate(capsys, run, sides / "test.af", sides / "test.en")[1]
     assert "warning: test.af, test.en: the sides look swapped: they take" in err
+
+
+# --- numbers
+
+FLOWERS = [(round(1 + 0.01 * n, 2), round(7 - 0.03 * n, 2), ("setosa", "virginica")[n % 2]) for n in range(40)]
+
+
+def german(rows):
+    return [[str(cell).replace(".", ",") for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "said"),
+    [
+        (table([("a", "b", "label"), *FLOWERS]), ("a", "b"), []),
+        (table([("a", "b", "species"), *FLOWERS]), ("a", "b"), ["columns: label is 'species' (2 values)"]),
+        (
+            table(FLOWERS),
+            ("0", "1"),
+            ["the file has no header, columns are counted from 0", "columns: label is 2 (2 values)"],
+        ),
+        (
+            table([("a", "b", "label"), *german(FLOWERS)], ";"),
+            ("a", "b"),
+            ["columns separated by semicolons", "numbers have a decimal comma"],
+        ),
+    ],
+)
+def test_tables_are_recognised_too(tmp_path, content, columns, said):
+    (tmp_path / "a.csv").write_text(content)
+    lines = []
+    numbers = read_numbers(tmp_path / "a.csv", None, "label", said=lines)
+    assert numbers.columns == columns and lines == said
+    assert numbers.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
+    assert list(numbers.labels) == [label for _, _, label in FLOWERS]
+    again = read_numbers(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
+    assert again.values.tolist() == numbers.values.tolist()
+
+
+def test_a_label_of_a_table_that_is_unclear_is_asked_for(tmp_path):
+    (tmp_path / "a.csv").write_text(table([("a", "b", "kind", "place"), *((*row, row[2][:3]) for row in FLOWERS)]))
+    with pytest.raises(DataError) as raised:
+        read_numbers(tmp_path / "a.csv", None, "label")
+    assert (
+        "several columns can hold the label: 'kind' (2 values: setosa, virginica), 'place' (2 values: set, vir)"
+        in str(raised.value)
+    )
+    assert "data.columns.label=place takes the last of them" in str(raised.value)
+
+
+def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
+    (tmp_path / "a.csv").write_text("".join(f"{n},{n / 2}\n" for n in range(112, 150)))
+    lines = []
+    assert len(read_numbers(tmp_path / "a.csv", None, said=lines)) == 37  # as ever
+    assert lines == [
+        "warning: line 1 holds numbers only (112, 56.0) and was read as the names of the columns; if the file has no "
+        "header, give it one"
+    ]
 
 
 # --- the wrong task
