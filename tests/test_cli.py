@@ -137,6 +137,51 @@ def test_train_writes_a_run_and_says_what_to_type_next(call, config, tmp_path):
     assert re.search(r"\btest\W+25\b", (folder / "README.md").read_text())
 
 
+def test_train_prints_the_settings_that_differ_from_the_defaults_and_all_with_verbose(call, config):
+    given = [*("--seed", 5), "model.d_hidden=8", "training.steps=1"]
+    err = call("train", config, *given)[2]
+    shown = err.partition("run folder")[0]
+    assert yaml.safe_load(shown) == {
+        "task": "translation",
+        "data": SETTINGS["data"],
+        "tokenizer": {"kind": "char"},
+        "model": {"size": "tiny", "d_embedding": 16, "d_hidden": 8, "d_attention": 16},  # not what tiny means
+        "training": {"steps": 1, "seed": 5, "threads": 1, "device": "cpu", "batch_tokens": 200},
+        "evaluation": {"select_by": "exact_match", "bootstrap": 20},
+        "generation": {"max_length": 9},
+    }
+    assert "--verbose" in shown
+    effective = yaml.safe_load(Path("runs/copy-bahdanau-1/config.yaml").read_text())
+    Path("shown.yaml").write_text(shown)
+    assert call("train", "shown.yaml")[0] == 0  # what is printed trains the same run
+    assert yaml.safe_load(Path("runs/copy-bahdanau-2/config.yaml").read_text()) == effective
+    err = call("train", config, *given, "--verbose")[2]
+    assert yaml.safe_load(err.partition("run folder")[0]) == effective
+    out = call("train", config, *given, "--dry-run")[1]
+    assert out.startswith(shown.rstrip())
+    out = call("train", config, *given, "--dry-run", "--verbose")[1]
+    assert yaml.safe_load(out.partition("\n\n")[0]) == effective
+
+
+@pytest.mark.parametrize("more", [[], ["--verbose"], ["--dry-run"]], ids=" ".join)
+def test_errors_about_data_come_before_the_settings(call, config, run, more):
+    Path("a.en").write_text("one\ntwo\n")
+    Path("a.de").write_text("eins\n")
+    for words in (
+        ["translation", "a.en", "none.de"],
+        ["translation", "a.en", "a.de"],
+        [config, "model.from=none"],
+        [config, "--device", "cuda:77"],
+    ):
+        code, out, err = call("train", *words, *more)
+        assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("heed: "), err
+    if more != ["--dry-run"]:
+        err = call("train", config, *more, "--out", run.folder)[2]
+        assert (
+            err == f"heed: '{run.folder}' exists and a run is never overwritten; name another --out, or --resume it\n"
+        )
+
+
 def test_runs_are_numbered_and_last_is_the_newest(call, config):
     for _ in range(2):
         assert call("train", config, "training.steps=1")[0] == 0
@@ -159,12 +204,10 @@ def test_ctrl_c_saves_and_says_how_to_go_on(config, tmp_path, call):
     go_on = re.search(r"interrupted at update (\d+); saved. Go on with: heed (train \S+ --resume)$", err.strip())
     assert go_on, err
     done = int(go_on[1])
-    assert call("predict", "last", "1") == (
-        2,
-        "",
-        "heed: runs/copy-bahdanau-1 holds no model.safetensors: its training has not finished; "
-        "go on with heed train runs/copy-bahdanau-1 --resume\n",
-    )
+    code, out, err = call("predict", "last", "1")
+    assert code == 0 and out.count("\n") == 1
+    assert f"training has not finished (saved up to update {done:,} of 100,000)" in err
+    assert err.endswith("if it was interrupted, resume it with: heed train runs/copy-bahdanau-1 --resume\n")
     code, out, err = call(*go_on[2].split(), f"training.steps={done + 2}")
     assert code == 0 and f"resumed at update {done}" in err
     updates = [json.loads(line) for line in metrics.read_text().splitlines()]

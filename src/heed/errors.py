@@ -54,6 +54,10 @@ class DiskError(HeedError):
     exit_code = 3
 
 
+class HeedWarning(UserWarning):
+    """Something that a user should know and that stops nothing; commands print it in one line."""
+
+
 def suggest(wrong: str, valid: Iterable[str]) -> str:
     """The nearest valid word, as `"; did you mean 'd_model'?"`; the list of valid words if none is near."""
     words = sorted(set(valid))

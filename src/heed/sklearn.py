@@ -256,7 +256,7 @@ def _texts(given: Any) -> list[str]:
 
 def _sentences(given: Any, name: str) -> list[list[str]]:
     """Lists of words or of tags."""
-    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) and not hasattr(given, "tolist"):
+    if isinstance(given, str) or (not isinstance(given, Sequence | np.ndarray) and not hasattr(given, "tolist")):
         raise DataError(f"{name} is {described(given)}; expected a list of lists of texts, one for each sentence")
     rows = list(given.tolist() if hasattr(given, "tolist") else given)
     if not rows:

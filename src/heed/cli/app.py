@@ -82,6 +82,7 @@ def train(
     out: Annotated[Path | None, Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
     resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
+    verbose: Annotated[bool, Option("--verbose", help="Print all settings, not only those that were changed.")] = False,
 ) -> None:
     """Train a model on your files, or as a configuration says."""
     from heed.cli.train import run_train
@@ -96,7 +97,7 @@ def train(
         "data.valid": _held_out(valid),
         "data.test": _split_files(test),
     }
-    run_train(words, _fields(given), out, resume, dry_run)
+    run_train(words, _fields(given), out, resume, dry_run, verbose)
 
 
 @app.command()

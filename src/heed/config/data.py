@@ -61,7 +61,9 @@ class GrammarData(EmbeddedData):
     name: Literal["grammar"] = "grammar"
     """Which embedded data."""
     language: Literal["es", "de", "hi"] = "es"
-    """What English is translated into: Spanish, German or Hindi in Latin letters."""
+    """The language beside English: Spanish, German or Hindi in Latin letters."""
+    direction: Literal["from_english", "to_english"] = "from_english"
+    """Whether English is translated into that language, or that language into English."""
 
 
 class Columns(Section):

@@ -50,7 +50,9 @@ class InMemory(Section):
     @property
     def missing(self) -> str:
         """What to say where the data is asked for and nobody handed it over."""
-        held = ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items()) or "nothing is known of it"
+        held = (
+            ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items()) or "nothing is known of it"
+        )
         return (
             f"the data was handed over in Python (examples of {held}) and is not kept in the run folder; to score the "
             "run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to resume it, hand the same data to heed.train in "

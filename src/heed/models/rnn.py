@@ -22,9 +22,9 @@ As a translator it is `seq2seq` with one set of weights for reading and writing:
 is not enough.
 
 Source: Elman 1990 for the network, Schuster and Paliwal 1997 for both directions (the cells' equations stand in
-`heed.layers.recurrent`); the lecture notes, SYSTEMS A3-A7, for labels and for the comparison; sizes over a text as in
-Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4; the language model, its dropout and its sizes as in Zaremba,
-Sutskever and Vinyals 2014 (arXiv:1409.2329), sections 3.2 and 4.1.
+`heed.layers.recurrent`); the lecture notes, docs/systems.md, A3-A7, for labels and for the comparison; sizes over a
+text as in Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4; the language model, its dropout and its sizes as
+in Zaremba, Sutskever and Vinyals 2014 (arXiv:1409.2329), sections 3.2 and 4.1.
 Differs from one table over a joint vocabulary in nothing: source and target tokens are counted separately, so each side
 has an embedding table of its own. Embeddings and states are dropped out in training. The language model's parameters
 are drawn as those of the layers elsewhere: cells uniformly within 1 / sqrt(d_hidden) of 0 (0.039 at 650 units, where

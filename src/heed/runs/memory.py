@@ -69,7 +69,9 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
             f"heed.train: {next(iter(data))} is data in memory, and there is {what}; hand over all data, or name files "
             "for all"
         )
-    section = {k: v for k, v in (values.get("data") or {}).items() if k not in ("train", "valid", "test", "hub", "name")}
+    section = {
+        k: v for k, v in (values.get("data") or {}).items() if k not in ("train", "valid", "test", "hub", "name")
+    }
     values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
     return data
 
@@ -122,5 +124,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
             elif old.examples != new.examples:
                 what = f"{split} had {old.examples:,} examples when it began and has {new.examples:,} now"
             else:
-                what = f"the {new.examples:,} examples of {split} are not those it began with, or stand in another order"
+                what = (
+                    f"the {new.examples:,} examples of {split} are not those it began with, or stand in another order"
+                )
             raise ConfigError(f"the run in {folder} cannot be resumed with this data: {what}; hand over the same data")

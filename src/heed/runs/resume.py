@@ -83,9 +83,7 @@ class Unfinished:
                 )
         return cls(folder, config, changes)
 
-    def task(
-        self, kind: type[Task[Any, Any]], given: Mapping[str, Sequence[Any]] | None = None
-    ) -> Task[Any, Any]:
+    def task(self, kind: type[Task[Any, Any]], given: Mapping[str, Sequence[Any]] | None = None) -> Task[Any, Any]:
         """The task with what it learned from the data when the run began; `given` is data handed over in Python.
 
         Raises:

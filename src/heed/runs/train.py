@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import torch
 
@@ -15,15 +16,17 @@ from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, read_config, set_field, write_config
 from heed.config.memory import InMemory
-from heed.errors import ConfigError, DataError, RunError, suggests_keywords
+from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
 from heed.runs.card import write_card
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.resume import Unfinished
 from heed.runs.settings import setting_named
+from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.run import Run
+from heed.tasks.base.task import Task
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
@@ -46,24 +49,35 @@ _Begun = tuple[Path, Any, Any, frozenset[str]]
 """A run folder, its task, its new model, and the settings changed since the run began."""
 
 
-def load(run: str | Path = "last") -> Run[Any, Any]:
-    """Open a run folder; "last" is the newest one under `runs/`.
+def load(run: str | Path = "last", *, finished: bool = False) -> Run[Any, Any]:
+    """Open a run folder; "last" is the newest one under `runs/` that can be used.
+
+    A run whose training has not finished has its best weights so far, which a warning says; so does its `so_far`.
+
+    Args:
+        run: The folder, or "last".
+        finished: Refuse a run whose training has not finished.
 
     Raises:
-        RunError: The folder is missing, unfinished, damaged or of another format; the message says which file.
+        RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
+            file.
     """
-    path = folders.find(run)
+    path = folders.find(run, folders.State.FINISHED if finished else folders.State.USABLE)
     folders.check_format(path)
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     if not (path / folders.WEIGHTS).is_file():
-        raise RunError(
-            f"{path} holds no {folders.WEIGHTS}: its training has not finished; go on with heed train {path} --resume"
-        )
+        check_can_be_used(path, finished)
     kind = run_class(config.task)
     task = kind.task_class.restore(config, path)
-    model = task.build_model()
-    load_weights(model, path / folders.WEIGHTS)
-    return kind(path, config, task, model, folders.read_report(path))
+    model, so_far = task.build_model(), ""
+    if (path / folders.WEIGHTS).is_file():
+        load_weights(model, path / folders.WEIGHTS)
+    else:
+        so_far = load_best_so_far(path, config, model)
+        warn(f"{path}: {so_far}", HeedWarning, stacklevel=2)
+    opened = kind(path, config, task, model, folders.read_report(path))
+    opened.so_far = so_far
+    return opened
 
 
 def export(
@@ -77,7 +91,8 @@ def export(
         ConfigError: The program cannot express the model, or its library is missing.
         RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
     """
-    opened = run if isinstance(run, Run) else load(run)
+    where = run.folder if isinstance(run, Run) else run
+    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True)
     return capability(opened, Exports).export(to, quantization)
 
 
@@ -137,7 +152,9 @@ def train(
     if is_file:
         values = with_paths(read_config(what), Path(what).absolute().parent)
     handed = handed_over(values, {"train": train, "valid": valid, "test": test}, {"data": data, "hub": hub})
-    train, valid, test = (None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test)))
+    train, valid, test = (
+        None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test))
+    )
     given = {
         "data.name": data,
         "data.hub": hub,
@@ -180,12 +197,14 @@ def train_config(
     resume: bool = False,
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
     given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
     With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
     called after each validation with the run so far, its scores and the seconds spent. `given` are the examples of
-    each split where they were handed over in Python.
+    each split where they were handed over in Python. `settings` writes the settings out for people, which are said once
+    the data has been read.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -200,7 +219,7 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
-    begun = _begin(config, out, reporter, resume, given) if processes.is_first else None
+    begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
     path, task, model, changed = begun or _follow(path, given)
     config = task.config
@@ -232,6 +251,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     for split in task.split_names:
         if split not in ("train", "valid"):
             scores[split] = run.evaluate(split)
+    if [*scores] == ["valid"]:
+        scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
         "data": task.report_counts(),
@@ -274,7 +295,14 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     say(f"done in {duration(trainer.budget.elapsed)}")
 
 
-def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool, given: Given | None) -> _Begun:
+def _begin(
+    config: RunConfig,
+    out: str | Path | None,
+    reporter: Reporter,
+    resume: bool,
+    given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
+) -> _Begun:
     """Make a run folder, or open one to resume."""
     if given is None and isinstance(config.data, InMemory):
         raise DataError(config.data.missing)
@@ -292,6 +320,8 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
             check_compiler(device)
     path = folders.create(out, config, resume)
     parameters = sum(p.numel() for p in model.parameters())
+    if settings is not None:
+        reporter.say(settings(task))
     reporter.say(f"run folder {path}")
     with folders.unsealed(path):
         if unfinished is None:

@@ -166,9 +166,7 @@ def in_bio(
     return result
 
 
-def _without_entity_tag(
-    sentence: Sentence, path: Path | str, line: int | str, findings: Findings
-) -> BadLine | None:
+def _without_entity_tag(sentence: Sentence, path: Path | str, line: int | str, findings: Findings) -> BadLine | None:
     for number, tag in enumerate(sentence.tags, start=line if isinstance(line, int) else 0):
         if tag != OUTSIDE and not is_entity_tag(tag):
             message = f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "

@@ -111,7 +111,11 @@ class Table:
         for i, row in enumerate(rows):
             if not _is_row(row) or len(row) != width or width < len(shape):
                 count = len(row) if _is_row(row) else 0
-                what = f"has {count} value{'' if count == 1 else 's'} ({row!r:.60})" if _is_row(row) else f"is {described(row)}"
+                what = (
+                    f"has {count} value{'' if count == 1 else 's'} ({row!r:.60})"
+                    if _is_row(row)
+                    else f"is {described(row)}"
+                )
                 raise DataError(f"{split}[{i}] {what}, expected {one}")
         return cls(split, (), width, lambda i: [row[i] for row in rows])
 

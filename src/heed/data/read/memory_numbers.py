@@ -138,7 +138,7 @@ def _are_dates(column: Sequence[Any]) -> bool:
 
 def _number(split: str, column: str, row: int, value: Any) -> float:
     where = f"{split}[{row}], column '{column}'"
-    if value is None or value != value or type(value).__name__ == "NAType":  # noqa: PLR0124  # nan differs from itself
+    if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
         raise DataError(f"{where}: the value is missing; fill it in, or leave the row or the column out (data.columns)")
     try:
         number = float(value)

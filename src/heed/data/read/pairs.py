@@ -99,7 +99,7 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
 def _columns(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
     wanted = {"source": 0 if source is None else source, "target": 1 if target is None else target}
     tabs, hint = ending_of(path) != ".csv", "; or give two parallel files"
-    for number, sides in column_rows(path, wanted, findings, tabs=tabs, hint=hint):
+    for number, sides in column_rows(path, wanted, findings, separator="\t" if tabs else ",", hint=hint):
         yield from _pair(["", ""] if sides is None else sides, f"{path.name}:{number}", findings)
 
 

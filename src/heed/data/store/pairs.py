@@ -43,7 +43,9 @@ def open_pairs(
     elif isinstance(data, GrammarData):
         from heed.data.embedded.grammar.source import GrammarSource  # its words take a while to load
 
-        source, what = GrammarSource(data.language, data.seed), f"grammar, English to {data.language}"
+        source = GrammarSource(data.language, data.seed, data.direction)
+        sides = ("English", data.language) if data.direction == "from_english" else (data.language, "English")
+        what = f"grammar, {sides[0]} to {sides[1]}"
     else:
         languages = LANGUAGES if data.languages is None else data.languages
         source = DateSource(languages, data.unseen, data.styles, data.joined, data.years, data.seed)

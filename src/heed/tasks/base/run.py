@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -11,9 +11,9 @@ from torch import nn
 
 from heed import tasks
 from heed.config import RunConfig
-from heed.errors import ConfigError, DataError, suggest
 from heed.data.read.findings import Findings
 from heed.data.read.memory import to_texts
+from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
 from heed.tasks.base.baselines import beside
@@ -34,7 +34,16 @@ class MissingCapabilityError(ConfigError, AttributeError):
 
 
 class Run(ABC, Generic[T, M]):
-    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task."""
+    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task.
+
+    Attributes:
+        folder: The run folder.
+        config: All settings.
+        task: Data, tokenizers, labels.
+        model: In evaluation mode.
+        report: As in `report.json`.
+        so_far: Which weights these are where training has not finished; empty where it has.
+    """
 
     task_class: ClassVar[type[Task[Any, Any]]]
 
@@ -53,6 +62,8 @@ class Run(ABC, Generic[T, M]):
         self.task = task
         self.model: M = model.eval()
         self.report = report
+        self.so_far = ""
+        self.reading: list[str] = []  # what there is to say of the files that `read` read last
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -60,7 +71,8 @@ class Run(ABC, Generic[T, M]):
         test = self.report.get("scores", {}).get("test", {})
         name = self.config.evaluation.select_by
         score = f", test {name.replace('_', ' ')} {test[name]['value']:.4g}" if name in test else ""
-        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}>"
+        so_far = ", training not finished" if self.so_far else ""
+        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}{so_far}>"
 
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
@@ -90,10 +102,17 @@ class Run(ABC, Generic[T, M]):
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
-        report: dict[str, Any] = Scores(self.report_of(examples), self.body)
-        if isinstance(self, Baselines) and (plain := self.baselines(examples)):
-            report |= beside(report, plain, self.config.evaluation.bootstrap)
-        return report
+        report = self.report_of(examples)
+        return Scores({**report, **self.beside(report, examples)}, self.body)
+
+    def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""
+        made = self.baselines(examples) if isinstance(self, Baselines) else {}
+        return beside(scores, made, self.config.evaluation.bootstrap) if made else {}
+
+    def validated(self) -> Sequence[Any]:
+        """The validation examples that the scores of a validation are of."""
+        return self.examples("valid")
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as a report has them."""

@@ -37,3 +37,4 @@ class TaskSpec:
     flags: tuple[Flag, ...] = ()  # options that only some tasks have
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"  # after training
+    takes: tuple[tuple[str, str], ...] = ()  # contents of files it trains on (`heed.data.read.contents`), and how

@@ -174,9 +174,19 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """
         config = self.config
         size = self.auto_size if config.model.size == "auto" else config.model.size
-        fields = {**(config.model.model_extra or {})}
+        return with_model(config, size, *self._model_of(size, config.model.model_extra or {}), self.selected_by)
+
+    @property
+    def model_defaults(self) -> dict[str, Any]:
+        """Fields of the settled `model` section as its name and size alone would have them."""
+        model, head = self._model_of(self.config.model.size, {})
+        return {**model.model_dump(), **head}
+
+    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the head for a size and the fields that were given."""
+        fields = {**given}
         for kind, name in self.size_fields.items():
             from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)
+        return model, self.head_fields(head, fields)

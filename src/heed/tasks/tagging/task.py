@@ -59,9 +59,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return task
 
     @classmethod
-    def resume(
-        cls, config: TaggingConfig, folder: Path, given: Mapping[str, Sequence[Sentence]] | None = None
-    ) -> Self:
+    def resume(cls, config: TaggingConfig, folder: Path, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
         """The task of a run that goes on; long training sentences are left out again."""
         task = super().resume(config, folder, given)
         task._leave_out_long()

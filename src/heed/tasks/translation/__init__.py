@@ -9,6 +9,7 @@ SPEC = TaskSpec(
     interfaces=("pair_decoder",),
     num_files=(1, 2),
     files="two parallel files, source first, or one with both sides",
+    takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
         NBEST,
         JSON,

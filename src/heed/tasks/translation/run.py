@@ -28,7 +28,7 @@ from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.outputs import TranslationOutputs
 from heed.tasks.translation.report import body
-from heed.tasks.translation.task import Translation, output_measures
+from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation, output_measures
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 from heed.tasks.translation.word_order import baselines as word_order_baselines
 from heed.tasks.translation.writing import Prediction
@@ -94,13 +94,13 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
     def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
         """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
         run = self.attending
-        return word_links(run.task, run.model, source, prediction.ids)[0]
+        return word_links(run.task, run.model, source.strip(), prediction.ids)[0]
 
     def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
         if UNKNOWN not in prediction.ids:
             return prediction
         run = self.attending
-        _, instead = word_links(run.task, run.model, source, prediction.ids)
+        _, instead = word_links(run.task, run.model, source.strip(), prediction.ids)
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
@@ -137,6 +137,10 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
             name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
             for name, made in texts.items()
         }
+
+    def validated(self) -> Sequence[Pair]:
+        """The first of the validation pairs, which are written in a validation."""
+        return self.examples("valid")[:VALIDATE_AT_MOST]
 
     @cached_property
     def _nearest(self) -> NearestSentence | None:

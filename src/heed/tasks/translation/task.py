@@ -37,7 +37,7 @@ from heed.training.processes import current
 
 _WITHOUT_END = sys.maxsize
 """How many pairs a stream has, where something is chosen by their number."""
-_VALIDATE_AT_MOST = 500
+VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
 
@@ -145,7 +145,7 @@ class Translation(TranslationData):
         widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
         if not widths:
             return 0
-        sources = [len(pair.source) for pair in self.encoded("valid")[:_VALIDATE_AT_MOST]]
+        sources = [len(pair.source) for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         batches = plan_batches([(1, length) for length in sources], GENERATE_TOKENS)
         positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
         return 2 * 2 * 4 * sum(widths) * positions
@@ -190,7 +190,7 @@ class Translation(TranslationData):
             return list(zip(*self.forced_scores(model, encoded), strict=True))
 
         nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
-        pairs = pairs[:_VALIDATE_AT_MOST]
+        pairs = pairs[:VALIDATE_AT_MOST]
         longest = self._longest_written()
 
         def written(sources: list[str]) -> list[str]:
