@@ -252,7 +252,7 @@ def test_a_stored_split_that_was_in_memory_says_what_to_give_instead(capsys):
     assert "heed: the data was handed over in Python" in " ".join(capsys.readouterr().err.split())
     Path("test.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in TEXTS))
     assert code_of(["evaluate", str(run.folder), "test.tsv"]) == 0
-    assert "24 examples" in capsys.readouterr().out
+    assert "test.tsv: 24 texts" in capsys.readouterr().out
     assert heed.load(run.folder).evaluate(Path("test.tsv"))["examples"] == 24
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from heed.data.read.columns import NO_LABEL, Facts, Picked, facts_of, facts_of_objects, has_header, pick
 from heed.data.read.contents import Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.read.findings import Findings
-from heed.data.read.head import Head, is_regular, note_header, regular_rows
+from heed.data.read.head import Head, excel_head, is_regular, note_header, regular_rows
 from heed.data.read.lines import ending_of
 from heed.data.read.rows import SEPARATORS, Column
 from heed.errors import DataError
@@ -67,12 +67,7 @@ def layout_of(path: Path, form: TextFormat, findings: Findings) -> Layout:
     given = Layout(kind, usual, _or(form.text, "text"), _or(form.label, "label"))
     if kind == "folders":
         return given
-    head = Head.of(path, findings)
-    if kind == "csv" and head.odd and head.is_windows:  # as Excel exports it
-        wide = Head.of(path, Findings("skip", "windows-1252", findings.max_line))
-        if wide.separator(usual) == ";":
-            findings.recognise_encoding(path, "windows-1252")
-            head = Head.of(path, findings)
+    head = excel_head(path, findings) if kind == "csv" else Head.of(path, findings)
     if not head.filled:
         return given
     if kind == "lines":

@@ -160,8 +160,8 @@ class Table:
         open_ = [field for field, place in places.items() if place is None]
         rest = [i for i in range(self.width) if i not in places.values()]
         if open_ and guess is not None:
-            known = {field: self.names[place] for field, place in places.items() if place is not None}
-            found = guess({name: self.column(i) for i, name in enumerate(self.names)}, known)
+            sure = {field: self.names[place] for field, place in places.items() if place is not None}
+            found = guess({name: self.column(i) for i, name in enumerate(self.names)}, sure)
             if isinstance(found, str):
                 raise DataError(f"{self._unclear(open_[0], setting)} ({found})")
             places = {field: self.names.index(found[field]) for field in wanted}

@@ -103,11 +103,19 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
         fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
         message = f"{where} holds a {type(value).__name__}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
+    if any("." in name and name not in value for name in names):
+        value = flat(value)
     for name in names:
         if name not in value:
             message = f"{where} has no field '{name}'{suggest(name, value)}"
             return findings.bad(f"no field '{name}'", path, number, message)
     return value
+
+
+def flat(value: dict[str, Any]) -> dict[str, Any]:
+    """An object with the fields of the objects in it beside its own, as "translation.en"."""
+    inside = {f"{name}.{part}": v for name, one in value.items() if isinstance(one, dict) for part, v in one.items()}
+    return {**value, **inside}
 
 
 def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: Findings) -> str | BadLine:
