@@ -284,8 +284,8 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
         f"word has the largest weight in {word}, a telling word or the one beside it in {beside}.",
         f"{holds}, on documents made so that one sentence decides. What is weighed is not a word but the state there, "
         "which has read its neighbours from both sides: the weight of 'the' can stand for the word after it.",
-        f"The first sentence, which is the definition itself, has weight {float(reading.sentences[0]):.3f}: the network "
-        "knows six words of each subject, and none of them is in it.",
+        f"The first sentence, the definition itself, has weight {float(reading.sentences[0]):.3f}: the network knows "
+        "six words of each subject, and none of them is in it.",
     )
     return Stage(
         "verdict",
