@@ -65,6 +65,15 @@ def test_a_translation_below_its_baselines_says_so(translator):
     assert report["examples"] == translator.outcomes(translator.examples("valid")).measures[0].statistics.shape[0]
 
 
+def test_without_a_test_set_the_validation_scores_stand_beside_the_baselines(translator):
+    valid = translator.report["scores"]["valid"]
+    nearest = valid["baselines"]["nearest training sentence"]["bleu"]
+    assert nearest["value"] == translator.evaluate("valid")["baselines"]["nearest training sentence"]["bleu"]["value"]
+    card = (translator.folder / "README.md").read_text()
+    assert "valid: loss " in card and "  nearest training sentence, a baseline: BLEU " in card
+    assert f"the model is below this baseline: BLEU {valid['bleu']:.4g} against {nearest['value']:.4g}" in card
+
+
 def test_baselines_of_a_file_learn_from_the_training_data_alone(translator, tmp_path):
     source = next(iter(translator.examples("train"))).source
     own = write_lines(tmp_path / "own.tsv", f"{source}\tsomething else")

@@ -46,7 +46,7 @@ def test_the_dependencies_are_what_the_code_imports():
     assert not CORE & set(EXTRA)
 
 
-@pytest.mark.parametrize("extra", sorted({"hub", "export"}))
+@pytest.mark.parametrize("extra", sorted({"hub", "export", "tensorboard"}))
 def test_an_extra_is_named_where_its_package_is_missing(extra):
     named = [p for p in Path(heed.__file__).parent.rglob("*.py") if f"heed-attention[{extra}]" in p.read_text()]
     assert named

@@ -782,7 +782,10 @@ def test_outputs_of_unequal_length_have_their_whole_maps(make):
         for i, (one,) in enumerate(written):
             target = torch.tensor([[2, *one.tokens[:-1]]])
             alone = watched_maps(
-                model, {**{k: v[i : i + 1] for k, v in inputs.items()}, "target": target}, mechanism=mechanism, layer=layer
+                model,
+                {**{k: v[i : i + 1] for k, v in inputs.items()}, "target": target},
+                mechanism=mechanism,
+                layer=layer,
             )
             rows, keys = alone.weights.shape[2:]
             assert_close(maps.weights[i, :, :rows, :keys], alone.weights[0], **CLOSE)
@@ -803,7 +806,10 @@ def test_the_open_hypotheses_of_a_beam_search_have_their_whole_maps(make):
         for i, hypotheses in enumerate(written):
             target = torch.tensor([[2, *hypotheses[0].tokens[:-1]]])  # one of the two rows read just that
             alone = watched_maps(
-                model, {**{k: v[i : i + 1] for k, v in inputs.items()}, "target": target}, mechanism=mechanism, layer=layer
+                model,
+                {**{k: v[i : i + 1] for k, v in inputs.items()}, "target": target},
+                mechanism=mechanism,
+                layer=layer,
             )
             rows, keys = alone.weights.shape[2:]
             found = [maps.weights[2 * i + beam, :, :rows, :keys] for beam in range(2)]
@@ -843,12 +849,14 @@ def test_an_edit_that_no_call_came_to_is_an_error(opened):
     model = bahdanau()
     inputs = Bahdanau.example(model.config, 1)  # targets of 6 tokens
     far = Force("cross", position=99, weights=(1.0,))
-    with pytest.raises(ConfigError, match=r"position=99.* changed nothing: queries were at positions 0 to 5"), (
-        opened(model, far)
+    with (
+        pytest.raises(ConfigError, match=r"position=99.* changed nothing: queries were at positions 0 to 5"),
+        opened(model, far),
     ):
         model(**inputs)
-    with pytest.raises(ConfigError, match="changed nothing: no attention that it names was asked anything"), (
-        opened(model, Uniform("cross"))
+    with (
+        pytest.raises(ConfigError, match="changed nothing: no attention that it names was asked anything"),
+        opened(model, Uniform("cross")),
     ):
         model.encode(inputs["source"], inputs["source_mask"])
     with pytest.raises(ZeroDivisionError), opened(model, far):  # what went wrong first is what is said

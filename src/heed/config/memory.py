@@ -55,7 +55,7 @@ class InMemory(Section):
         )
         return (
             f"the data was handed over in Python (examples of {held}) and is not kept in the run folder; to score the "
-            "run, give files or examples (run.evaluate(examples)); to resume it, hand the same data to heed.train in "
+            "run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to resume it, hand the same data to heed.train in "
             "Python, with out= and resume=True"
         )
 

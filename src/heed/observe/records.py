@@ -115,7 +115,11 @@ class AttentionRecord:
 
     def may(self, rows: Tensor | None = None) -> Tensor:
         """`(rows, H, Q, K)`, 1 where a query may attend to a key, else 0."""
-        shape = self.projected.shape[0] if rows is None else len(rows), *self.projected.shape[1:3], self.prepared.shape[2]
+        shape = (
+            self.projected.shape[0] if rows is None else len(rows),
+            *self.projected.shape[1:3],
+            self.prepared.shape[2],
+        )
         allowed = self.allowed(rows)
         return self.projected.new_ones(shape) if allowed is None else allowed.to(self.projected.dtype).expand(shape)
 
@@ -165,7 +169,7 @@ class AttentionRecord:
         return replace(self, projected=projected, context=context)
 
     def continues(self, earlier: AttentionRecord) -> Tensor | None:
-        """The row of an earlier call that each row goes on from, `(R,)`: the next positions, over the same growing keys.
+        """The row of an earlier call that each row goes on from, `(R,)`: next positions, over the same growing keys.
 
         None where this call does not continue that one.
         """

@@ -46,7 +46,9 @@ class Series:
         )  # fmt: skip
         return cls(records, None if plain else _followed(len(records[0].projected), parents))
 
-    def laid(self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None) -> Tensor:
+    def laid(
+        self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None
+    ) -> Tensor:
         """What `of` gives of some rows of each call, `(rows, heads, query, ...)`, with the queries at their positions.
 
         Args:

@@ -102,6 +102,9 @@ class Trainer:
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
         self._micro_batches = config.micro_batches or 1
+        self.listen = self._metrics.listen
+        self.enough = threading.Event()  # set by a callback: no further updates
+        self.asks = False  # whether a callback may set it, which all processes know
 
     # The run --------------------------------------------------------------------------------------------------
 
@@ -220,6 +223,10 @@ class Trainer:
                 continue
             if unsaved and p.step > 0:
                 self._write()
+            if self.asks and self.processes.any(self.enough.is_set())[0]:
+                if p.kept[-1:] != [p.step]:
+                    self._validate()
+                return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
                 return f"all {p.total_steps} updates done"
             if self.config.patience is not None and p.bad >= self.config.patience:

@@ -13,7 +13,7 @@ def beside(report: Mapping[str, Any], made: Mapping[str, Outcomes], resamples: i
     """By the name of each baseline its measures with their intervals, and where the model's report is worse.
 
     Args:
-        report: The scores of the model.
+        report: The scores of the model: numbers, or a report with intervals.
         made: The outcomes of the baselines on the same examples.
         resamples: Bootstrap resamples for the intervals.
 
@@ -28,9 +28,13 @@ def beside(report: Mapping[str, Any], made: Mapping[str, Outcomes], resamples: i
             m.name: {**scores[m.name], "label": m.label, "is_share": m.is_share} for m in outcomes.measures
         }
         first = next((m for m in outcomes.measures if m.name in report), None)
-        if first is not None and _is_worse(report[first.name]["value"], scores[first.name]["value"], first):
+        if first is not None and _is_worse(_value(report[first.name]), scores[first.name]["value"], first):
             better[name] = [first.name]
     return {"baselines": baselines, **({"better_baselines": better} if better else {})}
+
+
+def _value(score: Any) -> float:
+    return float(score["value"] if isinstance(score, Mapping) else score)
 
 
 def _is_worse(value: float, other: float, measure: Measure) -> bool:
@@ -46,7 +50,7 @@ def baseline_lines(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {name}, a baseline: {scores}")
         for key in better.get(name, ()):
             one = values[key]
-            model = _number(report[key]["value"], one)
+            model = _number(_value(report[key]), one)
             lines.append(
                 f"    the model is below this baseline: {_label(key, one)} {model} against {_number(one['value'], one)}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -18,7 +18,8 @@ from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
 from heed.tasks.base.baselines import beside
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
-from heed.tasks.base.predictions import Predictions
+from heed.tasks.base.curves import ShownCurves, curves_of
+from heed.tasks.base.predictions import Predictions, Scores
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task[Any, Any])
@@ -63,6 +64,7 @@ class Run(ABC, Generic[T, M]):
         self.model: M = model.eval()
         self.report = report
         self.so_far = ""
+        self.reading: list[str] = []  # what there is to say of the files that `read` read last
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -101,10 +103,18 @@ class Run(ABC, Generic[T, M]):
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
-        report = self.report_of(examples)
-        if isinstance(self, Baselines) and (plain := self.baselines(examples)):
-            report |= beside(report, plain, self.config.evaluation.bootstrap)
+        report: dict[str, Any] = Scores(self.report_of(examples), self.body)
+        report |= self.beside(report, examples)
         return report
+
+    def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""
+        made = self.baselines(examples) if isinstance(self, Baselines) else {}
+        return beside(scores, made, self.config.evaluation.bootstrap) if made else {}
+
+    def validated(self) -> Sequence[Any]:
+        """The validation examples that the scores of a validation are of."""
+        return self.examples("valid")
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as a report has them."""
@@ -160,6 +170,14 @@ class Run(ABC, Generic[T, M]):
                 if name in vars(kind) and not name.startswith("_"):
                     raise MissingCapabilityError(missing(self, kind))
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+    def curves(self) -> ShownCurves:
+        """Loss, validation scores, learning rate and speed of the run's training; a notebook displays them.
+
+        Raises:
+            RunError: Nothing was logged.
+        """
+        return curves_of(self.folder, self.config)
 
     @property
     def title(self) -> str:

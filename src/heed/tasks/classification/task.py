@@ -27,7 +27,7 @@ from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask, drawn
-from heed.tasks.base.labels import LabelPrediction, most_probable, one_hot
+from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, text_format
@@ -49,6 +49,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         task = super().prepare(config, given)
         for split in task.split_names:
             task.encoded(split)
+        if not task.config.data.several_labels:
+            fix = (
+                ""
+                if task.config.data.class_weights != "none"
+                else " (data.class_weights=balanced weighs all labels alike)"
+            )
+            task.splits.remarks += count_lines(task.label_counts("train"), "text", fix)
         return task
 
     @classmethod
@@ -100,8 +107,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return cut_texts(self.tokenizer, texts, self.config.data, self.hierarchical, kept)
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
-        """Texts without labels to tokens."""
-        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts(texts)]
+        """Texts without labels to tokens, without the blanks around them."""
+        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts([text.strip() for text in texts])]
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         """The tokens of all sentences."""

@@ -4,10 +4,12 @@ from heed.tasks.base.flags import ERRORS, JSON
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
+    unit="row",
     summary="Give rows of numbers labels.",
     example="flowers.csv",
     interfaces=("rows",),
     flags=(JSON, ERRORS),
+    takes=(("rows", "{file}"),),
     uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",
 )

@@ -24,6 +24,7 @@ from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
+from heed.tasks.base.contents import advice
 from heed.tasks.base.task import Task
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
@@ -51,7 +52,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
     @classmethod
     def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
         """Read or generate the pairs, or take those that are `given`."""
-        return open_pairs(config.data, given)
+        return open_pairs(config.data, given, advice)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:

@@ -29,6 +29,7 @@ from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
+from heed.tasks.translation.sides import remarks_on_sets
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
@@ -37,7 +38,7 @@ from heed.training.processes import current
 
 _WITHOUT_END = sys.maxsize
 """How many pairs a stream has, where something is chosen by their number."""
-_VALIDATE_AT_MOST = 500
+VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
 
@@ -64,6 +65,8 @@ class Translation(TranslationData):
         """
         config, parent, spoken = with_parents(config, cls)
         splits = cls.open_splits(config, given)
+        if given is None and isinstance(config.data, FilesData):
+            splits.remarks += remarks_on_sets(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
@@ -145,7 +148,7 @@ class Translation(TranslationData):
         widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
         if not widths:
             return 0
-        sources = [len(pair.source) for pair in self.encoded("valid")[:_VALIDATE_AT_MOST]]
+        sources = [len(pair.source) for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         batches = plan_batches([(1, length) for length in sources], GENERATE_TOKENS)
         positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
         return 2 * 2 * 4 * sum(widths) * positions
@@ -190,7 +193,7 @@ class Translation(TranslationData):
             return list(zip(*self.forced_scores(model, encoded), strict=True))
 
         nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
-        pairs = pairs[:_VALIDATE_AT_MOST]
+        pairs = pairs[:VALIDATE_AT_MOST]
         longest = self._longest_written()
 
         def written(sources: list[str]) -> list[str]:

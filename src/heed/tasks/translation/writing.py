@@ -63,7 +63,7 @@ def translate(
     Args:
         task: Turns texts into tokens and back.
         model: Writes.
-        texts: Sources.
+        texts: Sources; blanks around them are left away.
         beam_size: Width of the beam; 1 is greedy.
         num_best: Candidates per text.
         length_penalty: See `heed.generation`.
@@ -85,6 +85,7 @@ def translate(
         raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
     if writer is not None and task.config.generation.same_words:
         raise ConfigError(f"generation.same_words is true, which engine '{writer.name}' cannot do; use engine 'torch'")
+    texts = [text.strip() for text in texts]  # a blank at either end is no word, and would be read as an unknown one
     if unknown := task.target_tokenizer.unknown_in(prefix):
         raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
     given = task.config.generation
