@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from heed.config import RunConfig, read_config, set_field, write_config
 from heed.errors import ConfigError, RunError
 from heed.runs.card import write_card
 from heed.runs.resume import Unfinished
+from heed.runs.scoring import scored_splits, try_scoring
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.capabilities import Exports, capability
@@ -192,7 +194,8 @@ def train_config(
 
     if not processes.is_first:
         reporter = Quiet()
-    trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
+    given = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
+    trainer = Trainer(*given, partial(try_scoring, run))
     predicted = trainer.predict_cost(task.work)
     result = trainer.run(resume, changed)
     with processes.first_alone():
@@ -209,9 +212,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
     say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
-    for split in task.split_names:
-        if split not in ("train", "valid"):
-            scores[split] = run.evaluate(split)
+    for split in scored_splits(run):
+        scores[split] = run.evaluate(split)
     run.report = {
         **folders.read_report(path),
         "data": task.report_counts(),
