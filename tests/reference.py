@@ -1,7 +1,7 @@
 # ruff: noqa: N803, N806
 """Slow, readable NumPy references that the torch code is tested against.
 
-Written from the papers and the notes (SYSTEMS.md), not from the code: one example at a time, one position at
+Written from the papers and the notes (docs/systems.md), not from the code: one example at a time, one position at
 a time, float64.
 
 Conventions: `mask` is bool, True = may attend. Matrices act on column vectors, W (out, in), unless a
@@ -48,7 +48,7 @@ def softmax_row(scores, allowed: Sequence[bool] | None = None) -> np.ndarray:
     A row that may attend to nothing is all zeros. Forbidden scores are never read, so they may be anything,
     nan included; allowed ones must be finite. `allowed` None means that every position is allowed.
 
-    Source: Bahdanau et al. 2015, arXiv:1409.0473, section 3.1; the mask as DESIGN.md section 1.
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, section 3.1.
     """
     scores = _array(scores)
     allowed = [True] * len(scores) if allowed is None else list(allowed)
@@ -82,7 +82,7 @@ def general(q, k, W) -> float:
 def additive(q, k, W_q, W_k, b, v) -> float:
     """e = v' tanh(W_q q + W_k k + b); b may be None.
 
-    [W_q W_k] side by side is the one matrix of Luong's concat, v' tanh(W [q ; k]), and of SYSTEMS B1, which
+    [W_q W_k] side by side is the one matrix of Luong's concat, v' tanh(W [q ; k]), and of docs/systems.md, B1, which
     have no b.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473, A.1.2 (which leaves its biases out); Luong et al. 2015,
@@ -93,7 +93,7 @@ def additive(q, k, W_q, W_k, b, v) -> float:
 
 
 def key_query(q, k, W_q, W_k) -> float:
-    """e = (W_k k)' (W_q q), unscaled. Source: SYSTEMS B2."""
+    """e = (W_k k)' (W_q q), unscaled. Source: docs/systems.md, B2."""
     return float(_affine(W_k, k) @ _affine(W_q, q))
 
 
@@ -113,7 +113,7 @@ def attend(queries, keys, values, mask, score: Score) -> tuple[np.ndarray, np.nd
     Returns:
         context (Q, d_value) and weights (Q, K).
 
-    Source: Bahdanau et al. 2015, section 3.1; DESIGN.md section 1.
+    Source: Bahdanau et al. 2015, section 3.1.
     """
     queries, keys, values = _array(queries), _array(keys), _array(values)
     num_queries, num_keys = len(queries), len(keys)
@@ -205,7 +205,7 @@ def attention_layer(queries, inputs, W_k, W_v, mask=None) -> tuple[np.ndarray, n
     d_value). D is the width of the queries. The notes index a by (input, query); returned are outputs (M,
     d_value) and weights (M, N), one row per query.
 
-    Source: SYSTEMS B7.
+    Source: docs/systems.md, B7.
     """
     inputs = _array(inputs)
     keys = np.stack([x @ _array(W_k) for x in inputs])
@@ -217,7 +217,7 @@ def attention_layer(queries, inputs, W_k, W_v, mask=None) -> tuple[np.ndarray, n
 
 
 def rnn_step(x, h, W_ih, W_hh, b_ih=None, b_hh=None) -> np.ndarray:
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Source: SYSTEMS A3 (b_h = b_ih + b_hh); torch.nn.RNN."""
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Source: docs/systems.md, A3 (b_h = b_ih + b_hh); torch.nn.RNN."""
     return np.tanh(_affine(W_ih, x, b_ih) + _affine(W_hh, h, b_hh))
 
 
@@ -239,10 +239,10 @@ def lstm_gates(x, h, W_ih, W_hh, b_ih=None, b_hh=None) -> dict[str, np.ndarray]:
 def lstm_step(x, h, c, W_ih, W_hh, b_ih=None, b_hh=None) -> tuple[np.ndarray, np.ndarray]:
     """c' = f * c + i * g; h' = o * tanh(c'); returns (h', c'), gates from `lstm_gates`, stacked i, f, g, o.
 
-    Equal to SYSTEMS A4 with W_f = [W_hh block f, W_ih block f] acting on [h, x] and b_f the sum of the two
+    Equal to docs/systems.md, A4 with W_f = [W_hh block f, W_ih block f] acting on [h, x] and b_f the sum of the two
     biases; the same for i, C~ (our g) and o.
 
-    Source: SYSTEMS A4; Gers et al. 2000; stacking from torch.nn.LSTM.
+    Source: docs/systems.md, A4; Gers et al. 2000; stacking from torch.nn.LSTM.
     """
     gate = lstm_gates(x, h, W_ih, W_hh, b_ih, b_hh)
     c_next = gate["f"] * _array(c) + gate["i"] * gate["g"]
@@ -285,7 +285,7 @@ def gru_step_notes(x, h, W_z, W_r, W_h, b_z=None, b_r=None, b_h=None) -> np.ndar
     Each W is (d, d + d_x) and acts on the state first, then the input. The reset gate acts BEFORE the matrix,
     and z weighs the candidate. The notes have no biases; each is added inside its bracket when given.
 
-    Source: SYSTEMS A5.
+    Source: docs/systems.md, A5.
     """
     gate = gru_gates_notes(x, h, W_z, W_r, W_h, b_z, b_r, b_h)
     return (1.0 - gate["z"]) * _array(h) + gate["z"] * gate["h~"]
@@ -315,7 +315,7 @@ def bidirectional(
     `h0` starts both directions unless `h0_backward` is given. xs has its true length: no padding. Row 0,
     second half, is the backward state that has read everything (it starts Bahdanau's decoder).
 
-    Source: SYSTEMS A6 (without its output layer); Schuster & Paliwal 1997; Bahdanau et al. 2015, section 3.2.
+    Source: docs/systems.md, A6 (without its output layer); Schuster & Paliwal 1997; Bahdanau et al. 2015, section 3.2.
     """
     xs = _array(xs)
     forward, _ = run_rnn(step_forward, xs, h0)
@@ -376,7 +376,7 @@ def bahdanau_decode(
     Returns:
         One (s_t, c_{t-1}, weights (m,)) per target; the weights are those that made c_{t-1}.
 
-    Source: SYSTEMS B1, B4; Bahdanau et al. 2015, arXiv:1409.0473, A.1.2 and A.2.2.
+    Source: docs/systems.md, B1, B4; Bahdanau et al. 2015, arXiv:1409.0473, A.1.2 and A.2.2.
     """
     memory = _array(memory)
     s = np.tanh(_affine(W_s, first_backward, b_s))
@@ -405,7 +405,7 @@ def self_rnn(xs, state: State, cell: Step, score: Score, size: int | None = None
     Returns:
         states (n, d) and weights (n, n), row t over positions 0 .. t.
 
-    Source: SYSTEMS B5.
+    Source: docs/systems.md, B5.
     """
     xs = _array(xs)
     tape: list[np.ndarray] = []

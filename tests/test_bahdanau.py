@@ -1,4 +1,4 @@
-"""Bahdanau's model is the notes' equations (SYSTEMS B1, B2, B4), with copied weights."""
+"""Bahdanau's model is the paper's equations and the notes' (docs/systems.md, B1, B2, B4), with copied weights."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,10 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from heed.attention import attend, masked_softmax, watch
+from heed.attention import Rows, attend, masked_softmax, watch
+from heed.attention.scores import Additive
 from heed.errors import ConfigError
+from heed.layers import Recurrent, RecurrentCell, TokenEmbedding
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
@@ -61,7 +63,7 @@ def reference_step(cell):
 
 
 def notes_step(cell):
-    """SYSTEMS B4 as written: s_t = tanh(A' [x'_t ; s_{t-1} ; c_{t-1}] + b), one matrix on all three."""
+    """The notes' B4 as written: s_t = tanh(A' [x'_t ; s_{t-1} ; c_{t-1}] + b), one matrix on all three."""
     w_ih, w_hh = array(cell.w_ih), array(cell.w_hh)
     A = np.hstack([w_ih[:, :D_EMBEDDING], w_hh, w_ih[:, D_EMBEDDING:]])  # noqa: N806
     b = array(cell.b_ih) + array(cell.b_hh)
@@ -114,6 +116,71 @@ def test_states_contexts_and_weights_are_the_reference(form, monkeypatch):
             weights = masked_softmax(scores, call.keys.mask[b].view(1, 1, -1))[0, 0]
             assert_close(weights[:length], expected_weights[t], **TIGHT)
             assert not weights[length:].any()
+
+
+NOTES = {"cell": "rnn", "bidirectional": False, "first_state": "copied", "score": "concat"}
+
+
+def notes_decode(model, b):
+    """The notes' set-up, equation by equation: one direction, s_0 = h_m, no bias in the alignment, nothing of heed."""
+    words, written = array(model.source_embedding.weight), array(model.target_embedding.weight)
+    encoder, score, step = model.encoder.forward_cells[0], model.attention.score, notes_step(model.cell)
+    w_hx, w_hh, b_h = array(encoder.w_ih), array(encoder.w_hh), array(encoder.b_ih) + array(encoder.b_hh)
+    h, states = np.zeros(D), []
+    for x in words[SOURCE[b, : LENGTHS[b]].numpy()]:
+        h = np.tanh(w_hh @ h + w_hx @ x + b_h)
+        states.append(h)
+    W, v = np.hstack([array(score.w_key.weight), array(score.w_query.weight)]), array(score.v)  # noqa: N806
+    s, rows = states[-1], []  # s_0 = h_m
+    for x in written[TARGET[b].numpy()]:
+        scores = np.array([v @ np.tanh(W @ np.concatenate([h_i, s])) for h_i in states])
+        a = np.exp(scores) / np.exp(scores).sum()
+        context = sum(a_i * h_i for a_i, h_i in zip(a, states, strict=True))
+        s = step(np.concatenate([x, context]), s)
+        rows.append(np.concatenate([s, context]))
+    return torch.from_numpy(np.stack(rows))
+
+
+def test_the_set_up_of_the_notes_can_be_chosen():
+    model = make_model(**NOTES)
+    hidden = model(SOURCE, MASK, TARGET)
+    for b in range(len(SOURCE)):
+        assert_close(hidden[b], notes_decode(model, b), **TIGHT)
+    names = set(model.state_dict())
+    assert not {name for name in names if "backward" in name or name.startswith("initial") or "w_key.bias" in name}
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_copied_first_state_is_the_whole_last_state_of_the_encoder(cell, bidirectional):
+    model = make_model(cell=cell, bidirectional=bidirectional, first_state="copied", num_layers=2)
+    memory = model.encode(SOURCE, MASK)
+    _, finals = model.encoder(model.source_embedding(SOURCE), MASK)
+    started = model.start(memory, Rows(torch.tensor([2, 0, 1]), 3)).states
+    assert len(started) == len(started[0]) == 1 and len(started[0][0]) == len(finals[-1][-1])
+    for part, final in zip(started[0][0], finals[-1][-1], strict=True):
+        assert_close(part, final[[2, 0, 1]], **TIGHT)
+
+
+def test_the_default_has_the_parameters_it_always_had():
+    sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_embedding": D_EMBEDDING, "d_hidden": D}
+    torch.manual_seed(5)
+    model = Bahdanau(BahdanauConfig(**sizes, d_attention=5))
+    torch.manual_seed(5)  # the parts of the paper's model, drawn in the order of its first version
+    parts = {
+        "source_embedding": TokenEmbedding(11, D_EMBEDDING),
+        "target_embedding": TokenEmbedding(11, D_EMBEDDING),
+        "encoder": Recurrent(D_EMBEDDING, D, cell="gru", bidirectional=True),
+        "attention.score": Additive(D, 2 * D, 5),
+        "initial": torch.nn.Linear(D, D, bias=False),
+        "cell": RecurrentCell(D_EMBEDDING + 2 * D, D, "gru"),
+        "output": torch.nn.Linear(3 * D, 11),
+    }
+    expected = {f"{part}.{name}": p for part, module in parts.items() for name, p in module.state_dict().items()}
+    found = model.state_dict()
+    assert set(found) == set(expected)
+    for name, parameter in expected.items():
+        assert torch.equal(found[name], parameter), name
 
 
 def test_the_next_token_is_predicted_from_state_and_context():

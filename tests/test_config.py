@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from heed import config as configuration
@@ -16,6 +17,7 @@ from heed.config import (
     apply_overrides,
     config_text,
     read_config,
+    short_config_text,
     write_config,
 )
 from heed.errors import ConfigError
@@ -211,6 +213,7 @@ def test_a_written_configuration_read_again_is_equal(tmp_path, values):
     again = check_config(read_config(tmp_path / "config.yaml"), "again")
     assert again == config
     assert config_text(again) == config_text(config)
+    assert check_config(yaml.safe_load(short_config_text(config)), "again") == config
 
 
 def test_every_default_is_written(tmp_path):

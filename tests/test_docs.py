@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from heed.cli.flags import options_of
+from heed.config import short_config_text
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_names
 from heed.tasks.base.capabilities import Looks, capability_table, missing
@@ -32,7 +33,8 @@ def test_the_configuration_page_lists_every_field_as_it_is():
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
 def test_a_recipe_is_a_valid_configuration_and_opens_with_its_command(path):
     text = path.read_text(encoding="utf-8")
-    check_config(yaml.safe_load(text), path.name)
+    config = check_config(yaml.safe_load(text), path.name)
+    assert check_config(yaml.safe_load(short_config_text(config)), "printed short") == config
     head = [line for line in text.splitlines() if line.startswith("#")]
     assert any(f"heed train examples/{path.name}" in line for line in head)
     assert any("minute" in line.lower() for line in head), "a recipe says what it took and what it reached"

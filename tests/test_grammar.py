@@ -97,6 +97,32 @@ def test_links_of_going_home():
     assert linked(named("de", HOME))["gehe"] == "am going"
 
 
+def test_the_other_direction_has_the_same_sentences_and_links_of_its_own():
+    home = next(pair for pair in map(GrammarSource("hi", direction="to_english").pair, NAMED) if "going" in pair.target)
+    assert (home.source, home.target, home.origin) == ("Main ghar ja raha hoon.", HOME, "grammar:hi-en")
+    assert linked(home) == {"I": "Main", "am": "hoon", "going": "ja raha", "home": "ghar", ".": "."}  # the notes' links
+    cat = next(pair for pair in map(GrammarSource("es", direction="to_english").pair, NAMED) if pair.target == CAT)
+    assert linked(cat) == {
+        **{"The": "El", "cat": "gato", "sat": "se sentó", "on": "en", "the": "la", "wall": "pared", ".": "."}
+    }
+    with pytest.raises(DataError, match=r"no direction 'to_englsh'; did you mean 'to_english'\?"):
+        GrammarSource("es", direction="to_englsh")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_in_the_other_direction_no_sentence_of_either_side_is_in_two_splits(language):
+    seen = {}
+    for seed in (1, 2):
+        source = GrammarSource(language, seed, "to_english")
+        for split in SPLITS:
+            for pair in source.sample(split, 200):
+                assert split_of(pair.source) == split
+                for text in (pair.source, pair.target):
+                    assert seen.setdefault(text, split) == split, text
+    found = [pair for split in SPLITS for pair in GrammarSource(language, 1, "to_english").sample(split, 5)]
+    assert {CAT, WALL, HOME, TIRED, CONGESTED} <= {pair.target for pair in found}
+
+
 def test_a_verb_in_two_places_and_contractions(many):
     pairs = {pair.source: pair for pair in many}
     picked = next(pair for source, pair in pairs.items() if re.fullmatch(r"(He|She|They) .* picked it up\.", source))
@@ -408,6 +434,9 @@ def test_words_are_its_tokens_and_exact_match_selects():
     assert len(task.splits.examples["train"]) == 300
     assert "English to de" in task.splits.notes
     assert open_pairs(config(language="hi").data).examples["test"][0].origin == "grammar:hi"
+    turned = open_pairs(config(language="hi", direction="to_english").data)
+    assert "grammar, hi to English" in turned.notes
+    assert all(pair.target.isascii() and pair.links for pair in turned.examples["test"])
 
 
 def test_a_run_on_it_reports_the_alignment_error(tmp_path):

@@ -400,7 +400,10 @@ def test_corpora_on_disk_and_streams_train_as_those_in_memory(model, folder, tmp
     for name, data in (("disk", {"in_memory": 0}), ("stream", {"stream": True, "window": 50})):
         other = trained(folder, tmp_path / name, 4, data={**valid, **data}, **given)
         assert_same(weights(other), weights(held))
-        assert other.report["scores"] == held.report["scores"]
+        scores = dict(held.report["scores"]["valid"])
+        if name == "stream":
+            del scores["baselines"], scores["better_baselines"]  # nothing can count a stream twice
+        assert other.report["scores"]["valid"] == scores
         assert other.report["data"]["train"]["tokens"] == held.report["data"]["train"]["tokens"]
 
 

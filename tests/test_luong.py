@@ -1,4 +1,4 @@
-"""Luong's model is the paper's equations (SYSTEMS B3), with copied weights."""
+"""Luong's model is the paper's equations (docs/systems.md, B3), with copied weights."""
 
 import numpy as np
 import pytest

@@ -141,7 +141,7 @@ def test_multi_head_is_torchs(num_heads):
     assert_allclose(a, expected_a[0].detach().numpy(), **TIGHT)
 
 
-# --- the lion, SYSTEMS section E: typed in by hand from lectures/lion.yaml
+# --- the lion, docs/systems.md, section E: typed in by hand from lectures/lion.yaml
 
 LION = [
     [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],

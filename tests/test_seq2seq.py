@@ -1,4 +1,4 @@
-"""The encoder-decoder without attention is its equations (SYSTEMS A7), with copied weights."""
+"""The encoder-decoder without attention is its equations (docs/systems.md, A7), with copied weights."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_every_form_is_the_reference(cell, num_layers, bidirectional, summary, d
 
 
 def test_the_simple_cell_from_the_start_is_the_notes_equation():
-    # SYSTEMS A7 as written: s_0 = h_m; s_t = tanh(A' [x'_t ; s_{t-1}] + b), one matrix on both
+    # docs/systems.md, A7 as written: s_0 = h_m; s_t = tanh(A' [x'_t ; s_{t-1}] + b), one matrix on both
     model = make_model(cell="rnn", summary="start")
     assert not list(model.bridge.parameters())
     cell = model.decoder.forward_cells[0]

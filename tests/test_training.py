@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 import heed
 from heed.config import read_config
-from heed.errors import RunError, TrainingError
+from heed.errors import HeedWarning, RunError, TrainingError
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
@@ -306,7 +306,7 @@ def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupte
         assert result.progress.step == done
         assert reporter.closed and any("stopping" in line for line in reporter.said)
         assert not (out / "model.safetensors").exists()
-        with pytest.raises(RunError, match="--resume"):
+        with pytest.warns(HeedWarning, match="--resume"):
             heed.load(out)
         config, resume = check_config(read_config(out / "config.yaml"), "the folder"), True
     run, result = train(out, config, resume=True)
@@ -359,8 +359,8 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path, uninterrupted):
 def test_a_time_budget_is_kept_and_the_plan_said(tmp_path):
     reporter = Recorder()
     start = time.perf_counter()
-    run, result = train(tmp_path / "run", make_config(steps=None, minutes=0.06), reporter)
-    assert time.perf_counter() - start < 2 * 3.6
+    run, result = train(tmp_path / "run", make_config(steps=None, minutes=0.1), reporter)
+    assert time.perf_counter() - start < 2 * 6
     assert result.finished
     assert any("updates/s" in line and "done at" in line for line in reporter.said)
     assert result.progress.total_steps >= result.progress.step > 10

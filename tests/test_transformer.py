@@ -1,4 +1,4 @@
-"""The Transformer is the paper's equations (SYSTEMS C2-C6), with copied weights; one layer alone is the notes' C1."""
+"""The Transformer is the paper's equations (docs/systems.md, C2-C6), with copied weights; one layer alone is C1."""
 
 import math
 
@@ -155,7 +155,7 @@ def test_contexts_of_the_layer_alone_are_the_reference():
 
 
 def test_a_context_of_the_layer_alone_knows_its_own_word_only():
-    """SYSTEMS G: changing x'_1 changes c_2 by exactly 0."""
+    """docs/systems.md, G: changing x'_1 changes c_2 by exactly 0."""
     model = make_layer_alone()
     changed = TARGET.clone()
     changed[:, 0] = 10

@@ -315,7 +315,7 @@ def test_a_run_scores_beside_its_baselines(run):
         for name in ("exact_match", "bleu"):
             assert values[name]["low"] <= values[name]["value"] <= values[name]["high"]
     card = (run.folder / "README.md").read_text()
-    assert "the shuffled input, a baseline: bleu" in card and "beam 50, a baseline: bleu" in card
+    assert "the shuffled input, a baseline: BLEU" in card and "beam 50, a baseline: BLEU" in card
     assert run.config.evaluation.select_by == "exact_match"
 
 
@@ -340,11 +340,11 @@ def test_baselines_without_the_training_data_are_the_shuffled_input(run, tmp_pat
     assert list(made) == ["the shuffled input"] and made["the shuffled input"].measure("exact_match").score() == 0
 
 
-def test_other_runs_have_no_baselines(tmp_path):
+def test_other_runs_have_the_baselines_of_translation(tmp_path):
     pairs = write_lines(tmp_path / "a.tsv", *(f"{s}\t{s.upper()}" for s in SENTENCES))
     settings = {name: value for name, value in SETTINGS.items() if name != "data.shuffle_source"}
     other = heed.train("translation", train=pairs, steps=1, out=tmp_path / "run", settings=settings, quiet=True)
-    assert "baselines" not in other.evaluate("valid")
+    assert [*other.evaluate("valid")["baselines"]] == ["copying the source", "nearest training sentence"]
 
 
 def test_runs_are_compared_on_the_same_shuffled_sentences(run, tmp_path, capsys):

@@ -11,6 +11,7 @@ heed.compare([run, "runs/other"]).to_latex()
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,9 +45,18 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'heed' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if not name.startswith("_") and importlib.util.find_spec(f"heed.{name}") is not None:
+        return importlib.import_module(f"heed.{name}")  # `heed.lessons.run_lesson` without a further import
+    raise AttributeError(f"module 'heed' has no attribute '{name}'{_near(name)}")
+
+
+def _near(name: str) -> str:
+    from heed.errors import suggest
+
+    near = suggest(name, __all__)
+    return near if "did you mean" in near else ""
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,13 @@ Broken promises of our own code are assertions, not these.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class HeedError(ValueError):
@@ -18,6 +24,10 @@ class HeedError(ValueError):
 
 class ConfigError(HeedError):
     """A configuration field is unknown, missing or has a value that cannot be."""
+
+
+class UnknownKeywordError(ConfigError, TypeError):
+    """A function has no keyword of that name."""
 
 
 class DataError(HeedError):
@@ -44,6 +54,10 @@ class DiskError(HeedError):
     exit_code = 3
 
 
+class HeedWarning(UserWarning):
+    """Something that a user should know and that stops nothing; commands print it in one line."""
+
+
 def suggest(wrong: str, valid: Iterable[str]) -> str:
     """The nearest valid word, as `"; did you mean 'd_model'?"`; the list of valid words if none is near."""
     words = sorted(set(valid))
@@ -51,3 +65,26 @@ def suggest(wrong: str, valid: Iterable[str]) -> str:
     if near:
         return f"; did you mean '{near[0]}'?"
     return f"; valid: {', '.join(words)}" if words else ""
+
+
+def suggests_keywords(hint: Callable[[str, Any], str] | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator of functions: an unknown keyword is an error that names the nearest one.
+
+    `hint` is asked first: given the keyword and the first argument, it returns what to write instead, or "".
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs.keys() - set(known):
+                near = suggest(name, known)
+                if hint is not None and "did you mean" not in near:
+                    near = hint(name, args[0] if args else None) or near
+                raise UnknownKeywordError(f"{function.__name__} has no keyword '{name}'{near}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from itertools import count
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from heed.config import RunConfig
-from heed.errors import RunError
+from heed.errors import HeedWarning, RunError
 from heed.storage.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
 
 FORMAT = 1
@@ -26,23 +28,60 @@ _FORMAT_FILE = "format.json"
 _FIRST_FILES = {"checkpoints", ".format.json.part"}
 """What a folder may hold of a run that was killed while it began."""
 _RUNS = Path("runs")
+_LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
+"""What a run that has not come far enough lacks."""
 
 
-def find(run: str | Path) -> Path:
-    """The folder of a run; "last" is the newest one under `runs/`.
+class State(IntEnum):
+    """How far a run has come."""
+
+    BEGUN = 0  # no weights were saved yet
+    USABLE = 1  # a checkpoint can be used
+    FINISHED = 2  # the weights to keep were written
+
+
+def find(run: str | Path, least: State = State.USABLE) -> Path:
+    """The folder of a run; "last" is the newest one under `runs/` that has come far enough to be used.
+
+    Args:
+        run: A folder, or "last".
+        least: How far the run that "last" means must have come.
 
     Raises:
         RunError: There is none.
     """
     if str(run) == "last":
-        runs = [p.parent for p in _RUNS.glob(f"*/{_FORMAT_FILE}")]
-        if not runs:
-            raise RunError(f"no run under {_RUNS.absolute()}; train one, or name its folder")
-        return max(runs, key=lambda p: (p / _FORMAT_FILE).stat().st_mtime_ns)
+        newer, found = _last(least)
+        if found is None:
+            where = _RUNS.absolute()
+            if not newer:
+                raise RunError(f"no run under {where}; train one, or name its folder")
+            raise RunError(f"no run under {where} can be used yet: {newer[0]} {_LACKS[least]}")
+        if newer:
+            warn(f"'last' is {found}: the newer {newer[0]} {_LACKS[least]}", HeedWarning, stacklevel=3)
+        return found
     path = Path(run)
     if not path.is_dir():
         raise RunError(f"no run folder '{run}'")
     return path
+
+
+def state_of(path: Path) -> State:
+    """How far a run has come, by the files that are there."""
+    if (path / WEIGHTS).is_file():
+        return State.FINISHED
+    return State.USABLE if any((path / "checkpoints").glob("step-*/progress.json")) else State.BEGUN
+
+
+def _last(least: State) -> tuple[list[Path], Path | None]:
+    """The newest run that has come far enough, and before it the newer ones that have not."""
+    newer: list[Path] = []
+    runs = [p.parent for p in _RUNS.glob(f"*/{_FORMAT_FILE}")]
+    for path in sorted(runs, key=lambda p: (p / _FORMAT_FILE).stat().st_mtime_ns, reverse=True):
+        if state_of(path) >= least:
+            return newer, path
+        newer.append(path)
+    return newer, None
 
 
 def check_format(path: Path) -> None:

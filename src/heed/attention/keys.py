@@ -14,18 +14,26 @@ from heed.shapes import Bool, Float, Int
 
 
 @dataclass(frozen=True, eq=False)
+class Origin:
+    """Which keys continue one another: one object for all of them, and the one they were selected from."""
+
+    of: "Origin | None" = None
+    rows: Int[Tensor, " rows"] | None = None  # entry i was entry `rows[i]` of those keys
+
+
+@dataclass(frozen=True, eq=False)
 class Keys:
     """Keys as the score wants them, values and a mask; made by `prepare` of an attention module and never changed.
 
     The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may. `origin` is one
     object for keys that continue one another row by row, so that an observer can put the steps of one sequence into one
-    map; keys that were selected begin anew.
+    map; that of selected keys says which they were selected from.
     """
 
     prepared: Float[Tensor, "batch heads key d"]
     value: Float[Tensor, "batch heads key d_value"]
     mask: Bool[Tensor, "batch ..."] | None = None
-    origin: object = field(default_factory=object, repr=False)
+    origin: Origin | None = field(default_factory=Origin, repr=False)
 
     def __post_init__(self) -> None:
         if self.prepared.shape[:3] != self.value.shape[:3]:
@@ -52,7 +60,8 @@ class Keys:
     def select(self, rows: Int[Tensor, " rows"]) -> "Keys":
         """The keys of the given batch entries, repeats and omissions allowed."""
         mask = None if self.mask is None else self.mask.index_select(0, rows)
-        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask)
+        origin = Origin(self.origin, rows)
+        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask, origin)
 
     def _padding_mask(self) -> Tensor:
         if self.mask is None:
@@ -65,22 +74,41 @@ class Keys:
         return self.mask
 
 
-def at_positions(x: Tensor, first: Int[Tensor, " rows"], fill: float) -> Tensor:
+def key_positions(
+    mask: Tensor | None, first: int | Tensor, num_rows: int, num_keys: int, device: torch.device
+) -> Int[Tensor, "rows key"] | None:
+    """The absolute position of each key, negative for padding; None where key k is at position k in every row.
+
+    Args:
+        mask: `(rows, key)` of a cache, or None: behind a prompt that was filled up on the right stand further keys, and
+            the padding between is at no position.
+        first: The position of the first key, of a row each or of all.
+        num_rows: Number of rows.
+        num_keys: Number of keys.
+        device: Where the result is.
+    """
+    if not (isinstance(first, int) and first == 0):
+        firsts = torch.as_tensor(first, device=device).reshape(-1, 1).expand(num_rows, 1)
+        return firsts + torch.arange(num_keys, device=device) if firsts.any() else None
+    if mask is None or mask.dim() != 2 or not (mask[:, 1:] & ~mask[:, :-1]).any():
+        return None
+    return (mask.long().cumsum(1) - 1).masked_fill(~mask, -1)
+
+
+def at_positions(x: Tensor, positions: Int[Tensor, "rows key"], fill: float) -> Tensor:
     """`(rows, heads, query, key)` to `(rows, heads, query, position)`; `fill` where there is no key.
 
-    Key k of row r is at position `first[r] + k`; keys at negative positions (padding at the left) are left out.
+    Keys at negative positions are left out.
     """
-    columns = first.unsqueeze(1) + torch.arange(x.shape[-1], device=x.device)  # (R, K)
-    width = max(0, int(columns.max()) + 1) if columns.numel() else 0
-    outside = columns.masked_fill(columns < 0, width)[:, None, None].expand_as(x)
+    width = max(0, int(positions.max()) + 1) if positions.numel() else 0
+    outside = positions.masked_fill(positions < 0, width)[:, None, None].expand_as(x)
     return x.new_full((*x.shape[:-1], width + 1), fill).scatter(-1, outside, x)[..., :width]
 
 
-def from_positions(x: Tensor, first: Int[Tensor, " rows"], num_keys: int) -> Tensor:
+def from_positions(x: Tensor, positions: Int[Tensor, "rows key"]) -> Tensor:
     """Undo `at_positions`; zeros for keys at negative positions."""
-    columns = first.unsqueeze(1) + torch.arange(num_keys, device=x.device)  # (R, K)
-    found = x.gather(-1, columns.clamp_min(0)[:, None, None].expand(*x.shape[:-1], -1))
-    return found.masked_fill((columns < 0)[:, None, None], 0)
+    found = x.gather(-1, positions.clamp_min(0)[:, None, None].expand(*x.shape[:-1], -1))
+    return found.masked_fill((positions < 0)[:, None, None], 0)
 
 
 class Rows:
@@ -93,10 +121,17 @@ class Rows:
         source_of: `(rows,)`, index of each row's source.
         num_sources: Number of sources.
         width: The largest number of rows of a source.
+        of: The rows that these were selected from, and which of them; None where they begin.
     """
 
-    def __init__(self, source_of: Int[Tensor, " rows"], num_sources: int) -> None:
+    def __init__(
+        self,
+        source_of: Int[Tensor, " rows"],
+        num_sources: int,
+        of: "tuple[Rows, Int[Tensor, ' rows']] | None" = None,
+    ) -> None:
         self.source_of = source_of
+        self.of = of
         self.num_sources = num_sources
         self.width, self._slots, self._place = self._layout()
 
@@ -170,5 +205,5 @@ class Rows:
         source_of = self.source_of.index_select(0, rows)
         kept, renumbered = torch.unique(source_of, return_inverse=True)
         if len(kept) == self.num_sources:
-            return Rows(source_of, self.num_sources), None
-        return Rows(renumbered, len(kept)), kept
+            return Rows(source_of, self.num_sources, (self, rows)), None
+        return Rows(renumbered, len(kept), (self, rows)), kept

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.attention.attend import masked_softmax, weigh
 from heed.attention.fused import fused_attend
-from heed.attention.keys import Keys, Rows, at_positions, from_positions
+from heed.attention.keys import Keys, Rows, at_positions, from_positions, key_positions
 from heed.attention.masks import full_mask
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
@@ -91,15 +91,14 @@ class Attends(nn.Module):
         weights = masked_softmax(self.score.scores(projected, keys.prepared), mask)
         first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
         positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
-        moved = not (isinstance(key_offset, int) and key_offset == 0)
-        if moved:  # an edit names keys by their positions
-            first_key = torch.as_tensor(key_offset, device=projected.device).reshape(-1).expand(len(projected))
+        places = key_positions(keys.mask if causal else None, key_offset, len(projected), len(keys), projected.device)
+        if places is not None:  # an edit names keys by their positions
             may = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
-            weights, mask = at_positions(weights, first_key, 0.0), at_positions(may, first_key, 0.0)
+            weights, mask = at_positions(weights, places, 0.0), at_positions(may, places, 0.0)
         for edit in edits:
             weights = edit(weights, mask, positions)
-        if moved:
-            weights = from_positions(weights, first_key, len(keys))
+        if places is not None:
+            weights = from_positions(weights, places)
         return weigh(weights, keys.value), weights
 
 
@@ -151,7 +150,8 @@ class AttentionLayer(Attention):
 
     k = X W_k, v = X W_v, e_ij = q_j'k_i / sqrt(d_query), a = softmax(e), y_j = sum_i a_ij v_i
 
-    Source: the lecture notes (SYSTEMS B7); the scale is the width of the queries.
+    Source: the lecture notes (docs/systems.md, B7).
+    Differs from the notes: they print sqrt(D), D the width of x; the variance to undo is that of d_query products.
     """
 
     def __init__(
@@ -188,6 +188,7 @@ class MultiHeadAttention(Attends):
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2.
     Differs from the paper: the projections have biases, as in most implementations (`bias=False` for none).
+    Differs from the lecture notes: they print sqrt(D), D the width of x; this is the width of one head's queries.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ product, `scale` is a number and a fused kernel may do it; else `scale` is None.
 | dot | q'k | Luong et al. 2015, section 3.1 |
 | scaled_dot | q'k / sqrt(d) | Vaswani et al. 2017, equation 1 |
 | general | q'Wk | Luong et al. 2015, section 3.1 |
-| key_query | (W_q q)'(W_k k) | lecture notes (SYSTEMS B2) |
+| key_query | (W_q q)'(W_k k) | lecture notes (docs/systems.md, B2) |
 | additive | v' tanh(W_q q + W_k k + b) | Bahdanau et al. 2015, appendix A.1.2 |
 | concat | v' tanh(W [q ; k]) | Luong et al. 2015, section 3.1 |
 """
@@ -143,7 +143,7 @@ class Projected(Score):
 class KeyQuery(Projected):
     """`(W_q q)'(W_k k)`, unscaled.
 
-    Source: the lecture notes on attention (SYSTEMS B2: k_i = W_k h_i, q = W_q s, score k_i'q).
+    Source: the lecture notes on attention (docs/systems.md, B2: k_i = W_k h_i, q = W_q s, score k_i'q).
     """
 
     scale = 1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from heed import folder
 from heed.cli.settings import settings_from
 from heed.config import OwnData
 from heed.errors import DataError, HeedError
@@ -22,7 +21,7 @@ def run_check(words: list[str], fields: list[str]) -> None:
             without them, so that one sees them all and not the first alone.
     """
     if words[0] == "last" or Path(words[0]).is_dir():
-        state = check_run(folder.find(words[0]))
+        state = check_run(words[0])
         print(state)
         if not state.whole:
             raise SystemExit(2)

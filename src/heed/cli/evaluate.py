@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import heed
@@ -20,7 +21,10 @@ def run_evaluate(names: list[str], files: list[str], split: str | None, as_json:
     run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
     most = options_of(run.config.task, "evaluate", flags).get("errors", 0)
     if files:
-        reports = {" ".join(files): run.score(run.read(files))}
+        examples = run.read(files)
+        for line in run.reading:
+            print(f"heed: {line}", file=sys.stderr)
+        reports = {" ".join(files): run.score(examples)}
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
         reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from heed.cli.terminal import form_of, use_color, width, write_output
-from heed.errors import ConfigError
-from heed.lessons import list_lessons, run_lesson
+from heed.cli.terminal import form_of, interactive, use_color, width, write_output
+from heed.errors import ConfigError, suggest
+from heed.lessons import Lesson, list_lessons, run_lesson
 
 
-def run_lesson_command(name: str | None, row: str | None, stages: list[str], form: str, out: Path | None) -> None:
-    """Work a lesson out in the terminal, or write it to a file or stdout; without a name, list the lessons."""
+def run_lesson_command(
+    name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
+) -> None:
+    """Work a lesson out in the terminal, stage by stage, or write it to a file or a pipe; without a name, list them."""
     if name is None:
         lessons = list_lessons()
-        if row is not None or stages or out is not None or form != "text":
+        if row is not None or stages or out is not None or form is not None:
             raise ConfigError(f"which lesson? one of {', '.join(lessons)}, or a .yaml file")
         longest = max(map(len, lessons))
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
@@ -23,7 +25,42 @@ def run_lesson_command(name: str | None, row: str | None, stages: list[str], for
     lesson = run_lesson(name, row=row)
     if stages:
         lesson = lesson.only(stages)
-    if form == "text" and out is None:
+    if form == "text" and out is None and interactive() and len(lesson.stages) > 1:
+        _page(lesson)
+    elif form == "text" and out is None:
         print(lesson.text(width(), use_color()))
     else:
         write_output({"html": lesson.html, "json": lesson.json, "text": lambda: lesson.text() + "\n"}[form](), out)
+
+
+def _page(lesson: Lesson) -> None:
+    """Show one stage at a time to a person; a pipe gets all of them."""
+    names = [stage.name for stage in lesson.stages]
+    print(lesson.head(width()))
+    place, wanted = 0, 1
+    while place < len(names):
+        for _ in range(wanted):
+            print(f"\n{lesson.stage_text(names[place], width(), use_color())}")
+            place += 1
+        if place < len(names):
+            try:
+                answer = input(f"\n[Enter: {names[place]}; a stage's name or number; a: all that follow; q: quit] ")
+            except (EOFError, KeyboardInterrupt):
+                print()
+                return
+            place, wanted = _answered(answer.strip(), names, place)
+
+
+def _answered(answer: str, names: list[str], place: int) -> tuple[int, int]:
+    """The stage to go to, and how many to show from there; none after an answer that is no stage."""
+    if answer in names:
+        return names.index(answer), 1
+    if answer.isdecimal() and 1 <= int(answer) <= len(names):
+        return int(answer) - 1, 1
+    if answer.lower() in ("q", "quit"):
+        return len(names), 0
+    if answer.lower() in ("a", "all"):
+        return place, len(names) - place
+    if answer:
+        print(f"no stage '{answer}'{suggest(answer, names)}")
+    return place, 0 if answer else 1

@@ -20,7 +20,7 @@ class Drawing:
     """What of a look is drawn, and how: the options of `heed look`."""
 
     steps: bool
-    form: str
+    form: str | None
     out: Path | None
     open_it: bool
     mechanism: str | None
@@ -32,8 +32,8 @@ def run_look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> N
     """Draw a look in the terminal, or write it to a file or stdout."""
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "json", "text"))
     if drawing.open_it:
-        if form not in ("text", "html"):
-            raise ConfigError(f"--open shows a page, and --as {form} is none")
+        if form != "html" and (drawing.form is not None or out is not None):
+            raise ConfigError(f"--open shows a page of HTML, not {form}; leave --as away, and end --out in .html")
         form = "html"
     run = heed.load(name)
     layer, head = drawing.layer, drawing.head

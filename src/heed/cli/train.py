@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from heed import folder
 from heed.cli.settings import settings_from
-from heed.config import config_text
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
 from heed.runs.forecast import forecast
 from heed.runs.train import train_config
 from heed.tasks import spec_of
+from heed.tasks.base.settling import settings_text
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 
 
-def run_train(words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool) -> None:
+def run_train(
+    words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool, verbose: bool
+) -> None:
     """Train, print the scores, say what to type next."""
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
             raise ConfigError(f"--resume goes on in '{words[0]}' itself; leave --out away")
-        out = folder.find(words[0])
+        out = folder.find(words[0], folder.State.BEGUN)
         folder.check_format(out)
         words = [str(out / folder.CONFIG), *words[1:]]
     settings = settings_from(words, fields)
     if dry_run:
-        print(forecast(settings))
+        print(forecast(settings, verbose))
         return
-    if is_first():
-        print(config_text(settings), file=sys.stderr)
-    run, result = train_config(settings, out, TerminalReporter(), resume=resume)
+    run, result = train_config(
+        settings, out, TerminalReporter(), resume=resume, settings=partial(settings_text, whole=verbose)
+    )
     if run is None:
         print(
             f"interrupted at update {result.progress.step}; saved. Go on with: heed train {result.folder} --resume",

@@ -7,9 +7,8 @@ from html import escape
 
 from heed.comparison.compared import Compared
 from heed.observe.labels import clean
+from heed.observe.palette import LINES
 
-# Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("none", "6 3", "2 3", "9 3 2 3")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 680, 260, 48, 46, 14
 
@@ -58,7 +57,7 @@ def chart(comparison: Compared) -> str:
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{_color(number)}">'
                 f"<title>{escape(said)}</title></circle>"
             )
-        line = f'stroke-dasharray="{_DASHES[number // len(COLORS) % len(_DASHES)]}"'
+        line = f'stroke-dasharray="{_DASHES[number // len(LINES) % len(_DASHES)]}"'
         parts.append(f'<polyline {_ink(number)} {line} points="{" ".join(points)}"/>' if points else "")
     title = escape(f"{measure.label}{' %' if measure.is_share else ''} by {side} {comparison.length_unit}")
     return (
@@ -71,7 +70,7 @@ def chart(comparison: Compared) -> str:
 def _legend(comparison: Compared) -> str:
     items = "".join(
         f'<li><svg viewBox="0 0 28 10" aria-hidden="true"><path {_ink(i)} '
-        f'stroke-dasharray="{_DASHES[i // len(COLORS) % len(_DASHES)]}" d="M0 5H28"/>'
+        f'stroke-dasharray="{_DASHES[i // len(LINES) % len(_DASHES)]}" d="M0 5H28"/>'
         f'<circle cx="14" cy="5" r="3.5" fill="{_color(i)}"/></svg><bdi>{escape(clean(entry.label))}</bdi></li>'
         for i, entry in enumerate(comparison.entries)
     )
@@ -79,7 +78,7 @@ def _legend(comparison: Compared) -> str:
 
 
 def _color(number: int) -> str:
-    return COLORS[number % len(COLORS)]
+    return LINES[number % len(LINES)]
 
 
 def _ink(number: int) -> str:

@@ -36,7 +36,7 @@ def open_runs(runs: Sequence[Run[Any, Any] | str | Path]) -> list[Run[Any, Any]]
         ConfigError: Fewer than two runs, or one run twice.
         RunError: A folder is none, or unfinished.
     """
-    opened = [run if isinstance(run, Run) else load(run) for run in runs]
+    opened = [run if isinstance(run, Run) else load(run, finished=True) for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{len(opened)} run was given; a comparison takes two or more")
     seen: dict[Path, Run[Any, Any]] = {}

@@ -78,7 +78,9 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> lis
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(plan[name]["label"], []).append(name)
-    return [Entry(label, tuple(load(folder / name) for name in group)) for label, group in groups.items()]
+    return [
+        Entry(label, tuple(load(folder / name, finished=True) for name in group)) for label, group in groups.items()
+    ]
 
 
 def _is_finished(path: Path) -> bool:

@@ -22,10 +22,11 @@ from heed.config.sections import (
     TokenizerConfig,
     TrainingConfig,
 )
+from heed.config.short import short_config_text
 
 __all__ = [
     "Columns", "CorpusData", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
     "HubSection", "ModelSection", "OwnData", "RunConfig", "Section", "TagOptions", "TokenizerConfig",
     "TrainingConfig", "apply_overrides", "check_section", "config_text", "read_config", "set_field",
-    "with_paths_from", "write_config",
+    "short_config_text", "with_paths_from", "write_config",
 ]  # fmt: skip

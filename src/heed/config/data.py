@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from heed.config.memory import is_memory
 from heed.config.sections import DataPath, IsPath, Section
 
 
@@ -60,7 +61,9 @@ class GrammarData(EmbeddedData):
     name: Literal["grammar"] = "grammar"
     """Which embedded data."""
     language: Literal["es", "de", "hi"] = "es"
-    """What English is translated into: Spanish, German or Hindi in Latin letters."""
+    """The language beside English: Spanish, German or Hindi in Latin letters."""
+    direction: Literal["from_english", "to_english"] = "from_english"
+    """Whether English is translated into that language, or that language into English."""
 
 
 class Columns(Section):
@@ -305,6 +308,8 @@ def by_name(files: str, hub: bool = False) -> Callable[[Any], str]:
     def kind(value: Any) -> str:
         if isinstance(value, EmbeddedLabels):
             return str(getattr(value, "name", files))
+        if is_memory(value):
+            return "memory"
         if hub and (isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value)):
             return "hub"
         return str(value.get("name", files)) if isinstance(value, dict) else files

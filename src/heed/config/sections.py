@@ -49,15 +49,16 @@ class TokenizerConfig(Section):
 
 
 class ModelSection(BaseModel):
-    """Which model; all other fields are the model's own (`heed models` lists them)."""
+    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     name: str = "bahdanau"
     """File in `heed/models`."""
-    size: Literal["auto", "scarce", "tiny", "small", "base"] = "auto"
-    """Named size; base is the paper's, scarce is for a few thousand pairs of text (where the model has it), auto is
-    chosen from the amount of data."""
+    size: Literal["auto", "scarce", "tiny", "small", "base", "large"] = "auto"
+    """Named size: auto is chosen from the amount of data, base is the model's defaults, scarce is for a few thousand
+    pairs of text; scarce and large where the model has them. `heed models NAME` lists them and says whose widths the
+    defaults are."""
     from_: str | None = Field(None, alias="from")
     """Run to start from: its weights where name and shape fit, its embeddings by token; its name, size and fields
     where others are not given."""

@@ -33,7 +33,7 @@ Weights = dict[str, Tensor]
 def rnn_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """`h' = tanh(W_hx x + W_hh h + b)`.
 
-    Source: Elman 1990; SYSTEMS A3.
+    Source: Elman 1990; docs/systems.md, A3.
     """
     return (torch.tanh(linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])),)
 
@@ -41,7 +41,7 @@ def rnn_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
 def lstm_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """Gates i, f, o = sigmoid(W [h, x] + b), g = tanh(W_C [h, x] + b_C); c' = f c + i g; h' = o tanh(c').
 
-    Source: Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000; SYSTEMS A4.
+    Source: Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000; docs/systems.md, A4.
     """
     i, f, g, o = (linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])).chunk(4, dim=-1)
     return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
@@ -63,7 +63,7 @@ def gru_notes_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """The notes' GRU: z = s(W_z [h, x]), r = s(W_r [h, x]); h~ = tanh(W [r h, x]); h' = (1 - z) h + z h~.
 
     The reset gate acts before the matrix, and z weighs the candidate instead of the old state.
-    Source: SYSTEMS A5. Differs from the notes: biases, which they leave out.
+    Source: docs/systems.md, A5. Differs from the notes: biases, which they leave out.
     """
     x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
     (u_r, u_z, u_n), (b_r, b_z, b_n) = w["w_hh"].chunk(3), w["b_hh"].chunk(3)
@@ -265,7 +265,7 @@ class Recurrent(nn.Module):
     Outputs of positions beyond a sequence's length are zero and change nothing else. The backward direction reads
     each sequence from its own last position. Both directions are concatenated: `[forward ; backward]`.
 
-    Source: Schuster and Paliwal 1997 for both directions; SYSTEMS A3-A6.
+    Source: Schuster and Paliwal 1997 for both directions; docs/systems.md, A3-A6.
     """
 
     def __init__(

@@ -88,8 +88,8 @@ class Bridge(nn.Module):
     one direction:   s_0 = h_m, and an LSTM's cell likewise: nothing is learned
     two directions:  s_0 = tanh(W [h->_m ; h<-_1]), and an LSTM's cell c_0 = V [c->_m ; c<-_1]
 
-    Source: s_0 = h_m as in Sutskever et al. 2014 (arXiv:1409.3215) and the lecture notes (SYSTEMS A7); the tanh layer
-    as Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.2.2, who read the backward direction only.
+    Source: s_0 = h_m as in Sutskever et al. 2014 (arXiv:1409.3215) and the lecture notes (docs/systems.md, A7); the
+    tanh layer as Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.2.2, who read the backward direction only.
     """
 
     def __init__(self, d_hidden: int, num_layers: int, cell: str, bidirectional: bool) -> None:

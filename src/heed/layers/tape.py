@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.attention import Attention, Keys
+from heed.attention.keys import Origin
 from heed.layers.recurrent import State
 from heed.shapes import Int
 
@@ -49,7 +50,7 @@ class _Room:
         self.value[:, :, places] = new.value
         self.used = places.stop
 
-    def keys(self, count: int, origin: object) -> Keys:
+    def keys(self, count: int, origin: Origin | None) -> Keys:
         """The last `count` of those written."""
         places = slice(self.used - count, self.used)
         mask = None if self.mask is None else self.mask[:, places]

@@ -11,7 +11,7 @@ from heed.errors import ConfigError, suggest
 from heed.lessons.files import TRAINED, read_lesson
 from heed.lessons.parts import Check, Moment, Stage
 from heed.lessons.show_html import lesson_to_html
-from heed.lessons.show_text import lesson_to_text
+from heed.lessons.show_text import head_to_lines, lesson_to_text, stage_to_lines
 from heed.lessons.stages import build_stages
 from heed.observe.shown import framed, save_as
 from heed.observe.to_json import plain
@@ -62,6 +62,21 @@ class Lesson:
     def text(self, width: int = 100, color: bool = False) -> str:
         """As text for a terminal of `width` columns."""
         return lesson_to_text(self.title, self.source, self.stages, width=width, color=color)
+
+    def head(self, width: int = 100) -> str:
+        """Title, source and names of the stages: what `text` begins with."""
+        return "\n".join(head_to_lines(self.title, self.source, self.stages, width))
+
+    def stage_text(self, name: str, width: int = 100, color: bool = False) -> str:
+        """One stage as it stands in `text`, numbered as there.
+
+        Raises:
+            ConfigError: There is no such stage.
+        """
+        stage = self[name]
+        return "\n".join(
+            stage_to_lines(stage, [one.name for one in self.stages].index(name) + 1, len(self.stages), width, color)
+        )
 
     def html(self) -> str:
         """As one self-contained page."""

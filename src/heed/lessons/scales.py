@@ -41,8 +41,8 @@ def scales_stage(bench: Bench) -> Stage:
     prose = (
         "Three scales are in use: the roots of the query's width, of the model's width and of the number of rows."
         + (" Here they are one number." if len(widths) == 1 else ""),
-        "The query's width is right: a product of d independent numbers of variance 1 has variance d, the root undoes "
-        "it.",
+        "The query's width is right: the dot product of two vectors of d independent numbers, each of mean 0 and "
+        "variance 1, has variance d; dividing by the root makes it 1 again.",
     )
     equation = "softmax(Q K' / sqrt(d_k)) V"
     return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=tuple(apart))

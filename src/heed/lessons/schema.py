@@ -89,8 +89,9 @@ class Remark(Section):
     """What is wrong."""
     rows: list[Place] = Field([])
     """Tokens whose query and largest weight are shown beside the text."""
-    of: Literal["learned", "unlearned", "printed"] = "learned"
-    """What `printed` belongs to: attention with weights, without, or computed from the printed vectors."""
+    of: Literal["learned", "unlearned", "printed", "embedding"] = "learned"
+    """What `printed` belongs to: attention with weights, without, or computed from the printed vectors; of embedding, a
+    printed context is not compared with a computed one, only set beside the token's own embedding."""
     printed: Values = Values()
     """The numbers that do not compute."""
     input: dict[Place, list[Number]] = Field({})
@@ -151,6 +152,8 @@ class LessonFile(Section):
     """Numbers that must come out, to three decimals, of attention without weights (q = k = v = x)."""
     other_scales: list[OtherScales] = Field([])
     """Weights under other scales, to three decimals."""
+    notes: dict[str, list[str]] = Field({})
+    """Lines to add below a stage, by the name of the stage."""
     does_not_compute: Remarks = Field([])
     """What on the page is not what the arithmetic gives."""
     does_not_do_what_it_says: Remarks = Field([])

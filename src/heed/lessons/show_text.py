@@ -21,13 +21,25 @@ _GAP = 1
 
 def lesson_to_text(title: str, source: str, stages: tuple[Stage, ...], *, width: int = 100, color: bool = False) -> str:
     """Write a lesson with characters, weights in 24-bit ANSI colours if wanted."""
-    lines = [clean(title), *(textwrap.wrap(clean(source), width) if source else [])]
+    lines = head_to_lines(title, source, stages, width)
     for i, stage in enumerate(stages, start=1):
-        lines += ["", *_stage(stage, i, len(stages), width, color)]
+        lines += ["", *stage_to_lines(stage, i, len(stages), width, color)]
     return "\n".join(lines)
 
 
-def _stage(stage: Stage, place: int, count: int, width: int, color: bool) -> list[str]:
+def head_to_lines(title: str, source: str, stages: tuple[Stage, ...], width: int) -> list[str]:
+    """Title, source, and the names of the stages, where there are several."""
+    named = ", ".join(stage.name for stage in stages)
+    listed = textwrap.wrap(f"stages: {named}", width, subsequent_indent="  ", break_on_hyphens=False)
+    return [
+        *(textwrap.wrap(clean(title), width) or [""]),
+        *(textwrap.wrap(clean(source), width) if source else []),
+        *(listed if len(stages) > 1 else []),
+    ]
+
+
+def stage_to_lines(stage: Stage, place: int, count: int, width: int, color: bool) -> list[str]:
+    """One stage, whose number of `count` is `place`."""
     head = f"-- {place}/{count} {clean(stage.title)} [{stage.name}] "
     lines = [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))]
     lines += ["", f"    {stage.equation}"] if stage.equation else []

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import torch
 
+from heed.errors import ConfigError, suggest
 from heed.lessons.arithmetic import compute
 from heed.lessons.bench import Bench, make_bench
 from heed.lessons.moments import find_moments
 from heed.lessons.parts import Stage
 from heed.lessons.places import find, name_of
 from heed.lessons.scales import other_width_stage, scales_stage
-from heed.lessons.schema import LessonFile
+from heed.lessons.schema import LessonFile, Values
 from heed.lessons.tables import attention_tables, features, one_row_tables, vectors
 from heed.lessons.verdicts import verdict_stages
 
@@ -24,20 +25,35 @@ def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> 
     """Every stage of a lesson, each with a name of its own.
 
     Raises:
-        ConfigError: The file names a token or a cell that does not exist.
+        ConfigError: The file names a token, a cell or a stage that does not exist.
     """
     bench = make_bench(file, where, row)
     stages = (
         _input(bench),
-        _unlearned(bench),
+        *([] if _compares(file) else [_unlearned(bench)]),
         *_projections(bench),
         *_parts(bench),
         _all_rows(bench),
+        *([_unlearned(bench)] if _compares(file) else []),
         scales_stage(bench),
         *(other_width_stage(bench, width) for width in file.other_widths),
         *verdict_stages(bench),
     )
-    return _named_apart(stages)
+    return _with_notes(_named_apart(stages), file, where)
+
+
+def _compares(file: LessonFile) -> bool:
+    """Whether attention without weights is no step of the example, only a comparison that comes after it."""
+    return bool(file.w_query or file.w_key or file.w_value) and file.unlearned == Values()
+
+
+def _with_notes(stages: tuple[Stage, ...], file: LessonFile, where: str) -> tuple[Stage, ...]:
+    """The file's own lines below the stages that it names."""
+    names = [stage.name for stage in stages]
+    for name in file.notes:
+        if name not in names:
+            raise ConfigError(f"{where}: notes: no stage '{name}'{suggest(name, names)}")
+    return tuple(replace(stage, lines=(*stage.lines, *file.notes.get(stage.name, ()))) for stage in stages)
 
 
 def _named_apart(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
@@ -72,8 +88,9 @@ def _mask_line(bench: Bench) -> str:
 
 def _unlearned(bench: Bench) -> Stage:
     numbers = bench.unlearned
+    when = "For comparison, nothing learned" if _compares(bench.file) else "Before anything is learned"
     prose = (
-        "Before anything is learned, each token's row is its query, its key and its value.",
+        f"{when}: each token's row is its query, its key and its value.",
         "Dot products are hard to compare with one another; softmax makes each row of them probabilities.",
     )
     tables = attention_tables(numbers, bench.tokens, bench.tokens, "", ("X", "X", "X"))

@@ -10,7 +10,7 @@
 
 No blocks, no recurrence, and by default no positions: c_j depends on x'_j and the source alone, so a word of the target
 that occurs twice is followed by the same word twice, and the order of the source's words does not matter.
-`positions` says which of them stands where. Source: SYSTEMS C1.
+`positions` says which of them stands where. Source: docs/systems.md, C1.
 Differs from the notes: the scores are scaled (unscaled ones saturate the softmax early and learn no more: a batch of
 three pairs was not learned by heart), and W_q' W_k is one matrix W_qk.
 """
@@ -49,6 +49,8 @@ class AttentionOnly(PairDecoder):
     """Embeddings, attention from target to source, output layer."""
 
     config_class = AttentionOnlyConfig
+    summary = "one attention layer and nothing else"
+    paper = "lecture notes"
 
     def __init__(self, config: AttentionOnlyConfig) -> None:
         super().__init__(config)

@@ -20,6 +20,7 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
+from heed.attention import watch
 from heed.layers import Dropout, TokenEmbedding, max_pooling
 from heed.models.base import TextConfig, TextEncoder, named_sizes
 
@@ -50,6 +51,8 @@ class CNN(TextEncoder):
     """Embeddings, one bank of filters per window, the maximum over the text."""
 
     config_class = CNNConfig
+    summary = "filters over neighbouring words"
+    paper = "Kim 2014"
 
     def __init__(self, config: CNNConfig) -> None:
         super().__init__(config)
@@ -67,7 +70,10 @@ class CNN(TextEncoder):
         begins = torch.arange(tokens.shape[1], device=tokens.device)
         largest = []
         for width, bank in zip(self.windows, self.filters, strict=True):
-            found = relu(bank(pad(embedded, (0, 0, 0, width - 1)).transpose(1, 2)))  # (B, num_filters, T)
+            found = relu(bank(pad(embedded, (0, 0, 0, width - 1)).transpose(1, 2)))
             inside = mask & (begins < (lengths - width + 1).clamp_min(1))  # (B, T)
-            largest.append(max_pooling(found.transpose(1, 2), inside))
+            found = found.transpose(1, 2)  # (B, T, num_filters)
+            if watch.slot is not None:
+                watch.slot.tensor(self, "ngrams", found.masked_fill(~inside.unsqueeze(-1), 0.0))
+            largest.append(max_pooling(found, inside))
         return self.dropout(torch.cat(largest, dim=-1))  # type: ignore[no-any-return]

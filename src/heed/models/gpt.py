@@ -15,7 +15,7 @@ Initial weights: normal with a deviation of 0.02, those of the layers before eac
 sqrt(2 num_layers), biases zero. Dropout after the embeddings, on attention weights and on each sublayer's output.
 
 Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3; the blocks are those of
-Radford et al. 2018 with the normalisation moved to the input, the output as equation 2 there; SYSTEMS C7.
+Radford et al. 2018 with the normalisation moved to the input, the output as equation 2 there; docs/systems.md, C7.
 Differs from the paper: query, key and value have a layer each, which is the same product; and the options, each with
 its source where it is: rotary positions (`layers/rotary.py`), RMS normalisation (`layers/norm.py`), SwiGLU
 (`layers/activations.py`), no biases, an output table of its own. With rotary positions nothing is added to the
@@ -89,6 +89,8 @@ class GPT(LanguageModel):
     """A stack of pre-norm decoder blocks without a memory over token embeddings."""
 
     config_class = GPTConfig
+    summary = "Transformer decoder"
+    paper = "Radford et al. 2019"
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__(config)

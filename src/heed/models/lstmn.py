@@ -17,8 +17,8 @@
 As a language model, softmax(W_o h_t) gives the token after t, and the state, tape included, is carried from each batch
 of text to the next; i then runs over the last `tape` tokens before t.
 
-Source: arXiv:1601.06733, section 3.1, equations 4-9; widths of section 5.2, of section 5.1 as a language model; SYSTEMS
-B5.
+Source: arXiv:1601.06733, section 3.1, equations 4-9; widths of section 5.2, of section 5.1 as a language model;
+docs/systems.md, B5.
 Differs from the paper: one layer; biases in the cell are torch's two; embeddings are dropped out in training too; the
 tape has an end. The score `concat` is the paper's (no bias); others may stand.
 """
@@ -71,6 +71,8 @@ class LSTMN(TokenEncoder):
     """An LSTM over tapes of hidden and cell states; tokens see no later ones."""
 
     config_class = LSTMNConfig
+    summary = "LSTM that attends to its earlier states"
+    paper = "Cheng et al. 2016"
 
     def __init__(self, config: LSTMNConfig) -> None:
         super().__init__(config)
@@ -121,6 +123,8 @@ class LstmnLanguageModel(LanguageModel):
     """The same network from left to right over a stream of text, and an output layer."""
 
     config_class = LstmnLanguageModelConfig
+    summary = "LSTM that attends to its earlier states"
+    paper = "Cheng et al. 2016"
     config: LstmnLanguageModelConfig
     carries = True
 

@@ -17,7 +17,7 @@
 Bahdanau asks before the state moves, Luong after: without input feeding no state depends on a context, and the whole
 target is one run of the recurrent layers and one call of attention.
 
-Source: arXiv:1508.04025, sections 2, 3.1 and 3.3; SYSTEMS B3.
+Source: arXiv:1508.04025, sections 2, 3.1 and 3.3; docs/systems.md, B3.
 Differs from the paper: the source is read forwards, where the paper reverses it; every score of `heed.attention` is
 allowed ("key_query" is the notes' B2), "location" and the local models are not here.
 """
@@ -82,6 +82,8 @@ class Luong(PairDecoder):
     """Stacked recurrent encoder and decoder, attention on top, its result combined with the state."""
 
     config_class = LuongConfig
+    summary = "recurrent, attention from the new state"
+    paper = "Luong et al. 2015"
     config: LuongConfig
 
     def __init__(self, config: LuongConfig) -> None:

@@ -7,8 +7,8 @@ place says nothing of it at another, and a longer text does not fit.
 
 Over rows of numbers there is nothing to embed: z = tanh(W x + b), once for each layer.
 
-Source: the lecture notes (SYSTEMS A1, A2), for which it is the network that sequences break; Bengio et al. 2003 for
-embeddings side by side and for their widths.
+Source: the lecture notes (docs/systems.md, A1, A2), for which it is the network that sequences break; Bengio et al.
+2003 for embeddings side by side and for their widths.
 Differs from the notes: words are embedded. A shorter text is filled up with zeros; a longer one is an error (the field
 `data.max_length` cuts texts, and counts those that were cut).
 """
@@ -45,6 +45,8 @@ class MLP(TextEncoder):
     """Embeddings side by side and one hidden layer."""
 
     config_class = MLPConfig
+    summary = "plain network over a window of words"
+    paper = "Bengio et al. 2003"
 
     def __init__(self, config: MLPConfig) -> None:
         super().__init__(config)
@@ -90,6 +92,8 @@ class RowMLP(RowEncoder):
     """Hidden layers over the columns."""
 
     config_class = RowMLPConfig
+    summary = "plain network, hidden layers"
+    paper = "lecture notes"
     config: RowMLPConfig
 
     def __init__(self, config: RowMLPConfig) -> None:

@@ -22,9 +22,9 @@ As a translator it is `seq2seq` with one set of weights for reading and writing:
 is not enough.
 
 Source: Elman 1990 for the network, Schuster and Paliwal 1997 for both directions (the cells' equations stand in
-`heed.layers.recurrent`); the lecture notes, SYSTEMS A3-A7, for labels and for the comparison; sizes over a text as in
-Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4; the language model, its dropout and its sizes as in Zaremba,
-Sutskever and Vinyals 2014 (arXiv:1409.2329), sections 3.2 and 4.1.
+`heed.layers.recurrent`); the lecture notes, docs/systems.md, A3-A7, for labels and for the comparison; sizes over a
+text as in Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4; the language model, its dropout and its sizes as
+in Zaremba, Sutskever and Vinyals 2014 (arXiv:1409.2329), sections 3.2 and 4.1.
 Differs from one table over a joint vocabulary in nothing: source and target tokens are counted separately, so each side
 has an embedding table of its own. Embeddings and states are dropped out in training. The language model's parameters
 are drawn as those of the layers elsewhere: cells uniformly within 1 / sqrt(d_hidden) of 0 (0.039 at 650 units, where
@@ -98,6 +98,8 @@ class RNN(TokenEncoder):
     """Embeddings and recurrent layers."""
 
     config_class = RNNConfig
+    summary = "recurrent, one direction or both"
+    paper = "Elman 1990"
 
     def __init__(self, config: RNNConfig) -> None:
         super().__init__(config)
@@ -152,6 +154,8 @@ class RnnTranslator(PairDecoder):
     """The same layers over the source and on over the target."""
 
     config_class = RnnTranslatorConfig
+    summary = "one recurrent network for both sides"
+    paper = "lecture notes"
     config: RnnTranslatorConfig
 
     def __init__(self, config: RnnTranslatorConfig) -> None:
@@ -215,6 +219,8 @@ class RnnLanguageModel(LanguageModel):
     """Recurrent layers from left to right, and an output layer."""
 
     config_class = RnnLanguageModelConfig
+    summary = "recurrent, from left to right"
+    paper = "Zaremba et al. 2014"
     config: RnnLanguageModelConfig
     carries = True
 
@@ -268,6 +274,8 @@ class RnnSeries(SeriesEncoder):
     """Recurrent layers from left to right."""
 
     config_class = RnnSeriesConfig
+    summary = "recurrent, from left to right"
+    paper = "Elman 1990"
 
     def __init__(self, config: RnnSeriesConfig) -> None:
         super().__init__(config)

@@ -16,8 +16,8 @@
 As a language model, softmax(W_o h_t) gives the token after t, and the state, tape included, is carried from each batch
 of text to the next; i then runs over the last `tape` tokens up to t.
 
-Source: the lecture notes (SYSTEMS B5), which cite Cheng et al. 2016 (arXiv:1601.06733); the paper's own form, where the
-query comes before the state, is `lstmn`. Widths as `rnn`, with which it is compared.
+Source: the lecture notes (docs/systems.md, B5), which cite Cheng et al. 2016 (arXiv:1601.06733); the paper's own form,
+where the query comes before the state, is `lstmn`. Widths as `rnn`, with which it is compared.
 Differs from the notes: cells other than the simple one; a bias in the additive score; embeddings and states are dropped
 out in training; a language model's tape has an end. c_n of the last token of a text enters nothing.
 """
@@ -71,6 +71,8 @@ class SelfRNN(TokenEncoder):
     """A cell that reads each token beside a summary of its own earlier states; tokens see no later ones."""
 
     config_class = SelfRNNConfig
+    summary = "recurrent, attends to its own states"
+    paper = "lecture notes"
 
     def __init__(self, config: SelfRNNConfig) -> None:
         super().__init__(config)
@@ -124,6 +126,8 @@ class SelfRnnLanguageModel(LanguageModel):
     """The same network from left to right over a stream of text, and an output layer."""
 
     config_class = SelfRnnLanguageModelConfig
+    summary = "recurrent, attends to its own states"
+    paper = "lecture notes"
     config: SelfRnnLanguageModelConfig
     carries = True
 

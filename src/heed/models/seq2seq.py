@@ -14,8 +14,9 @@
                                             with d_readout: softmax(W_o tanh(W_r [s_t ; x'_t])), or of [s_t ; c ; x'_t]
 
 Source: Cho et al. 2014, arXiv:1406.1078, section 2.2 and appendix (summary at each step, gru); Sutskever, Vinyals and
-Le 2014, arXiv:1409.3215 (summary at the start, four layers of lstm); the lecture notes, SYSTEMS A7 (at the start,
-rnn). The base size is RNNencdec as Bahdanau et al. 2015, arXiv:1409.0473, section 4.2, trained it for comparison.
+Le 2014, arXiv:1409.3215 (summary at the start, four layers of lstm); the lecture notes, docs/systems.md, A7 (at the
+start, rnn). The base size is RNNencdec as Bahdanau et al. 2015, arXiv:1409.0473, section 4.2, trained it for
+comparison.
 Differs from the papers: no maxout layer (`d_readout` puts a tanh layer in its place); Cho et al. put tanh layers
 between h_m, c and s_0; Sutskever et al. read the source backwards.
 """
@@ -65,6 +66,8 @@ class Seq2Seq(PairDecoder):
     """An encoder, its last states, and a decoder that starts from them."""
 
     config_class = Seq2SeqConfig
+    summary = "recurrent, one vector for the source"
+    paper = "Cho et al. 2014"
     config: Seq2SeqConfig
 
     def __init__(self, config: Seq2SeqConfig) -> None:

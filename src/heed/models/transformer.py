@@ -12,8 +12,8 @@
     decoder block   x = norm(x + MultiHead(x, x, causal)); x = norm(x + MultiHead(x, memory)); x = norm(x + FFN(x))
     next token from softmax(W_o x), W_o = E where tied
 
-Source: arXiv:1706.03762, section 3; SYSTEMS C4-C6. Training is one masked pass over the whole target; generation reads
-the keys and values of what was written from a cache.
+Source: arXiv:1706.03762, section 3; docs/systems.md, C4-C6. Training is one masked pass over the whole target;
+generation reads the keys and values of what was written from a cache.
 Differs from the paper: the options `norm: pre`, `positions: learned`, embeddings that are not shared; biases in
 attention's projections; dropout of attention weights.
 """
@@ -71,6 +71,8 @@ class Transformer(PairDecoder):
     """Stacks of encoder and decoder blocks over token and position embeddings."""
 
     config_class = TransformerConfig
+    summary = "attention in place of recurrence"
+    paper = "Vaswani et al. 2017"
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)

@@ -43,6 +43,12 @@ class Choice:
     layer: int | Literal["all"] = -1
     head: int | Literal["mean", "all"] = "mean"
 
+    def __post_init__(self) -> None:
+        for name, words in (("layer", ("all",)), ("head", ("mean", "all"))):
+            given = getattr(self, name)
+            if given not in words and (not isinstance(given, int) or isinstance(given, bool)):
+                raise ConfigError(f"{name} is {given!r}; give a whole number, {' or '.join(map(repr, words))}")
+
     def check(self, seen: Sequence[tuple[str, int]]) -> None:
         """Refuse a mechanism or a layer that nothing of what was seen has.
 

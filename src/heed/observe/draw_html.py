@@ -18,6 +18,12 @@ from heed.observe.labels import clean
 _CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
+_KEYS = (
+    '<footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
+    "Esc lets it go.</footer>"
+)
+
+
 def look_to_html(look: Look, *, steps: bool = False) -> str:
     """Draw a look as a self-contained page; equal looks give equal bytes."""
     notes = "".join(f'<li dir="auto">{escape(clean(note))}</li>' for note in look.notes)
@@ -34,8 +40,9 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         *(map_to_html(map, i) for i, map in enumerate(look.maps)),
         "" if look.summary is None else fixed_vector_to_html(look.summary),
         steps_to_html(look) if steps else "",
-        '</main><footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
-        "Esc lets it go.</footer>",
+        f'<p class="hint">{escape(clean(look.no_steps))}</p>' if steps and look.no_steps else "",
+        "</main>",
+        _KEYS if look.maps or steps else "",
     ]
     return page_to_html(look.title, parts, script=True)
 
@@ -69,6 +76,6 @@ def _resource(name: str) -> str:
 @cache
 def _page_style() -> str:
     """The colours of both schemes, then the style sheet. Paper is always light."""
-    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(palette.DARK)}}}}}"
-    levels = "".join(f".w{i}{{background:var(--w{i});color:var(--t{i})}}" for i in range(palette.LEVELS + 1))
-    return f":root{{{palette.css_variables(palette.LIGHT)}}}\n{dark}\n{levels}\n{_resource('look.css')}"
+    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(dark=True)}}}}}"
+    light = f":root{{{palette.css_variables(dark=False)}}}"
+    return f"{light}\n{dark}\n{palette.css_classes()}\n{_resource('look.css')}"

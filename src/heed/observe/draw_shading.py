@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 
 from heed.observe import palette
 from heed.observe.draw_svg import svg_image, svg_text
-from heed.observe.labels import clean, lines_up, shaded, visible
-from heed.observe.shading import Shading
+from heed.observe.labels import clean, cut, lines_up, shaded, visible
+from heed.observe.shading import Shading, TagSpan
 
 _ADVANCE = 8.0  # a generous mean width of a 13 px character, as no font can be measured here
 _LINE, _TAGGED_LINE, _MARGIN, _GAP = 26, 42, 16, 4
@@ -16,65 +17,153 @@ _STYLE = (
     "text{font:13px 'DejaVu Sans','Noto Sans',Arial,sans-serif}"
     ".title{font-size:14px;font-weight:bold;fill:#1b1f24}.small{font-size:11px;fill:#4a525c}"
 )
+_LONGEST_LABEL = 24
+
+
+# Text ---------------------------------------------------------------------------------------------------------
 
 
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
-    """Lines for a terminal: running text, or one line a word where there are tags."""
-    labels = [visible(label) for label in shading.axis.labels]
+    """Lines for a terminal: running text, or a line for each position where there are tags or a list is wanted."""
     lines = [clean(shading.title), ""]
-    if shading.tags:
-        width_of = [min(24, max(map(len, column))) for column in (labels, shading.tags)]
-        for i, label in enumerate(labels):
-            number = f"{shading.weights[i]:.3f}"
-            shown = palette.paint(number, shading.level(i)) if color else number
-            others = f"  {shading.others[i]}" if shading.others else ""
-            word = f"{label:{width_of[0]}}" if lines_up(label) else label
-            lines.append(f"{shown}  {shading.tags[i]:{width_of[1]}}  {word}{others}")
-        return lines
+    if shading.tags or shading.listed:
+        return [*lines, *_listed(shading, color)]
+    labels = [visible(label) for label in shading.axis.labels]
     line, length = "", 0
     for i, label in enumerate(labels):
-        word = palette.paint(label, shading.level(i)) if color else shaded(shading.level(i), " ") + label
-        size = len(label) + (0 if color else 1)
+        level = shading.level(i)
+        mark = "" if color else "-" * (shading.signed and level <= -0.05) + shaded(abs(level), " ")
+        word = palette.paint(label, level, shading.signed) if color else mark + label
+        size = len(mark) + len(label)
         if length and length + 1 + size > width:
             lines.append(line)
             line, length = "", 0
         line, length = (f"{line} {word}", length + 1 + size) if length else (word, size)
     legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
-    return [*lines, line, "", shading.scale + legend]
+    below = ("; orange below 0" if color else "; - below 0") if shading.signed else ""
+    return [*lines, line, "", shading.scale + below + legend]
+
+
+def _listed(shading: Shading, color: bool) -> Iterator[str]:
+    labels = [visible(label) for label in shading.axis.labels]
+    columns = (labels, shading.tags) if shading.tags else (labels,)
+    width_of = [min(_LONGEST_LABEL, max(map(len, column), default=0)) for column in columns]
+    grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
+    for i, label in enumerate(labels):
+        number = f"{shading.weights[i]:+.3f}" if shading.signed else f"{shading.weights[i]:.3f}"
+        shown = palette.paint(number, shading.level(i), shading.signed) if color else number
+        parts = [shown]
+        if shading.tags:
+            tag = f"{shading.tags[i]:{width_of[1]}}"
+            ground = palette.TAGS_DARK[grounds[i] % len(palette.TAGS_DARK)] if i in grounds else ""
+            parts.append(palette.on_ground(tag, ground) if color and ground else tag)
+        others = shading.others[i] if shading.others else ""
+        parts.append(f"{label:{width_of[0]}}" if others and lines_up(label) else label)
+        yield "  ".join([*parts, others] if others else parts)
+
+
+# HTML ---------------------------------------------------------------------------------------------------------
 
 
 def shading_to_html(shading: Shading) -> str:
     """A section of a page."""
+    head = f'<section class="shading"><h2>{escape(clean(shading.title))}</h2>'
+    if shading.tags:
+        return f"{head}{_found(shading)}{_table(shading)}</section>"
+    head += f'<p class="axes">{shading.scale}</p>'
+    if shading.listed:
+        return f"{head}{_table(shading)}</section>"
     spans = []
     for i, label in enumerate(shading.axis.labels):
-        word = escape(visible(label))
         said = f"{shading.weights[i]:.3f}" + (f"; {shading.others[i]}" if shading.others else "")
-        inside = f"<ruby>{word}<rt>{escape(clean(shading.tags[i]))}</rt></ruby>" if shading.tags else word
-        level = palette.level(shading.level(i))
-        spans.append(f'<span class="w{level}" title="{escape(clean(said))}"><bdi>{inside}</bdi></span>')
+        word = escape(visible(label))
+        spans.append(f'<span class="{_level(shading, i)}" title="{escape(clean(said))}"><bdi>{word}</bdi></span>')
     between = "" if shading.axis.kind == "token" else " "  # tokens have their own blanks, which can be seen
+    return f'{head}<p class="keys word" dir="auto">{between.join(spans)}</p></section>'
+
+
+def _level(shading: Shading, i: int) -> str:
+    level = shading.level(i)
+    return palette.signed_level(level) if shading.signed else f"w{palette.level(level)}"
+
+
+def _runs(shading: Shading) -> Iterator[tuple[TagSpan | None, int, int]]:
+    """What was found and what lies between, in order."""
+    at = 0
+    for span in [*shading.spans, None]:
+        start = len(shading.axis) if span is None else span.start
+        if at < start:
+            yield None, at, start
+        if span is not None:
+            yield span, span.start, span.stop
+            at = span.stop
+
+
+def _found(shading: Shading) -> str:
+    """The text, each thing that was found on the ground of its type, with the name of the type."""
+    parts = []
+    for span, start, stop in _runs(shading):
+        words = escape(" ".join(visible(label) for label in shading.axis.labels[start:stop]))
+        if span is None:
+            parts.append(f"<bdi>{words}</bdi>")
+            continue
+        color = f"c{span.color % len(palette.TAGS_LIGHT)}"
+        label = f"<small>{escape(clean(span.label))}</small>"
+        parts.append(f'<span class="found {color}"><bdi>{words}</bdi> {label}</span>')
+    return f'<p class="tagged" dir="auto">{" ".join(parts)}</p>'
+
+
+def _table(shading: Shading) -> str:
+    """Each position with its number."""
+    tags, others = bool(shading.tags), bool(shading.others)
+    heads = [shading.axis.kind, *(["tag", "probability"] if tags else ["number"]), *([""] if others else [])]
+    rows = []
+    for i, label in enumerate(shading.axis.labels):
+        number = f"{shading.weights[i]:+.3f}" if shading.signed else f"{shading.weights[i]:.3f}"
+        cells = [f'<th scope="row"><bdi>{escape(visible(label))}</bdi></th>']
+        cells += [f"<td>{escape(clean(shading.tags[i]))}</td>"] if tags else []
+        cells.append(_number(shading, i, number))
+        cells += [f'<td class="others">{escape(clean(shading.others[i]))}</td>'] if others else []
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in heads)
     return (
-        f'<section class="shading"><h2>{escape(clean(shading.title))}</h2><p class="axes">{shading.scale}</p>'
-        f'<p class="keys word" dir="auto">{between.join(spans)}</p></section>'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="numbers"><table class="listed">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _number(shading: Shading, i: int, number: str) -> str:
+    """The number, and its size as a colour; a probability as a bar, so that the colours stay those of the types."""
+    if not shading.tags:
+        return f'<td class="{_level(shading, i)} number">{number}</td>'
+    width = min(1.0, max(0.0, shading.weights[i])) * 100
+    return f'<td class="number">{number}<span class="meter"><i style="width:{width:.1f}%"></i></span></td>'
+
+
+# SVG ----------------------------------------------------------------------------------------------------------
 
 
 def shading_to_svg(shading: Shading) -> str:
     """A self-contained image: the text in lines of fixed width, each word on its ground."""
     title = clean(shading.title)
-    parts = [
-        svg_text(_MARGIN, _MARGIN + 12, title, "title"),
-        svg_text(_MARGIN, _MARGIN + 30, shading.scale, "small"),
-    ]
+    head = [title[i : i + 100] for i in range(0, len(title), 100)]
+    parts = [svg_text(_MARGIN, _MARGIN + 12 + 18 * n, line, "title") for n, line in enumerate(head)]
+    top = float(_MARGIN + 26 + 18 * (len(head) - 1))
+    scale = "under each word its tag and the tag's probability" if shading.tags else shading.scale
+    parts.append(svg_text(_MARGIN, top + 4, scale, "small"))
+    grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE
-    x, y = float(_MARGIN), _MARGIN + 44.0
+    x, y = float(_MARGIN), top + 18.0
     for i, label in enumerate(shading.axis.labels):
-        word, tag = visible(label), shading.tags[i] if shading.tags else ""
+        word = cut(visible(label), 80)
+        tag = f"{clean(shading.tags[i])} {shading.weights[i]:.2f}" if shading.tags else ""
+        number = f"{shading.weights[i]:+.3f}" if shading.signed else f"{shading.weights[i]:.3f}"
+        word = f"{number}  {word}" if shading.listed else word
         width = max(len(word), len(tag)) * _ADVANCE + 6
-        if x > _MARGIN and x + width > _WIDTH - _MARGIN:
+        if x > _MARGIN and (shading.listed or x + width > _WIDTH - _MARGIN):
             x, y = float(_MARGIN), y + line
-        color = palette.shade(shading.level(i))
-        said = escape(f"{word} {shading.weights[i]:.3f}", quote=False)
+        color = _ground(shading, i, grounds.get(i))
+        said = escape(f"{visible(label)} {number}", quote=False)
         parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="20" rx="3" fill="{color}">'
             f"<title>{said}</title></rect>"
@@ -83,3 +172,10 @@ def shading_to_svg(shading: Shading) -> str:
         )
         x += width + _GAP
     return svg_image(_WIDTH, int(y + line + _MARGIN), title, _STYLE, [], parts)
+
+
+def _ground(shading: Shading, i: int, color: int | None) -> str:
+    if shading.tags:
+        return "#ffffff" if color is None else palette.TAGS_LIGHT[color % len(palette.TAGS_LIGHT)]
+    level = shading.level(i)
+    return palette.signed_shade(level) if shading.signed else palette.shade(level)

@@ -21,8 +21,8 @@ from heed.observe.labels import (
     shaded,
     visible,
 )
-from heed.observe.maps import Axis, Map
-from heed.observe.spans import Span, best_spans, links
+from heed.observe.maps import Axis, Map, Traces
+from heed.observe.spans import PEAK, Span, best_spans, links, peaks
 from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
 
 _LABEL = 16
@@ -48,7 +48,7 @@ def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bo
     if look.summary is not None:
         blocks.append(fixed_vector_to_lines(look.summary, width))
     if steps:
-        blocks += steps_to_lines(look, width)
+        blocks += [[look.no_steps]] if look.no_steps else steps_to_lines(look, width)
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
@@ -61,11 +61,12 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
     cell_width = max(_NUMBER, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
     if label_width + len(map.key) * (cell_width + 1) <= width:
         return [*_numbers(map, label_width, cell_width, color), "", _legend(map, color)]
-    tail_width = min(_TAIL, max(len(_tail(map.key, span)) for span in best_spans(map)))
+    tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
     per_block = width - label_width - tail_width - 4
     if per_block < 8 or -(-len(map.key) // per_block) > _BLOCKS:
         return _list(map, width)
-    return [*_compact(map, label_width, per_block, color), "", _legend(map, color)]
+    said = [] if not any(_tails(map)) else [PEAK]
+    return [*_compact(map, label_width, per_block, color), "", _legend(map, color), *said]
 
 
 def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[str]:
@@ -90,7 +91,7 @@ def _number_cell(weight: float | None, width: int, color: bool) -> str:
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
     """One column per key, its label above it from top to bottom, in blocks that fit the width."""
-    rows, tails = map.cells(), [_tail(map.key, span) for span in best_spans(map)]
+    rows, tails = map.cells(), _tails(map)
     lines: list[str] = []
     for start in range(0, len(map.key), per_block):
         stop = min(start + per_block, len(map.key))
@@ -98,7 +99,7 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
         lines += [f"{'':{label_width}} {line}" for line in _header(map.key.labels[start:stop])]
         for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
             cells = "".join(_compact_cell(weight, color) for weight in row[start:stop])
-            end = f"   {tail}" if stop == len(map.key) else ""
+            end = f"   {tail}" if tail and stop == len(map.key) else ""
             lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells}{end}")
     return lines
 
@@ -116,14 +117,24 @@ def _header(labels: tuple[str, ...]) -> list[str]:
     return ["".join(column) for column in zip(*(label.rjust(height) for label in shown), strict=True)]
 
 
-def _tail(axis: Axis, span: Span | None) -> str:
-    if span is None:
-        return "-"
+def _tails(map: Map) -> list[str]:
+    """What stands at the end of each row: its peak, if it has one; "-" for a row that may look at nothing."""
+    if isinstance(map, Traces):
+        return [""] * len(map.query)
+    return [
+        "-" if best is None else "" if peak is None else _tail(map.key, peak)
+        for best, peak in zip(best_spans(map), peaks(map), strict=True)
+    ]
+
+
+def _tail(axis: Axis, span: Span) -> str:
     return cut(f"{span.share:.2f} {visible(joined(axis, span.start, span.stop))}", _TAIL)
 
 
 def _list(map: Map, width: int) -> list[str]:
     """One line per link. Labels come last, so that text which runs the other way disturbs nothing after it."""
+    if isinstance(map, Traces):
+        return _values(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
     for link in links(map):
         query = visible(joined(map.query, link.start, link.stop))
@@ -138,6 +149,17 @@ def _list(map: Map, width: int) -> list[str]:
         lines.append(f" {link.span.share:.2f}  {place:>10}  {cut(query, width)}{mark} -> {mark}{cut(key, width)}")
     per_query = "each row" if map.query.kind == "character" else f"each {map.query.kind}"
     return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean where rows are joined"]
+
+
+def _values(map: Traces, width: int) -> list[str]:
+    """One line per position: the value of each row there."""
+    names = [cut(visible(name), _LABEL) for name in map.query.labels]
+    widths = [max(_NUMBER, len(name)) for name in names]
+    lines = ["  ".join(f"{name:>{w}}" for name, w in zip(names, widths, strict=True)) + f"  {clean(map.key.name)}"]
+    for key, values in zip(map.key.labels, map.weights.T.tolist(), strict=True):
+        numbers = "  ".join(f"{value:>{w}.2f}" for value, w in zip(values, widths, strict=True))
+        lines.append(f"{numbers}  {cut(visible(key), width)}")
+    return lines
 
 
 def _legend(map: Map, color: bool) -> str:

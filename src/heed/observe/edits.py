@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,10 @@ class Edit:
         chosen = torch.arange(weights.shape[1], device=weights.device) == self.head
         return torch.where(chosen[:, None, None], new, weights)
 
+    def reaches(self, weights: Tensor, positions: Tensor) -> bool:
+        """Whether a call has something that is changed; arguments as of the edit itself."""
+        return weights.numel() > 0 and (self.head is None or self.head < weights.shape[1])
+
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """The change, on every head."""
         raise NotImplementedError
@@ -60,6 +65,36 @@ def listing(model: nn.Module) -> str:
     """A model's attention, for messages."""
     have = attention_of(model).values()
     return ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
+
+
+class GivenEdit:
+    """An edit while a trace is open, and whether anything came to it."""
+
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+        self._reached = False
+        self._first, self._last = math.inf, -math.inf  # positions of the queries that were asked
+
+    def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """As the edit."""
+        if not self._reached:
+            self._reached = self.edit.reaches(weights, positions)
+            if positions.numel():
+                self._first, self._last = min(self._first, int(positions.min())), max(self._last, int(positions.max()))
+        return self.edit(weights, allowed, positions)
+
+    def check(self) -> None:
+        """Refuse an edit that changed nothing, when the trace ends.
+
+        Raises:
+            ConfigError: No attention that it names was called, or none at its position.
+        """
+        if self._reached:
+            return
+        why = f"queries were at positions {self._first:g} to {self._last:g}"
+        if self._last < 0:
+            why = "no attention that it names was asked anything"
+        raise ConfigError(f"{self.edit} changed nothing: {why}")
 
 
 @dataclass(frozen=True)
@@ -102,6 +137,10 @@ class Force(Edit):
 
     position: int = 0
     weights: Sequence[float] = ()
+
+    def reaches(self, weights: Tensor, positions: Tensor) -> bool:
+        """Whether a call has a query at that position."""
+        return super().reaches(weights, positions) and bool((positions == self.position).any())
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """The given row at the given position.

@@ -76,9 +76,10 @@ class Look:
         decoder: One frame per output token.
         notes: Lines a reader needs: score of the output, policies, self-checks.
         summary: For a model without attention to the source, the one vector `(d,)` that holds all of it; else None.
-        shadings: The text with a number for each word: what a label rests on, how sure each tag is.
+        shadings: The text with a number for each word: where a model looked, what a word adds, how sure each tag is.
         names: Names of source and target for a reader; "" where there is no target.
         parts: Names of the two kinds of steps, and what each does with its token.
+        no_steps: Why there are no steps, where there are none.
     """
 
     title: str
@@ -92,3 +93,4 @@ class Look:
     shadings: tuple[Shading, ...] = ()
     names: tuple[str, str] = ("source", "target")
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
+    no_steps: str = ""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from html import escape
 
 from heed.observe import palette
-from heed.observe.labels import axes_line, axis_name, clean, visible
-from heed.observe.maps import Axis, Map
+from heed.observe.labels import axes_line, axis_name, cell_name, clean, place_name, visible
+from heed.observe.maps import Axis, Map, Traces
 
 CELLS_IN_A_TABLE = 64 * 64
 
@@ -82,14 +82,14 @@ def _table(map: Map, name: str) -> str:
     ]
     for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
         pairs = enumerate(zip(map.key.labels, row, strict=True))
-        cells = "".join(_cell(query, key, weight, first=i == j == 0) for j, (key, weight) in pairs)
+        cells = "".join(_cell(map, query, key, weight, first=i == j == 0) for j, (key, weight) in pairs)
         lines.append(f'<tr><th scope="row"><bdi>{escape(visible(query))}</bdi></th>{cells}</tr>')
     return "\n".join([*lines, "</tbody></table>"])
 
 
-def _cell(query: str, key: str, weight: float | None, *, first: bool) -> str:
+def _cell(map: Map, query: str, key: str, weight: float | None, *, first: bool) -> str:
     said = "masked" if weight is None else f"{weight:.3f}"
-    label = escape(f"query {visible(query)} -> key {visible(key)} {said}")
+    label = escape(f"{cell_name(map, query, key)} {said}")
     # A roving tabindex: one cell can be reached by Tab, the arrow keys do the rest.
     tab = "0" if first else "-1"
     shown = "" if weight is None else f"{weight:.2f}"
@@ -105,17 +105,23 @@ def _words(map: Map, name: str) -> str:
     )
     return (
         f'<div class="words live" role="group" aria-label="Words"><h3>Words</h3>'
-        f'<p class="hint">Choose from the {escape(axis_name(map.query))}; '
-        f"the {escape(axis_name(map.key))} it looked at are shaded.</p>"
+        f'<p class="hint">{escape(_hint(map))}</p>'
         f'<p class="queries" dir="auto">{buttons}</p>'
         f'<p class="keys {map.key.kind if map.key.kind == "character" else "word"}" dir="auto" '
         f'id="{name}-keys">{shaded_words(map.key)}</p></div>'
     )
 
 
+def _hint(map: Map) -> str:
+    if isinstance(map, Traces):
+        return "Choose a gate, or the state; the text is shaded by its values."
+    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} it looked at are shaded."
+
+
 def _data(map: Map) -> str:
-    """Labels and weights in thousandths, -1 for masked."""
+    """What rows and columns are, labels, and weights in thousandths, -1 for masked."""
     content = {
+        "names": [place_name(map.query), place_name(map.key)],
         "query": [visible(label) for label in map.query.labels],
         "key": [visible(label) for label in map.key.labels],
         "weights": [[-1 if w is None else round(w * 1000) for w in row] for row in map.cells()],

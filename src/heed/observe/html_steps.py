@@ -58,9 +58,25 @@ def steps_to_html(look: Look) -> str:
 
 def _hint(look: Look) -> str:
     if look.names[0] != "source":
-        return "Token by token: what the model held, where it looked, and which tokens it found most probable next."
+        return _contents(look)
     does = _ATTENDS if look.summary is None else _FIXED
     return f"The encoder reads the source token by token; then the decoder writes one token a step: {does}"
+
+
+def _contents(look: Look) -> str:
+    """What the steps over one text show."""
+    frames: list[EncoderFrame | DecoderFrame] = [*look.encoder, *look.decoder]
+    has_next = any(frame.top for frame in frames)
+    parts = [
+        "what the model held" if look.decoder or any(frame.states for frame in look.encoder) else "",
+        "the mean of each gate" if any(frame.gates for frame in frames) else "",
+        "where it looked" if any(frame.glances for frame in frames) else "",
+        "which tokens it found most probable next" if has_next else "",
+    ]
+    *most, last = [part for part in parts if part]
+    return f"{'Token' if has_next else 'Word'} by {'token' if has_next else 'word'}: " + (
+        f"{', '.join(most)} and {last}." if most else f"{last}."
+    )
 
 
 def _bar(count: int) -> str:

@@ -89,6 +89,18 @@ def axis_name(axis: Axis) -> str:
     return clean(axis.name if axis.name.endswith(kinds) else f"{axis.name} {kinds}")
 
 
+def place_name(axis: Axis) -> str:
+    """What one position of an axis is called: "target", "gate", "learned vector"."""
+    if axis.name == plural(axis.kind):
+        return axis.kind
+    return clean(f"{axis.name} {axis.kind}" if axis.kind == "vector" else axis.name)
+
+
+def cell_name(map: Map, query: str, key: str) -> str:
+    """What one cell of a map is: "target un -> source with"."""
+    return f"{place_name(map.query)} {visible(query)} -> {place_name(map.key)} {visible(key)}"
+
+
 def axes_line(map: Map) -> str:
     """What the rows and the columns of a map are; printed on every figure."""
     return f"rows: {axis_name(map.query)}, columns: {axis_name(map.key)}"

@@ -81,7 +81,7 @@
       // Isolates keep a right-to-left label from turning the sentence round.
       const most = j === null && row[best] > 0 ? ", its largest" : "";
       this.status.textContent =
-        `query \u2068${this.query[i]}\u2069 -> key \u2068${this.key[key]}\u2069  ${value}${most}${pin}`;
+        `${this.names[0]} \u2068${this.query[i]}\u2069 -> ${this.names[1]} \u2068${this.key[key]}\u2069  ${value}${most}${pin}`;
     }
 
     shade(i) {

@@ -15,8 +15,22 @@ DARK = (
     "#f5f2be",
 )  # fmt: skip
 
+# Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+UP_LIGHT, DOWN_LIGHT = ("#f7fbfc", "#9bd4f2", "#3c9fdc", "#1a6fb4"), ("#fdfaf6", "#fcd3a6", "#f0994a", "#c2600f")
+UP_DARK, DOWN_DARK = ("#1e212b", "#0f4a6e", "#1b7fae", "#5fc3e8"), ("#1e212b", "#5e3512", "#a8611d", "#ffa657")
+"""Ramps of numbers above and below 0."""
+
+TAGS_LIGHT = ("#aedcf7", "#ffd7a0", "#c5e8b7", "#e3c8f5", "#f7c6cf", "#f4eb9c", "#b8ece4", "#d9d4c7")
+TAGS_DARK = ("#0b4f73", "#704300", "#285b1c", "#57347a", "#7d2c41", "#5a5100", "#0c5a52", "#544f43")
+"""Grounds of types, in this order and then from the first again: each is drawn with its name."""
+
 LEVELS = 20
 """Pages colour by class, one per twentieth: that keeps a cell short and lets light and dark share one page."""
+
+SIGNED_LEVELS = 10
+"""Of numbers on each side of 0."""
 
 
 def _channels(color: str) -> tuple[int, int, int]:
@@ -54,14 +68,46 @@ def level(weight: float) -> int:
     return round(min(max(weight, 0.0), 1.0) * LEVELS)
 
 
-def css_variables(ramp: tuple[str, ...]) -> str:
-    """Custom properties `--w0: background; --t0: text; ...` for one ramp."""
-    colors = [shade(i / LEVELS, ramp) for i in range(LEVELS + 1)]
-    return "".join(f"--w{i}:{color};--t{i}:{ink(color)};" for i, color in enumerate(colors))
+def signed_level(weight: float) -> str:
+    """The class of a number in -1..1: "a0" to "a10" from 0 on, "b1" to "b10" below."""
+    size = round(min(abs(weight), 1.0) * SIGNED_LEVELS)
+    return f"{'b' if weight < 0 and size else 'a'}{size}"
 
 
-def paint(text: str, weight: float) -> str:
+def signed_shade(weight: float, dark: bool = False) -> str:
+    """The colour of a number in -1..1."""
+    up, down = (UP_DARK, DOWN_DARK) if dark else (UP_LIGHT, DOWN_LIGHT)
+    return shade(abs(weight), down if weight < 0 else up)
+
+
+def css_variables(dark: bool) -> str:
+    """Custom properties of one scheme, each ground with its text.
+
+    `--w0: ...; --t0: ...` of weights, `--a..., --at...` and `--b..., --bt...` of numbers above and below 0, `--c...,
+    --ct...` of types.
+    """
+    weights = [shade(i / LEVELS, DARK if dark else LIGHT) for i in range(LEVELS + 1)]
+    parts = [f"--w{i}:{color};--t{i}:{ink(color)};" for i, color in enumerate(weights)]
+    for name, sign in (("a", 1), ("b", -1)):
+        colors = [signed_shade(sign * i / SIGNED_LEVELS, dark) for i in range(SIGNED_LEVELS + 1)]
+        parts += [f"--{name}{i}:{color};--{name}t{i}:{ink(color)};" for i, color in enumerate(colors)]
+    tags = TAGS_DARK if dark else TAGS_LIGHT
+    return "".join([*parts, *(f"--c{i}:{color};--ct{i}:{ink(color)};" for i, color in enumerate(tags))])
+
+
+def css_classes() -> str:
+    """A class for each level and type: ground and text."""
+    names = [("w", "t", range(LEVELS + 1)), ("c", "ct", range(len(TAGS_LIGHT)))]
+    names += [(n, f"{n}t", range(SIGNED_LEVELS + 1)) for n in "ab"]
+    return "".join(f".{n}{i}{{background:var(--{n}{i});color:var(--{t}{i})}}" for n, t, levels in names for i in levels)
+
+
+def paint(text: str, weight: float, signed: bool = False) -> str:
     """The text on a ground as dark as the weight is small, in terminal colours."""
-    background = shade(weight, DARK)
+    return on_ground(text, signed_shade(weight, dark=True) if signed else shade(weight, DARK))
+
+
+def on_ground(text: str, background: str) -> str:
+    """The text on a ground of some colour, in terminal colours."""
     codes = [";".join(str(int(c[i : i + 2], 16)) for i in (1, 3, 5)) for c in (background, ink(background))]
     return f"\x1b[48;2;{codes[0]}m\x1b[38;2;{codes[1]}m{text}\x1b[0m"

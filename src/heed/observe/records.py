@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from heed.attention.attend import masked_softmax
-from heed.attention.keys import at_positions
+from heed.attention.keys import Origin, Rows, at_positions, key_positions
 from heed.attention.masks import full_mask
 from heed.attention.scores import PairScore
 from heed.attention.watch import AttentionCall, RecurrentCall
@@ -22,14 +22,6 @@ from heed.layers.recurrent import replay_gates
 
 class SelfCheckError(RuntimeError):
     """A recomputed map or gate does not reproduce what the model computed: a bug in heed, never to be shown as data."""
-
-
-def _moved(first: int | Tensor, like: Tensor) -> Tensor | None:
-    """The position of each row's first key, `(R,)`; None where all are 0."""
-    if isinstance(first, int) and first == 0:
-        return None
-    firsts = torch.as_tensor(first, device=like.device).reshape(-1).expand(len(like))
-    return firsts if firsts.any() else None
 
 
 def _keep(tensor: Tensor, grad: bool) -> Tensor:
@@ -57,8 +49,8 @@ class AttentionRecord:
         dropout: Probability with which weights were dropped.
         pair_score: Scores from projected queries and prepared keys, with copied parameters.
         origin: The same object for calls over one growing or fixed set of keys.
-        row_order: The same object for calls in which row i is the same sequence.
-        key_offset: `(R,)`, absolute position of the first key; None where it is 0 in every row.
+        row_order: The same object for calls in which row i is the same sequence, or one selected from it.
+        places: `(R, K)`, absolute position of each key, negative for padding; None where key k is at position k.
     """
 
     name: str
@@ -76,9 +68,9 @@ class AttentionRecord:
     edited: bool
     dropout: float
     pair_score: PairScore
-    origin: object = field(repr=False)
-    row_order: object = field(repr=False)
-    key_offset: Tensor | None = None
+    origin: Origin | None = field(repr=False)
+    row_order: Rows | None = field(repr=False)
+    places: Tensor | None = None
 
     @classmethod
     def of(
@@ -86,7 +78,9 @@ class AttentionRecord:
     ) -> AttentionRecord:
         """Record a call."""
         rows, keys = call.rows, call.keys
-        offset = torch.as_tensor(call.offset, device=call.projected.device).reshape(-1).expand(len(call.projected))
+        device, num_rows = call.projected.device, len(call.projected)
+        offset = torch.as_tensor(call.offset, device=device).reshape(-1).expand(num_rows)
+        places = key_positions(keys.mask if call.causal else None, call.key_offset, num_rows, len(keys), device)
         return cls(
             name,
             mechanism,
@@ -105,7 +99,7 @@ class AttentionRecord:
             call.score.snapshot(keep_graph=grad),
             keys.origin,
             rows,
-            _moved(call.key_offset, call.projected),
+            places,
         )
 
     def _of(self, per_source: Tensor, rows: Tensor | None) -> Tensor:
@@ -119,6 +113,16 @@ class AttentionRecord:
         num_queries, num_keys = self.projected.shape[2], self.prepared.shape[2]
         return full_mask(mask, self.causal, num_queries, num_keys, self.projected.device)
 
+    def may(self, rows: Tensor | None = None) -> Tensor:
+        """`(rows, H, Q, K)`, 1 where a query may attend to a key, else 0."""
+        shape = (
+            self.projected.shape[0] if rows is None else len(rows),
+            *self.projected.shape[1:3],
+            self.prepared.shape[2],
+        )
+        allowed = self.allowed(rows)
+        return self.projected.new_ones(shape) if allowed is None else allowed.to(self.projected.dtype).expand(shape)
+
     def scores(self, rows: Tensor | None = None) -> Tensor:
         """`(rows, H, Q, K)` before the softmax."""
         projected = self.projected if rows is None else self.projected[rows]
@@ -126,9 +130,9 @@ class AttentionRecord:
 
     def at_positions(self, columns: Tensor, fill: float, rows: Tensor | None = None) -> Tensor:
         """`(rows, H, Q, K)` with a column for each absolute position in place of one for each key."""
-        if self.key_offset is None:
+        if self.places is None:
             return columns
-        return at_positions(columns, self.key_offset if rows is None else self.key_offset[rows], fill)
+        return at_positions(columns, self.places if rows is None else self.places[rows], fill)
 
     def weights(self, rows: Tensor | None = None, scores: Tensor | None = None, check: bool = True) -> Tensor:
         """`(rows, H, Q, K)`, before dropout, of all rows by default; `scores` may be given if they are known.
@@ -159,19 +163,47 @@ class AttentionRecord:
         both = [self, *later]
         if per_query or any(record.prepared.shape != self.prepared.shape for record in later):
             return None
-        if any(record.key_offset is not None for record in both):  # a window that slides
+        if any(record.places is not None for record in both):  # a window that slides
             return None
         projected, context = (torch.cat([getattr(r, name) for r in both], dim=2) for name in ("projected", "context"))
         return replace(self, projected=projected, context=context)
 
-    def continues(self, earlier: AttentionRecord) -> bool:
-        """Whether these queries follow the earlier ones in the same sequences, looking at the same growing keys."""
-        return (
-            self.origin is earlier.origin
-            and self.row_order is earlier.row_order
-            and len(self.projected) == len(earlier.projected)
-            and torch.equal(self.offset, earlier.offset + earlier.projected.shape[2])
-        )
+    def continues(self, earlier: AttentionRecord) -> Tensor | None:
+        """The row of an earlier call that each row goes on from, `(R,)`: next positions, over the same growing keys.
+
+        None where this call does not continue that one.
+        """
+        keys = _entries(self.origin, earlier.origin, len(self.prepared), self.prepared.device)
+        rows = keys if self.row_order is None else _entries_of_rows(self.row_order, earlier.row_order)
+        if keys is None or rows is None or (self.row_order is None) != (earlier.row_order is None):
+            return None
+        before = earlier.offset[rows]
+        # Padding of a prompt was read too, but is no position.
+        follows = (self.offset > before) & (self.offset <= before + earlier.projected.shape[2])
+        return rows if bool(follows.all()) else None
+
+
+def _entries(later: Origin | None, earlier: Origin | None, count: int, device: torch.device) -> Tensor | None:
+    """Which entry of earlier keys each of the `count` entries of later keys continues; None where they do not."""
+    index: Tensor | None = None
+    while later is not None and later is not earlier:
+        if later.rows is not None:
+            index = later.rows if index is None else later.rows[index]
+        later = later.of
+    if later is None:
+        return None
+    return torch.arange(count, device=device) if index is None else index
+
+
+def _entries_of_rows(later: Rows, earlier: Rows | None) -> Tensor | None:
+    """Which of earlier rows each of later rows continues; None where they were not selected from them."""
+    index = torch.arange(len(later), device=later.source_of.device)
+    while later is not earlier:
+        if later.of is None:
+            return None
+        later, rows = later.of
+        index = rows[index]
+    return index
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,8 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import groupby
 
+import torch
+
 from heed.observe.maps import Axis, Map
 
 
@@ -67,6 +69,32 @@ def best_spans(map: Map) -> list[Span | None]:
         found = max((Span(a, b, sum(row[a:b])) for a, b in units), key=lambda span: span.share, default=None)
         spans.append(found if found is not None and found.share > 0 else None)
     return spans
+
+
+_OVER_EVEN, _OVER_NEXT = 2.0, 1.5
+
+PEAK = "at the end of a row: its peak, a word or field with over half of the weight, or twice an even share of it"
+"""Said below a drawing that names peaks."""
+
+
+def peaks(map: Map) -> list[Span | None]:
+    """The best span of each query, where it stands out; None for a row that looks about evenly, or at nothing.
+
+    It stands out if it holds more than half of the weight, or if it holds at least twice what it would get if the row
+    looked at all that it may see alike, and one and a half times what the next best holds.
+    """
+    units = key_units(map.key)
+    found: list[Span | None] = []
+    masks = torch.ones_like(map.weights, dtype=torch.bool) if map.mask is None else map.mask
+    for best, row, mask in zip(best_spans(map), map.weights.detach().double().tolist(), masks.tolist(), strict=True):
+        if best is None or best.share > 0.5:
+            found.append(best)
+            continue
+        even = sum(mask[best.start : best.stop]) / max(1, sum(mask))
+        others = (sum(row[a:b]) for a, b in units if (a, b) != (best.start, best.stop))
+        stands_out = best.share >= _OVER_EVEN * even and best.share >= _OVER_NEXT * max(others, default=0.0)
+        found.append(best if stands_out else None)
+    return found
 
 
 def links(map: Map) -> list[Link]:

@@ -38,6 +38,7 @@ def plain(value: Any) -> Any:
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Shading):
         names = ["title", "axis", "weights", *(("tags", "others") if value.tags else ())]
+        names += [name for name in ("spans", "signed") if getattr(value, name)]
         return {name: plain(getattr(value, name)) for name in names}
     if is_dataclass(value):
         names = [one.name for one in fields(value)]

@@ -14,14 +14,14 @@ from types import TracebackType
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from heed.attention import watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, HeedError
-from heed.observe.edits import Edit, attention_of, listing
+from heed.observe.edits import Edit, GivenEdit, attention_of, listing
 from heed.observe.maps import Axis, Map
 from heed.observe.records import AttentionRecord, GateRecord, TensorRecord
+from heed.observe.series import Series
 
 
 class ObserveError(HeedError):
@@ -80,7 +80,8 @@ class Trace:
     def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recorded: dict[str, nn.Module]) -> None:
         self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
         self._recorded = {id(module): name for name, module in recorded.items()}
-        self._edits = list(edits)
+        self._own = [GivenEdit(given) for given in edits]
+        self._edits = self._own
         self._edited = {id(module) for module in self._model.modules()} if edits else set()
         self._grad = grad
         self._eager = contextlib.ExitStack()
@@ -88,7 +89,7 @@ class Trace:
         self.attention_records: list[AttentionRecord] = []
         self.gate_records: list[GateRecord] = []
         self.tensor_records: list[TensorRecord] = []
-        for given in self._edits:
+        for given in edits:
             given.check(self._model)
 
     def __enter__(self) -> Trace:
@@ -109,6 +110,9 @@ class Trace:
     ) -> None:
         watch.slot = self._outer
         self._eager.close()
+        if error is None:
+            for given in self._own:
+                given.check()
 
     # What the modules call ------------------------------------------------------------------------------------
 
@@ -117,7 +121,7 @@ class Trace:
         if id(module) not in self._edited:
             return []
         assert isinstance(module, Attends)
-        return [given for given in self._edits if given.applies(module.mechanism, module.layer)]
+        return [given for given in self._edits if given.edit.applies(module.mechanism, module.layer)]
 
     def attention(self, module: nn.Module, call: watch.AttentionCall) -> None:
         """Record a call of an attention module of the watched model."""
@@ -154,35 +158,31 @@ class Trace:
 
         Column k is the key at absolute position k. The mechanism may be left out where the model has one only; a
         negative layer counts from the last. Only the `entries` of the batch that are asked for are computed, all by
-        default.
+        default. Where outputs of unequal length were written, rows behind the end of each are zero; of a beam search
+        the entries are the hypotheses that were open at the last step of each source, side by side.
 
         Raises:
             ObserveError: Nothing such was seen; the message lists what was.
             SelfCheckError: The recomputed weights do not reproduce what the model computed.
         """
-        records = self._series(*self._find(mechanism, layer))
-        first = records[0].projected
-        rows = None if entries is None else torch.tensor(list(entries), dtype=torch.long, device=first.device)
-        scores, masks, contexts, weights = [], [], [], []
-        for record in records:
-            scored, allowed = record.scores(rows), record.allowed(rows)
-            may = (torch.ones_like(scored) if allowed is None else allowed.to(scored.dtype)).expand_as(scored)
-            contexts.append(record.context if rows is None else record.context[rows])
-            weights.append(record.at_positions(record.weights(rows, scored), 0.0, rows))
-            scores.append(record.at_positions(scored, -torch.inf, rows))
-            masks.append(record.at_positions(may, 0.0, rows))
+        series = self._series(*self._find(mechanism, layer))
+        first = series.records[0]
+        chosen = None if entries is None else torch.tensor(list(entries), dtype=torch.long, device=first.offset.device)
+
+        def mask(record: AttentionRecord, rows: Tensor | None) -> Tensor:
+            return record.at_positions(record.may(rows), 0.0, rows)
 
         def one_head(whole: Tensor) -> Tensor:
             return whole if head is None else whole[:, head]
 
         return Maps(
-            records[0].mechanism,
-            records[0].layer,
+            first.mechanism,
+            first.layer,
             head,
-            one_head(_beside(weights, 0.0)),
-            one_head(_beside(scores, -torch.inf)),
-            one_head(_beside(masks, 0.0) > 0),
-            one_head(torch.cat(contexts, dim=2)),
+            one_head(series.laid(lambda r, rows: r.at_positions(r.weights(rows), 0.0, rows), 0.0, chosen)),
+            one_head(series.laid(lambda r, rows: r.at_positions(r.scores(rows), -torch.inf, rows), -torch.inf, chosen)),
+            one_head(series.laid(mask, 0.0, chosen) > 0),
+            one_head(series.laid(lambda r, rows: r.context if rows is None else r.context[rows], 0.0, chosen)),
         )
 
     def weights(self, mechanism: str | None = None, layer: int = -1) -> Tensor:
@@ -190,10 +190,12 @@ class Trace:
 
         They are computed for all steps at once where that is possible, and not checked against the contexts.
         """
-        first, *later = self._series(*self._find(mechanism, layer))
-        whole = first.joined(later)
-        records = [first, *later] if whole is None else [whole]
-        return _beside([record.at_positions(record.weights(check=False), 0.0) for record in records], 0.0)
+        series = self._series(*self._find(mechanism, layer))
+        first, *later = series.records
+        whole = None if series.rows is not None else first.joined(later)
+        if whole is not None:
+            series = Series([whole], None)
+        return series.laid(lambda r, rows: r.at_positions(r.weights(rows, check=False), 0.0, rows), 0.0, None)
 
     def gates(self) -> dict[str, dict[str, Tensor]]:
         """Per recurrent cell its gates over the last sequence, `(batch, length, d_hidden)`; steps put together."""
@@ -223,19 +225,9 @@ class Trace:
         except (IndexError, ValueError):
             raise ObserveError(f"'{mechanism}' attention has no layer {layer}; seen: {listing}") from None
 
-    def _series(self, mechanism: str, layer: int) -> list[AttentionRecord]:
-        """The calls of the last pass: the last call and those before it that it continues."""
-        calls = [r for r in self.attention_records if (r.mechanism, r.layer) == (mechanism, layer)]
-        series = [calls.pop()]
-        while calls and series[-1].continues(calls[-1]):
-            series.append(calls.pop())
-        return series[::-1]
-
-
-def _beside(steps: list[Tensor], fill: float) -> Tensor:
-    """`(rows, heads, query, key)` of steps one after the other, filled up where earlier ones had fewer keys."""
-    num_keys = max(step.shape[-1] for step in steps)
-    return torch.cat([pad(step, (0, num_keys - step.shape[-1]), value=fill) for step in steps], dim=2)
+    def _series(self, mechanism: str, layer: int) -> Series:
+        """The calls of the last pass."""
+        return Series.last([r for r in self.attention_records if (r.mechanism, r.layer) == (mechanism, layer)])
 
 
 def trace(
@@ -260,7 +252,8 @@ def trace(
 
     Raises:
         ObserveError: On entering, when another trace is open in this process.
-        ConfigError: The model does not have the mechanism, layer or head that is asked for or edited.
+        ConfigError: The model does not have the mechanism, layer or head that is asked for or edited; on leaving, when
+            nothing came to an edit.
     """
     inner = getattr(model, "_orig_mod", model)
     if mechanism is None and layer is None:

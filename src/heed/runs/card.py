@@ -6,7 +6,7 @@ from typing import Any
 
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
-from heed.tasks.base.report import plain
+from heed.tasks.base.baselines import baseline_lines
 from heed.tasks.base.run import Run
 
 
@@ -18,11 +18,9 @@ def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
 def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
-        return f"{name}: {numbers} ({report['note']})"
+        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report)])
     lines = [f"{name}: {report['examples']} examples", *run.body(report)]
-    for baseline, values in report.get("baselines", {}).items():
-        scores = ", ".join(f"{key.replace('_', ' ')} {plain(value)}" for key, value in values.items())
-        lines.append(f"  {baseline}, a baseline: {scores}")
+    lines += baseline_lines(report)
     if "note" in report:
         lines.append(f"  {report['note']}")
     return "\n".join(lines)
@@ -46,7 +44,7 @@ def write_card(run: Run[Any, Any]) -> None:
         f"{training['ended']}; weights of {training['kept']}.",
         "",
         "```",
-        scores_text(run, {name: scores for name, scores in report["scores"].items() if "examples" in scores}),
+        scores_text(run, {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}),
         "```",
         "",
         "Use it: " + ", ".join(f"`{use}`" for use in uses) + ".",

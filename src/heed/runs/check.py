@@ -37,7 +37,7 @@ def check_run(run: str | Path = "last") -> RunState:
     Raises:
         RunError: There is no such folder, it is no run, or it is of another format; the message says which.
     """
-    path = folders.find(run)
+    path = folders.find(run, folders.State.BEGUN)
     folders.check_format(path)
     files: dict[str, str] = {}
     remarks = []

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 
-from heed.config import RunConfig, config_text
+from heed.config import RunConfig
 from heed.runs.train import model_to_train
 from heed.tasks import task_class
+from heed.tasks.base.settling import settings_text
 from heed.training.budget import VALIDATIONS
 from heed.training.checkpoint import Progress
 from heed.training.device import peak_memory
@@ -18,8 +19,8 @@ from heed.training.loop import Trainer
 from heed.training.progress import Quiet, duration
 
 
-def forecast(config: RunConfig) -> str:
-    """The effective configuration, counts, and predicted time and memory; nothing is written.
+def forecast(config: RunConfig, whole: bool = False) -> str:
+    """Settings (all of them if `whole`), counts, and predicted time and memory; nothing is written.
 
     Time and memory of an update are predicted as before a run; one validation is made in full.
     """
@@ -47,7 +48,7 @@ def forecast(config: RunConfig) -> str:
     updates_per_pass = math.ceil(len(task.train_batches(0)) / training.accumulate)
     return "\n".join(
         [
-            config_text(config),
+            settings_text(task, whole),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
             f"device {trainer.device}, {trainer.precision}, {torch.get_num_threads()} threads",

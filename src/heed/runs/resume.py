@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,13 +83,13 @@ class Unfinished:
                 )
         return cls(folder, config, changes)
 
-    def task(self, kind: type[Task[Any, Any]]) -> Task[Any, Any]:
-        """The task with what it learned from the data when the run began.
+    def task(self, kind: type[Task[Any, Any]], given: Mapping[str, Sequence[Any]] | None = None) -> Task[Any, Any]:
+        """The task with what it learned from the data when the run began; `given` is data handed over in Python.
 
         Raises:
             ConfigError: The model's tensors would have other shapes.
         """
-        task = kind.resume(self.config, self.folder)
+        task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
         of_model = [change for change in self.changes if change.name.startswith("model.")]
         if of_model:
             where = self.folder / folders.CONFIG

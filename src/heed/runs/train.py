@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import torch
 
 from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, read_config, set_field, write_config
-from heed.errors import ConfigError, RunError
+from heed.config.memory import InMemory
+from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
 from heed.runs.card import write_card
+from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.resume import Unfinished
 from heed.runs.scoring import scored_splits, try_scoring
+from heed.runs.settings import setting_named
+from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.run import Run
+from heed.tasks.base.task import Task
 from heed.training.checkpoint import load_weights, save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
@@ -30,7 +36,7 @@ from heed.training.cost import Cost
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
-from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
+from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 from heed.training.recompute import recompute_blocks
 
 if TYPE_CHECKING:
@@ -39,28 +45,41 @@ if TYPE_CHECKING:
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one, or (for labelled texts) any number."""
+Given = Mapping[str, Sequence[Any]]
+"""Examples that were handed over in Python, by split."""
 _Begun = tuple[Path, Any, Any, frozenset[str]]
 """A run folder, its task, its new model, and the settings changed since the run began."""
 
 
-def load(run: str | Path = "last") -> Run[Any, Any]:
-    """Open a run folder; "last" is the newest one under `runs/`.
+def load(run: str | Path = "last", *, finished: bool = False) -> Run[Any, Any]:
+    """Open a run folder; "last" is the newest one under `runs/` that can be used.
+
+    A run whose training has not finished has its best weights so far, which a warning says; so does its `so_far`.
+
+    Args:
+        run: The folder, or "last".
+        finished: Refuse a run whose training has not finished.
 
     Raises:
-        RunError: The folder is missing, unfinished, damaged or of another format; the message says which file.
+        RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
+            file.
     """
-    path = folders.find(run)
+    path = folders.find(run, folders.State.FINISHED if finished else folders.State.USABLE)
     folders.check_format(path)
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
     if not (path / folders.WEIGHTS).is_file():
-        raise RunError(
-            f"{path} holds no {folders.WEIGHTS}: its training has not finished; go on with heed train {path} --resume"
-        )
+        check_can_be_used(path, finished)
     kind = run_class(config.task)
     task = kind.task_class.restore(config, path)
-    model = task.build_model()
-    load_weights(model, path / folders.WEIGHTS)
-    return kind(path, config, task, model, folders.read_report(path))
+    model, so_far = task.build_model(), ""
+    if (path / folders.WEIGHTS).is_file():
+        load_weights(model, path / folders.WEIGHTS)
+    else:
+        so_far = load_best_so_far(path, config, model)
+        warn(f"{path}: {so_far}", HeedWarning, stacklevel=2)
+    opened = kind(path, config, task, model, folders.read_report(path))
+    opened.so_far = so_far
+    return opened
 
 
 def export(
@@ -74,18 +93,20 @@ def export(
         ConfigError: The program cannot express the model, or its library is missing.
         RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
     """
-    opened = run if isinstance(run, Run) else load(run)
+    where = run.folder if isinstance(run, Run) else run
+    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True)
     return capability(opened, Exports).export(to, quantization)
 
 
+@suggests_keywords(hint=setting_named)
 def train(
     what: str | Path,
     *,
     data: str | None = None,
-    train: Files | None = None,
+    train: Files | Any = None,
     hub: str | None = None,
-    valid: Files | int | None = None,
-    test: Files | None = None,
+    valid: Files | int | Any = None,
+    test: Files | Any = None,
     model: str | None = None,
     size: str | None = None,
     minutes: float | None = None,
@@ -94,18 +115,23 @@ def train(
     parent: str | Path | None = None,
     out: str | Path | None = None,
     settings: dict[str, Any] | None = None,
+    resume: bool = False,
     quiet: bool = False,
 ) -> Run[Any, Any]:
     """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
+
+    Data may also be handed over as it is, as data frames, lists of tuples or dicts, or dicts of columns
+    (docs/python.md): `heed.train("classification", train=[("a good film", "pos"), ...])`. The run folder then records
+    how many examples there were and a hash of them, and not the examples.
 
     Args:
         what: A task, or a configuration file.
         data: Embedded data instead of files: "dates", "grammar", "copy" or "reverse".
         train: Training files: two parallel ones, source first, or one with both sides, or a split of `hub`; any number
-            of labelled ones.
+            of labelled ones. Or the data itself.
         hub: A data set of the Hugging Face Hub, as "user/name"; its columns go into `settings`.
-        valid: Validation files, or how many examples to hold out.
-        test: Test files.
+        valid: Validation files or data, or how many examples to hold out.
+        test: Test files or data.
         model: Name of the model.
         size: "auto", "scarce", "tiny", "small" or "base".
         minutes: Time budget, evaluation included.
@@ -114,6 +140,7 @@ def train(
         parent: Run to start from (`model.from`).
         out: Run folder to make; `runs/<data>-<model>-<n>` by default.
         settings: Any other field, as `{"training.learning_rate": 0.001}`.
+        resume: Go on with the unfinished run in `out`; data that was handed over must be handed over again.
         quiet: Print nothing.
 
     Returns:
@@ -126,11 +153,15 @@ def train(
     values: dict[str, Any] = {"task": str(what)}
     if is_file:
         values = with_paths(read_config(what), Path(what).absolute().parent)
+    handed = handed_over(values, {"train": train, "valid": valid, "test": test}, {"data": data, "hub": hub})
+    train, valid, test = (
+        None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test))
+    )
     given = {
         "data.name": data,
         "data.hub": hub,
         "data.train": _paths(train),
-        "data.valid": valid if isinstance(valid, int) else _paths(valid),
+        "data.valid": _paths(valid),
         "data.test": _paths(test),
         "model.name": model,
         "model.size": size,
@@ -144,16 +175,20 @@ def train(
         if value is not None:
             set_field(values, name, value)
     config = check_config(with_paths(values, Path.cwd()), str(what) if is_file else "heed.train")
-    run, result = train_config(config, out, Quiet() if quiet else TerminalReporter())
+    config, held = hold_all(config, handed) if handed else (config, None)
+    if resume and out is not None:
+        check_same(Path(out), config)
+    run, result = train_config(config, out, Quiet() if quiet else usual_reporter(), resume=resume, given=held)
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
 
 
-def _paths(files: Files | None) -> list[str] | None:
-    if files is None:
-        return None
-    return [str(f) for f in ([files] if isinstance(files, str | Path) else files)]
+def _paths(files: Any) -> Any:
+    """Names of files as a list; what is neither is left to the check of the configuration."""
+    if isinstance(files, str | Path):
+        return [str(files)]
+    return [str(f) for f in files] if isinstance(files, list | tuple) else files
 
 
 def train_config(
@@ -163,11 +198,15 @@ def train_config(
     *,
     resume: bool = False,
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
+    given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
     With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
-    called after each validation with the run so far, its scores and the seconds spent.
+    called after each validation with the run so far, its scores and the seconds spent. `given` are the examples of
+    each split where they were handed over in Python. `settings` writes the settings out for people, which are said once
+    the data has been read.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -182,9 +221,9 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
-    begun = _begin(config, out, reporter, resume) if processes.is_first else None
+    begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
-    path, task, model, changed = begun or _follow(path)
+    path, task, model, changed = begun or _follow(path, given)
     config = task.config
     run = run_class(config.task)(path, config, task, model, {})
 
@@ -214,6 +253,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in scored_splits(run):
         scores[split] = run.evaluate(split)
+    if [*scores] == ["valid"]:
+        scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
         "data": task.report_counts(),
@@ -256,11 +297,21 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     say(f"done in {duration(trainer.budget.elapsed)}")
 
 
-def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume: bool) -> _Begun:
+def _begin(
+    config: RunConfig,
+    out: str | Path | None,
+    reporter: Reporter,
+    resume: bool,
+    given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
+) -> _Begun:
     """Make a run folder, or open one to resume."""
+    if given is None and isinstance(config.data, InMemory):
+        raise DataError(config.data.missing)
     kind = task_class(config.task)
+    held = {} if given is None else {"given": given}
     unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
-    task: Any = kind.prepare(config) if unfinished is None else unfinished.task(kind)
+    task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
     config = task.config
     torch.manual_seed(config.training.seed)
     model = model_to_train(task)
@@ -271,6 +322,8 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
             check_compiler(device)
     path = folders.create(out, config, resume)
     parameters = sum(p.numel() for p in model.parameters())
+    if settings is not None:
+        reporter.say(settings(task))
     reporter.say(f"run folder {path}")
     with folders.unsealed(path):
         if unfinished is None:
@@ -288,12 +341,12 @@ def _begin(config: RunConfig, out: str | Path | None, reporter: Reporter, resume
     return path, task, model, frozenset(change.name for change in changes)
 
 
-def _follow(path: Path) -> _Begun:
+def _follow(path: Path, given: Given | None) -> _Begun:
     """Another process's part: what the first one has begun, read from its folder."""
     if not (path / folders.CONFIG).is_file():
         raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
     config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
-    task: Any = task_class(config.task).resume(config, path)
+    task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
     torch.manual_seed(config.training.seed)
     return path, task, model_to_train(task), frozenset()
 

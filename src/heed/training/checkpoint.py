@@ -193,7 +193,7 @@ def _damage(path: Path) -> str:
     return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
 
 
-def _stored_progress(path: Path) -> dict[str, Any]:
+def stored_progress(path: Path) -> dict[str, Any]:
     """What `progress.json` says; nothing where it is damaged, which the checksums say better."""
     try:
         return dict(json.loads((path / _PROGRESS).read_text()))
@@ -202,7 +202,7 @@ def _stored_progress(path: Path) -> dict[str, Any]:
 
 
 def _check_format(path: Path) -> None:
-    number = _stored_progress(path).get("format", FORMAT)
+    number = stored_progress(path).get("format", FORMAT)
     if number not in (_BY_NUMBER, FORMAT):
         age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
         raise RunError(
@@ -291,7 +291,7 @@ def prune_checkpoints(folder: Path) -> None:
     """Delete all checkpoints but the newest two, and of older ones all but the weights that these name."""
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
-    wanted = {step for path in whole for step in _stored_progress(path).get("kept", [])}
+    wanted = {step for path in whole for step in stored_progress(path).get("kept", [])}
     for path in folder.glob("step-*"):
         if path in whole:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from heed.errors import DiskError
 from heed.storage.disk import write_whole
@@ -47,6 +48,26 @@ class MetricsLog:
         if not self._warned:
             self._warned = True
             self._say(f"warning: {self._path} cannot be written ({problem}); continuing without it")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The whole events of a log, in their order; none where there is no log.
+
+    A kill may cut off the last line, and a run that is still training may be writing it: such a line is passed over.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    events = []
+    for line in lines:
+        try:
+            event = json.loads(line)
+            if isinstance(event["step"], int) and isinstance(event["event"], str):
+                events.append(event)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return events
 
 
 def _is_before(line: str, step: int) -> bool:

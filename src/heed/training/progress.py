@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -49,6 +53,59 @@ class Reporter:
 
 class Quiet(Reporter):
     """Says nothing."""
+
+
+def usual_reporter() -> Reporter:
+    """One line that changes in a notebook, else lines on a terminal or in a log."""
+    display = _notebook_display()
+    return TerminalReporter() if display is None else NotebookReporter(display)
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """IPython's `display` where a kernel runs this code; None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    return importlib.import_module("IPython.display").display  # type: ignore[no-any-return]
+
+
+class NotebookReporter(Reporter):
+    """Writes into the output of a notebook's cell: what was said, and below it one line that changes."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._said: list[str] = []
+        self._moving = ""
+        self._handle: Any = None
+        self._last = -math.inf
+
+    def say(self, message: str) -> None:
+        """Keep a line."""
+        self._said.append(message)
+        self._show()
+
+    def update(self, message: str) -> None:
+        """Change the moving line, five times a second at most."""
+        now = time.monotonic()
+        if now - self._last >= 0.2:
+            self._last, self._moving = now, message
+            self._show()
+
+    def close(self) -> None:
+        """Leave what was said."""
+        if self._moving:
+            self._moving = ""
+            self._show()
+
+    def _show(self) -> None:
+        """One output of the cell, drawn anew: plain text has no red background, as standard error has there."""
+        text = "\n".join([*self._said, *([self._moving] if self._moving else [])])
+        data = {"text/plain": text}
+        if self._handle is None:
+            self._handle = self._display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
 
 
 class TerminalReporter(Reporter):

@@ -3,7 +3,7 @@
 Sentences come in pairs that are alike up to and including the word Teddy. A network that reads from left to right and
 must say there and then who is meant is right in exactly half of them, however large it is.
 
-Source: the example of the lecture notes (SYSTEMS A6); the grammar is ours.
+Source: the example of the lecture notes (docs/systems.md, A6); the grammar is ours.
 """
 
 from __future__ import annotations

@@ -71,6 +71,7 @@ class Findings:
         self.remarks: list[str] = []
         self._found: dict[tuple[str, str], Found] = {}
         self._cut: set[Path] = set()
+        self._encodings: dict[Path, str] = {}
 
     @classmethod
     def of(cls, data: object, *, strict: bool = False) -> Findings:
@@ -121,6 +122,20 @@ class Findings:
         self._found |= other._found
         self._cut |= other._cut
 
+    def recognise_encoding(self, path: Path, encoding: str) -> None:
+        """Read the lines of one file that are not UTF-8 in an encoding that was recognised, where none is given."""
+        if self.encoding == "utf-8":
+            self._encodings[path] = encoding
+
+    def encoding_of(self, path: Path) -> str:
+        """The encoding of lines that are not UTF-8."""
+        return self._encodings.get(path, self.encoding)
+
+    def remark(self, text: str) -> None:
+        """Add a remark for the user, once."""
+        if text not in self.remarks:
+            self.remarks.append(text)
+
     def cut_off(self, path: Path, number: int, message: str) -> None:
         """Raise for a compressed file that ends too soon, or note that the lines before are used.
 
@@ -139,6 +154,11 @@ class Findings:
     def one(self, what: str, where: Path) -> Found | None:
         """The finding of one kind in one file."""
         return self._found.get((str(where), what))
+
+    def lines(self) -> list[str]:
+        """Remarks and warnings, one line each, of files that are read alone."""
+        wheres = ((one, f"{Path(one.where).name}: " if one.where else "") for one in self.found if one.warning)
+        return [*self.remarks, *(f"warning: {where}{one}" for one, where in wheres)]
 
     @property
     def found(self) -> list[Found]:

@@ -42,6 +42,11 @@ def ending_of(path: Path) -> str:
     return Path(path.stem).suffix if path.suffix in _OPENERS else path.suffix
 
 
+def opened(path: Path) -> Any:
+    """The bytes of a file, unpacked where its ending says that it is packed."""
+    return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+
+
 def good_lines(path: Path) -> Iterator[str]:
     """The lines of a file in which every one must be good.
 
@@ -68,7 +73,7 @@ def lines_of(
     """
     reader = _Lines(path, Findings() if findings is None else findings, root, exact)
     try:
-        with _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path) as file:
+        with opened(path) as file:
             before = os.fstat(file.fileno())
             try:
                 yield from reader.read(file)
@@ -114,7 +119,8 @@ class _Lines:
         self._where = path if root is None else root
         self._inside = "" if root is None else f"{path.relative_to(root)}:"
         self._most = findings.max_line
-        self._other = None if codecs.lookup(findings.encoding).name.startswith("utf-8") else findings.encoding
+        other = findings.encoding_of(path)
+        self._other = None if codecs.lookup(other).name.startswith("utf-8") else other
         self._ends = {"LF": 0, "CRLF": 0}
         self._returns = False  # whether CR alone ends a line
         self._first_end = ""
@@ -263,7 +269,7 @@ class _Lines:
         fix, name = "data.encoding says in what encoding such lines are", "ENCODING"
         if self._other is not None:
             message, fix = f"{message} and the line is not {self._other}", ""
-        elif like := _as_windows(line):
+        elif like := as_windows(line):
             message = f"{message}; it looks like Windows-1252 ({like[max(0, start - 10) : start + 10]!r})"
             fix, name = "data.encoding=windows-1252 reads such lines as that", "WINDOWS-1252"
         message += f"; convert the file (iconv -f {name} -t UTF-8)"
@@ -278,7 +284,7 @@ class _Lines:
         return self.findings.bad(rule, self._where, f"{self._inside}{self.number}", message, fix=fix, text=text)
 
 
-def _as_windows(line: bytes) -> str:
+def as_windows(line: bytes) -> str:
     """A line read as Windows-1252, if that looks like text in a language written with a few accents; else ""."""
     try:
         text = line.decode("windows-1252")

@@ -16,6 +16,8 @@ from heed.errors import DataError, suggest
 Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
 
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What messages call the characters between columns."""
 _FIELD = 2**17
 """Characters that a quoted text may at least have; a quote that is never closed is noticed after them."""
 
@@ -29,8 +31,8 @@ def tabbed_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
             yield number, line.split("\t")
 
 
-def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]]]:
-    """Comma separated rows; a quoted text may hold line breaks.
+def quoted_rows(path: Path, findings: Findings, separator: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Rows whose columns commas separate, or another character; a quoted text may hold line breaks.
 
     Raises:
         DataError: A quote is never closed, so that the end of its row is unknown.
@@ -38,7 +40,7 @@ def quoted_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
     bad: list[BadLine] = []  # of the row that is being read
     largest = max(_FIELD, findings.max_line)
     with closing(lines_of(path, findings)) as lines:
-        rows = csv.reader(_whole_lines(lines, bad), strict=True)
+        rows = csv.reader(_whole_lines(lines, bad), strict=True, delimiter=separator)
         number = 1
         while True:
             others = csv.field_size_limit(largest)  # global: other libraries set it too
@@ -101,11 +103,19 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
         fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
         message = f"{where} holds a {type(value).__name__}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
+    if any("." in name and name not in value for name in names):
+        value = flat(value)
     for name in names:
         if name not in value:
             message = f"{where} has no field '{name}'{suggest(name, value)}"
             return findings.bad(f"no field '{name}'", path, number, message)
     return value
+
+
+def flat(value: dict[str, Any]) -> dict[str, Any]:
+    """An object with the fields of the objects in it beside its own, as "translation.en"."""
+    inside = {f"{name}.{part}": v for name, one in value.items() if isinstance(one, dict) for part, v in one.items()}
+    return {**value, **inside}
 
 
 def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: Findings) -> str | BadLine:
@@ -117,7 +127,7 @@ def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: F
     return characters_of(value, where, path, number, findings)
 
 
-def characters_of(text: str, where: str, path: Path, number: str | int, findings: Findings) -> str | BadLine:
+def characters_of(text: str, where: str, path: Path | str, number: str | int, findings: Findings) -> str | BadLine:
     """A text from JSON, which can escape characters that are no text: those make a bad line."""
     if "\0" in text:
         return findings.bad("NUL byte", path, number, f"{where} holds a NUL character ({text!a:.40}), which is no text")
@@ -132,13 +142,15 @@ def column_rows(
     wanted: Mapping[str, int | str],
     findings: Findings,
     *,
-    tabs: bool,
+    separator: str,
+    header: bool | None = None,
     expected: str = "column",
     unnamed: str = "has no column '{1}'{2}",
     hint: str = "",
 ) -> Iterator[tuple[int, list[str | BadLine] | None]]:
     """The columns of some fields, by number from 0 or by the names in the first line; None for a blank line.
 
+    The first line is left out where it is a `header`; by default where a column is named.
     Messages say that a column is `expected`, or `unnamed` (with field, column and suggestion); `hint` ends those on
     lines of one column.
 
@@ -151,10 +163,13 @@ def column_rows(
     def missing(row: list[str], number: int, field: str, place: int) -> BadLine:
         shown = f"{len(row)} column{'s' if len(row) != 1 else ''} ({' | '.join(row)[:40]!r})"
         message = f"'{path}' line {number} has {shown}, expected {expected.format(field)} {place} (counted from 0); "
-        message += f"{'tabs' if tabs else 'commas'} separate columns{hint if len(row) < 2 else ''}"
+        message += f"{SEPARATORS[separator]} separate columns{hint if len(row) < 2 else ''}"
         return findings.bad(f"no column {place}", path, number, message)
 
-    for number, row in (tabbed_rows if tabs else quoted_rows)(path, findings):
+    tabs = separator == "\t"
+    for number, row in tabbed_rows(path, findings) if tabs else quoted_rows(path, findings, separator):
+        if number == 1 and header and places is not None:
+            continue
         if places is None:
             if number != 1:
                 message = "should name the columns, but is a bad line; columns by number need no names"

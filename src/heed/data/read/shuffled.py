@@ -121,7 +121,7 @@ def _lines(path: Path, column: Column, findings: Findings) -> Iterator[tuple[int
             yield number, "" if row is None else text_of(row, name, path, number, findings)
     elif ending in (".csv", ".tsv") or column is not None:
         wanted = {"target": 0 if column is None else column}
-        for number, cells in column_rows(path, wanted, findings, tabs=ending != ".csv"):
+        for number, cells in column_rows(path, wanted, findings, separator="," if ending == ".csv" else "\t"):
             yield number, "" if cells is None else cells[0]
     else:
         for number, parts in tabbed_rows(path, findings):

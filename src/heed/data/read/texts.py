@@ -3,66 +3,68 @@
 | given | read as |
 |---|---|
 | a folder | one folder per class in it, one text per file |
-| .csv | comma separated, quoted as usual; columns named by the first line, or by number |
+| .csv | comma separated (or by semicolons, tabs, bars), quoted as usual; columns by name or by number |
 | .tsv | tab separated, the same |
 | .jsonl, .json | one object a line |
-| anything else | lines `label text`; `__label__a __label__b text` names one or several |
+| anything else | lines `label text`; `__label__a __label__b text` names one or several; or columns separated by tabs |
 
-Each file may end in .gz or .xz as well, and `format` overrides the ending.
+Each file may end in .gz or .xz as well, and `format` overrides the ending. Columns that neither the first line nor the
+settings name are recognised (`heed.data.read.layout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from heed.data.examples import Text
+from heed.data.read.contents import LABEL_PREFIX
 from heed.data.read.findings import BadLine, Findings
-from heed.data.read.lines import ending_of, lines_of
+from heed.data.read.head import note_header
+from heed.data.read.layout import Layout, TextFormat, layout_of
+from heed.data.read.lines import lines_of
 from heed.data.read.reader import Reader
-from heed.data.read.rows import Column, characters_of, column_rows, json_rows, text_of
+from heed.data.read.rows import characters_of, column_rows, json_rows, text_of
 from heed.errors import DataError
 
-_PREFIX = "__label__"
-_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
 _SEVERAL = "data.several_labels=true reads several"
+_HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 Labels = tuple[str, ...] | BadLine
 
 
-class TextFormat:
-    """How labelled texts are written: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
-
-    With `several`, a text may have any number of labels, with `separator` between those of one cell.
-    """
-
-    def __init__(
-        self, kind: str = "auto", text: Column = None, label: Column = None, several: bool = False, separator: str = ","
-    ) -> None:
-        self.kind, self.several, self.separator = kind, several, separator
-        self.text: int | str = "text" if text is None else text
-        self.label: int | str = "label" if label is None else label
-
-    def labels(self, cell: str, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
-        """The labels in one cell: exactly one unless there may be several; messages call the line `where`."""
-        if self.several:
-            return tuple(dict.fromkeys(part.strip() for part in cell.split(self.separator) if part.strip()))
-        if not cell.strip():
-            return findings.bad("no label", path, place, f"{where} has no label; data.several_labels=true allows that")
-        return (cell.strip(),)
+def labels_in(
+    cell: str, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings
+) -> Labels:
+    """The labels in one cell: exactly one unless there may be several; messages call the line `where`."""
+    if form.several:
+        return tuple(dict.fromkeys(part.strip() for part in cell.split(form.separator) if part.strip()))
+    if not cell.strip():
+        return findings.bad("no label", path, place, f"{where} has no label; data.several_labels=true allows that")
+    return (cell.strip(),)
 
 
 def text_reader(form: TextFormat) -> Reader[Text]:
     """The reader of labelled texts from files, folders or data sets."""
 
     def of_row(row: Mapping[str, Any], place: str, findings: Findings) -> Text | BadLine:
-        hub, _, where = place.partition(":")
+        hub, colon, where = place.partition(":")
+        path: Path | str = Path(hub) if colon else ""
         labels: Labels = ()
-        if row["text"].strip():
-            labels = _labels_of(row["label"], form, f"{place}: column '{form.label}'", Path(hub), where, findings)
+        if row["text"].strip() and not (form.several and row["label"] is None):
+            column = "label" if form.label is None else form.label
+            called = f"{place}: column '{column}'" if colon else f"{place}: the label"
+            labels = _labels_of(row["label"], form, called, path, where or place, findings)
         return labels if isinstance(labels, BadLine) else Text(row["text"], labels, origin=place)
 
-    return Reader(Text, lambda files, findings: read_texts(files, form, findings), of_row)
+    def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
+        labels: set[str] = set()
+        for text in read_texts(files, form, findings):
+            labels.update(text.labels)
+            yield text
+        form.known = form.known or frozenset(labels)  # those of the training set, which is read first
+
+    return Reader(Text, read, of_row)
 
 
 def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings | None = None) -> Iterator[Text]:
@@ -73,13 +75,14 @@ def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings
             too long, without a text or label where they should be) and that is an error.
     """
     findings = Findings() if findings is None else findings
-    readers: dict[str, Callable[[Path, TextFormat, Findings], Iterator[Text]]]
-    readers = {"csv": _columns, "tsv": _columns, "jsonl": _objects, "lines": _lines, "folders": _folders}
     for path in map(Path, files):
-        kind = form.kind
-        if kind == "auto":
-            kind = "folders" if path.is_dir() else _ENDINGS.get(ending_of(path), "lines")
-        yield from readers[kind](path, form, findings)
+        layout = layout_of(path, form, findings)
+        if layout.kind in ("csv", "tsv"):
+            yield from _columns(path, layout, form, findings)
+        elif layout.kind == "jsonl":
+            yield from _objects(path, layout, form, findings)
+        else:
+            yield from (_folders if layout.kind == "folders" else _lines)(path, form, findings)
 
 
 def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
@@ -91,7 +94,7 @@ def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]
     for folder in classes:
         for file in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
             origin = f"{folder.name}/{file.name}"
-            labels = form.labels(folder.name, f"folder '{folder}'", path, origin, findings)
+            labels = labels_in(folder.name, form, f"folder '{folder}'", path, origin, findings)
             yield from _text(_whole(file, path, findings), labels, origin, findings)
 
 
@@ -113,21 +116,24 @@ def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
             findings.leave_out(line.rule)
             continue
         words = line.split(maxsplit=1)
+        if number == 1 and [word.strip().casefold() for word in words] in _HEADERS:
+            note_header(words, path, "text", findings)
         labels: Labels
         if not words:
             yield Text("", (), origin=origin)
             continue
-        if words[0].startswith(_PREFIX):
+        if words[0].startswith(LABEL_PREFIX):
             names, text = [], line.strip()
-            while text.startswith(_PREFIX):
-                name, _, text = text.removeprefix(_PREFIX).partition(" ")
+            while text.startswith(LABEL_PREFIX):
+                name, *rest = text.removeprefix(LABEL_PREFIX).split(maxsplit=1)
+                text = rest[0] if rest else ""
                 names.append(name)
             labels = tuple(dict.fromkeys(names))
             if len(names) > 1 and not form.several:
                 message = f"{where} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
                 labels = findings.bad("several labels", path, number, message)
         else:
-            labels = form.labels(words[0], where, path, number, findings)
+            labels = labels_in(words[0], form, where, path, number, findings)
             text = words[1] if len(words) > 1 else ""
         yield from _text(text, labels, origin, findings)
 
@@ -142,21 +148,28 @@ def _text(text: str | BadLine, labels: Labels, origin: str, findings: Findings) 
         yield Text(text, labels, origin=origin)
 
 
-def _columns(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
-    tabs = form.kind == "tsv" or (form.kind == "auto" and ending_of(path) == ".tsv")
+def _columns(path: Path, layout: Layout, form: TextFormat, findings: Findings) -> Iterator[Text]:
     which = "data.columns.{0} says which column holds the {0}, by name or by number from 0"
-    unnamed, wanted = "names no column '{1}'{2}; " + which, {"text": form.text, "label": form.label}
-    rows = column_rows(path, wanted, findings, tabs=tabs, expected="the {} in column", unnamed=unnamed)
+    unnamed, wanted = "names no column '{1}'{2}; " + which, {"text": layout.text, "label": layout.label}
+    rows = column_rows(
+        path,
+        wanted,
+        findings,
+        separator=layout.separator,
+        header=layout.header,
+        expected="the {} in column",
+        unnamed=unnamed,
+    )
     for number, cells in rows:
         text, label = cells or ("", "")
         labels: Labels = label if isinstance(label, BadLine) else ()
         if isinstance(text, str) and text.strip() and isinstance(label, str):
-            labels = form.labels(label, f"'{path}' line {number}", path, number, findings)
+            labels = labels_in(label, form, f"'{path}' line {number}", path, number, findings)
         yield from _text(text, labels, f"{path.name}:{number}", findings)
 
 
-def _objects(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
-    text_name, label_name = str(form.text), str(form.label)
+def _objects(path: Path, layout: Layout, form: TextFormat, findings: Findings) -> Iterator[Text]:
+    text_name, label_name = str(layout.text), str(layout.label)
     for number, row in json_rows(path, findings, (text_name, label_name)):
         text = "" if row is None else text_of(row, text_name, path, number, findings)
         labels: Labels = ()
@@ -166,7 +179,9 @@ def _objects(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]
         yield from _text(text, labels, f"{path.name}:{number}", findings)
 
 
-def _labels_of(value: Any, form: TextFormat, where: str, path: Path, place: str | int, findings: Findings) -> Labels:
+def _labels_of(
+    value: Any, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings
+) -> Labels:
     """The labels that a value of JSON or of a data set is."""
     if isinstance(value, list):
         if not form.several:
@@ -178,10 +193,12 @@ def _labels_of(value: Any, form: TextFormat, where: str, path: Path, place: str 
                 return labels
             found += labels
         return tuple(dict.fromkeys(found))
+    if value is None:
+        return findings.bad("no label", path, place, f"{where} is missing; data.several_labels=true allows that")
     if isinstance(value, bool):
         return (str(value).lower(),)
     if isinstance(value, str | int):
         text = characters_of(str(value), where, path, place, findings)
-        return text if isinstance(text, BadLine) else form.labels(text, where, path, place, findings)
+        return text if isinstance(text, BadLine) else labels_in(text, form, where, path, place, findings)
     message = f"{where} is {type(value).__name__} {value!r:.40}, expected a label"
     return findings.bad("field is no label", path, place, message)

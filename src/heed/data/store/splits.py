@@ -9,10 +9,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from heed.config import CorpusData, HubSection, OwnData
+from heed.config.memory import InMemory
 from heed.data.examples import Example
 from heed.data.read.counts import Counts
 from heed.data.read.findings import Found, found_lines
 from heed.data.read.hub import HubSet
+from heed.data.read.memory import taken
 from heed.data.read.reader import Reader
 from heed.data.sequences import select
 from heed.data.store.corpus import read_corpus
@@ -67,6 +69,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
     """
+    if given is None and isinstance(data, InMemory):
+        raise DataError(data.missing)
     if given is None and isinstance(data, CorpusData) and data.stream:
         return _open_stream(data, reader)
     splits: Splits[E] = Splits({})
@@ -74,7 +78,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
     if given is not None:
         names = {split: [split] for split in ("train", "valid", "test") if split in given}
         data = data.model_copy(update={"in_memory": None, **names})
-        reader = replace(reader, read=lambda files, findings: given[files[0]], again=False)
+        reader = replace(reader, read=lambda files, findings: taken(given[files[0]], findings), again=False)
     elif isinstance(data, HubSection):
         hub = HubSet(data)
         data, splits.remarks = hub.with_splits()

@@ -109,5 +109,5 @@ def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list
 def shadings_html(look: Look) -> str:
     """The shaded words of a look."""
     if not look.shadings:
-        return '<p class="hint">This model weighs no words: it has no attention that its label rests on.</p>'
+        return '<p class="hint">This model has no attention of which words could be shaded.</p>'
     return "".join(map(shading_to_html, look.shadings))

@@ -8,6 +8,7 @@ SORT = Flag("predict", "sort", ("uncertainty",), "The inputs the model is least 
 ERRORS = Flag("evaluate", "errors", int, "List this many wrong examples.", default=0, least=0)
 BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1)
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
+GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
 SAMPLING = (
     Flag("predict", "sample", bool, "Draw outputs instead of searching for the best.", default=False),
     Flag("predict", "temperature", float, "With --sample: below 1 sharper, above 1 flatter.", default=1.0),

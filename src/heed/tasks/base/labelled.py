@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -59,17 +59,17 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         self._encoded: dict[str, list[T]] = {}
 
     @classmethod
-    def prepare(cls, config: C) -> Self:
-        """Read the data, train the tokenizer, settle what depends on the data.
+    def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
+        """Read the data, or take what is `given`, train the tokenizer, settle what depends on the data.
 
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
         for field in ("sampling", "shared"):
-            if given := getattr(config.tokenizer, field):
-                raise ConfigError(f"tokenizer.{field} is {given}, which does not apply to {config.task}; leave it out")
+            if value := getattr(config.tokenizer, field):
+                raise ConfigError(f"tokenizer.{field} is {value}, which does not apply to {config.task}; leave it out")
         config, parent, spoken = with_parents(config, cls)
-        splits = cls.open_splits(config)
+        splits = cls.open_splits(config, given)
         train = splits.examples["train"]
         if spoken is None:
             texts = [text for example in train for text in cls.texts_of(example)]

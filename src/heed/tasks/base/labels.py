@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,17 @@ from heed.evaluation.measures import Outcomes
 from heed.storage.disk import write_whole
 
 _LABELS = "labels.json"
+_SHOWN = 8
+"""Labels that a line lists."""
+_MOST = 0.7
+"""Share of the examples from which on one label is said to be most of them."""
+_RARE = 5
+"""Examples of a label below which it is said to be rare."""
 MOST_ERRORS = 100
 """Wrong examples kept in a report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelPrediction:
     """What a model says of one text."""
 
@@ -34,6 +40,14 @@ class LabelPrediction:
     def uncertainty(self) -> float:
         """1 - probability; 1 for a blank text."""
         return 1.0 - self.probability
+
+    def __repr__(self) -> str:
+        return f"<{self.label or 'no label'} {self.probability:.3f}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The label, its probability and that of every label, as a row of a table."""
+        of_each = {f"P({label})": probability for label, probability in self.probabilities.items()}
+        return [{"label": self.label, "probability": self.probability, **of_each}]
 
     def summary(self, most: int = 5) -> str:
         """The labels with their probabilities, most probable first, in one line."""
@@ -64,6 +78,29 @@ def check_labels(labels: Sequence[str]) -> None:
     if len(labels) < 2:
         found = f"the label '{labels[0]}'" if labels else "no label"
         raise DataError(f"every training example has {found}, so there is nothing to tell apart")
+
+
+def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str]:
+    """The labels of a training set of one label each, by count; a warning where one of them is most of it.
+
+    `unit` names an example; `fix` are the settings that help.
+    """
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    total = sum(counts.values())
+    first = ", ".join(f"{label} {count:,}" for label, count in ranked[:_SHOWN])
+    rest = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""
+    lines = [f"train: labels by count: {first}{rest}"]
+    label, most = ranked[0]
+    if most > max(_MOST, 1.5 / len(ranked)) * total:
+        what = f"{most / total:.0%} of the training {unit}s have the label '{label}'"
+        lines.append(f"warning: {what}: giving every {unit} that label scores as much; look at macro F1{fix}")
+    rare = [label for label, count in ranked if 0 < count < _RARE]
+    if rare and total >= _RARE * 10:
+        several = len(rare) > 1
+        names = ", ".join(rare[:_SHOWN]) + (", ..." if len(rare) > _SHOWN else "")
+        what = f"{len(rare):,} label{'s have' if several else ' has'} fewer than {_RARE} training {unit}s ({names})"
+        lines.append(f"warning: {what}; too few to learn from")
+    return lines
 
 
 def number_of(label: str, labels: Sequence[str], origin: str) -> int:

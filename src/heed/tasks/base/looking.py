@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.read.sentences import is_blank
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
@@ -61,7 +61,8 @@ class LooksAtText(ABC):
             mechanism: Only this attention ("cross", "encoder", ...); all by default.
             layer: Which layer, from 0, from the end where negative, or "all".
             head: Which head, from 0, the "mean" of all, or "all" one by one.
-            options: Of a translation `target`, a given output instead of the model's own, and `beam_size`.
+            options: Of a translation `target`, a given output instead of the model's own, and `beam_size`; of labels
+                and tags `gates`, whether the gates of recurrent networks are drawn.
 
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
@@ -81,6 +82,50 @@ def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterat
 
 
 @dataclass(frozen=True)
+class Typed:
+    """A text as it was typed, and which part of it each token is."""
+
+    text: str
+    spans: Sequence[tuple[int, int]]
+
+    @classmethod
+    def of(cls, tokenizer: TextTokenizer, text: str, before: int = 0) -> Typed:
+        """The spans of the tokens of a text, behind so many that it does not hold."""
+        return cls(text, [*[(0, 0)] * before, *tokenizer.encode(text).spans])
+
+    def marked(self, tokens: range) -> str:
+        """What was typed of some tokens, marked as never seen in training; nothing where that is not known."""
+        spans = [self.spans[n] for n in tokens if n < len(self.spans)]
+        if not spans:
+            return ""
+        typed = self.text[min(start for start, _ in spans) : max(end for _, end in spans)]
+        return UNSEEN + (typed.strip() or typed)
+
+
+UNSEEN = "?"
+"""Stands before what training never saw: the model reads the unknown token in its place."""
+
+
+def token_labels(
+    tokenizer: TextTokenizer,
+    ids: Sequence[int],
+    groups: Iterable[range],
+    special: Mapping[int, str],
+    typed: Typed | None = None,
+    text_of: Callable[[Sequence[int]], str] | None = None,
+) -> tuple[str, ...]:
+    """Groups of tokens for a reader: `special` ones by name, unknown ones as they were typed, where that is known."""
+    labels = []
+    for group in groups:
+        inside = ids[group.start : group.stop]
+        own = special.get(inside[0]) if inside else None
+        if own is None and UNKNOWN in inside and typed is not None:
+            own = typed.marked(group) or None
+        labels.append(own or (text_of or tokenizer.word_label)(inside))
+    return tuple(labels)
+
+
+@dataclass(frozen=True)
 class Words:
     """A text word by word."""
 
@@ -88,10 +133,17 @@ class Words:
     tokens: Sequence[range]  # the tokens of each word
 
     @classmethod
-    def of(cls, tokenizer: TextTokenizer, ids: Sequence[int], name: str, special: Mapping[int, str]) -> Words:
-        """The words of tokens; every token by itself for characters; `special` tokens are called as it says."""
+    def of(
+        cls,
+        tokenizer: TextTokenizer,
+        ids: Sequence[int],
+        name: str,
+        special: Mapping[int, str],
+        typed: Typed | None = None,
+    ) -> Words:
+        """The words of tokens; every token by itself for characters; labels as of `token_labels`."""
         tokens = tokenizer.words(list(ids))
-        labels = tuple(special.get(ids[w.start]) or tokenizer.word_label(ids[w.start : w.stop]) for w in tokens)
+        labels = token_labels(tokenizer, ids, tokens, special, typed)
         return cls(Axis(name, "character" if tokenizer.unit == "character" else "word", labels), tokens)
 
     @classmethod
@@ -107,31 +159,10 @@ class Words:
         """`(rows, tokens)` to `(rows, words)`."""
         return self._joined(rows, torch.mean)
 
-    def square(self, weights: Tensor) -> Tensor:
-        """`(tokens, tokens)` to `(words, words)`: summed over a word's keys, the mean over its queries."""
-        return self.mean(self.sum(weights).T).T
-
     def _joined(self, rows: Tensor, join: Any) -> Tensor:
         if not self.tokens:
             return rows[:, :0]
         return torch.stack([join(rows[:, word.start : word.stop], dim=1) for word in self.tokens], dim=1)
-
-
-def shown_weights(seen: Trace, choice: Choice, num_tokens: int) -> Iterator[tuple[str, int, int | None, Tensor]]:
-    """The attention over one text that is shown: mechanism, layer, head (None for their mean), `(query, key)`.
-
-    Args:
-        seen: A trace of a pass over a batch of one.
-        choice: What is shown.
-        num_tokens: Of a model whose tokens look at earlier ones only, the first has nothing to look at and the last is
-            looked at by none: neither is in its maps, and their row and column become zeros.
-    """
-    for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = seen.maps(mechanism, layer, entries=[0]).weights[0]  # (H, Q, K)
-        if weights.shape[-2:] == (num_tokens - 1, num_tokens - 1):
-            weights = torch.nn.functional.pad(weights, (0, 1, 1, 0))
-        for head in choice.heads(len(weights)):
-            yield mechanism, layer, head, weights.mean(0) if head is None else weights[head]
 
 
 @dataclass(frozen=True)
@@ -143,6 +174,12 @@ class Network:
     label: str  # what a reader calls it
     hidden: Tensor  # `(tokens, d_hidden)`, its states
     gates: dict[str, Tensor]  # the mean of each gate over its units, `(tokens,)`
+
+    @classmethod
+    def of(cls, kind: str, layer: int, label: str, gates: Mapping[str, Tensor]) -> Network:
+        """From the gates and states of one text, `(tokens, d_hidden)` each, as a trace gives them."""
+        means = {gate: gates[gate].mean(-1) for gate in _GATES if gate in gates}
+        return cls(kind, layer, label, gates["hidden"], means)
 
     def traces(self, words: Words) -> Traces:
         """Its gates, and the mean size of its states, over the words."""
@@ -161,12 +198,11 @@ def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network
             found.append((cell["kind"] or "forward", int(cell["layer"] or 0), gates))
     several = any(layer for _, layer, _ in found)
     return [
-        Network(
+        Network.of(
             kind,
             layer,
             f"{kind} layer {layer}" if several else kind,
-            gates["hidden"][0, :num_tokens],
-            {gate: gates[gate][0, :num_tokens].mean(-1) for gate in _GATES if gate in gates},
+            {name: gate[0, :num_tokens] for name, gate in gates.items()},
         )
         for kind, layer, gates in found
     ]
@@ -175,28 +211,35 @@ def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network
 def encoder_frames(
     nets: Sequence[Network], words: Words, blocks: Mapping[str, Tensor] | None = None, views: Sequence[View] = ()
 ) -> tuple[EncoderFrame, ...]:
-    """A frame for every word.
+    """A frame for every word; none where nothing was computed word by word.
 
     Args:
         nets: Each gives its state after the word's last token (backward: its first) and the mean of each gate.
         words: The words.
-        blocks: By name further states, `(tokens, d)`, of words of one token.
-        views: Attention of words of one token.
+        blocks: By name further states, `(tokens, d)`, of which that of the word's last token is shown.
+        views: Attention of the words, a row each; others are left out.
     """
+    rows = [view for view in views if view.map.query.labels == words.axis.labels]
+    if not (nets or blocks or rows):
+        return ()
     frames = []
     for i, (label, tokens) in enumerate(zip(words.axis.labels, words.tokens, strict=True)):
         states = {net.label: net.hidden[tokens.stop - 1 if net.kind == "forward" else tokens.start] for net in nets}
-        states |= {name: block[i] for name, block in (blocks or {}).items()}
+        states |= {name: block[tokens.stop - 1] for name, block in (blocks or {}).items()}
         means = {f"{n.label} {gate}": float(n.gates[gate][tokens.start : tokens.stop].mean())
                  for n in nets for gate in n.gates}  # fmt: skip
-        frames.append(EncoderFrame(i, label, states, means, tuple(view.glance(i) for view in views)))
+        frames.append(EncoderFrame(i, label, states, means, tuple(view.glance(i) for view in rows)))
     return tuple(frames)
 
 
-def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "") -> list[str]:
+READ_AS = f"; read as the unknown token, marked {UNSEEN}"
+"""What is said of words that training never saw, where they are marked."""
+
+
+def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "", read_as: str = READ_AS) -> list[str]:
     """What a reader must know of any look: words that training never saw, what is not shown, what was edited."""
     return [
-        *([f"never seen in training: {' '.join(dict.fromkeys(unknown))}"] if unknown else []),
+        *([f"never seen in training: {' '.join(dict.fromkeys(unknown))}{read_as}"] if unknown else []),
         *([hidden] if hidden else []),
         *(["edited: " + "; ".join(map(str, edits))] if edits else []),
     ]

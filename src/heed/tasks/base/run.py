@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -11,10 +11,14 @@ from torch import nn
 
 from heed import tasks
 from heed.config import RunConfig
-from heed.errors import ConfigError, suggest
+from heed.data.read.findings import Findings
+from heed.data.read.memory import to_texts
+from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
-from heed.evaluation.report import shown, summarise
+from heed.evaluation.report import summarise
+from heed.tasks.base.baselines import beside
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
+from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task[Any, Any])
@@ -30,7 +34,16 @@ class MissingCapabilityError(ConfigError, AttributeError):
 
 
 class Run(ABC, Generic[T, M]):
-    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task."""
+    """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task.
+
+    Attributes:
+        folder: The run folder.
+        config: All settings.
+        task: Data, tokenizers, labels.
+        model: In evaluation mode.
+        report: As in `report.json`.
+        so_far: Which weights these are where training has not finished; empty where it has.
+    """
 
     task_class: ClassVar[type[Task[Any, Any]]]
 
@@ -49,6 +62,8 @@ class Run(ABC, Generic[T, M]):
         self.task = task
         self.model: M = model.eval()
         self.report = report
+        self.so_far = ""
+        self.reading: list[str] = []  # what there is to say of the files that `read` read last
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -56,11 +71,20 @@ class Run(ABC, Generic[T, M]):
         test = self.report.get("scores", {}).get("test", {})
         name = self.config.evaluation.select_by
         score = f", test {name.replace('_', ' ')} {test[name]['value']:.4g}" if name in test else ""
-        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}>"
+        so_far = ", training not finished" if self.so_far else ""
+        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}{so_far}>"
 
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
         return self.task.splits.examples[split]
+
+    def known(self) -> Sequence[Any] | None:
+        """The training examples; None for a stream, or where they cannot be read any more."""
+        try:
+            splits = self.task.splits
+        except DataError:
+            return None
+        return None if splits.stream is not None else splits.examples["train"]
 
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
@@ -79,10 +103,16 @@ class Run(ABC, Generic[T, M]):
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
         report = self.report_of(examples)
-        if isinstance(self, Baselines) and (plain := self.baselines(examples)):
-            resamples = self.config.evaluation.bootstrap
-            report["baselines"] = {name: shown(made.measures, resamples) for name, made in plain.items()}
-        return report
+        return {**report, **self.beside(report, examples)}
+
+    def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""
+        made = self.baselines(examples) if isinstance(self, Baselines) else {}
+        return beside(scores, made, self.config.evaluation.bootstrap) if made else {}
+
+    def validated(self) -> Sequence[Any]:
+        """The validation examples that the scores of a validation are of."""
+        return self.examples("valid")
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as a report has them."""
@@ -94,15 +124,32 @@ class Run(ABC, Generic[T, M]):
     def body(report: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""
 
-    def evaluate(self, split: str = "test") -> dict[str, Any]:
-        """Score a split of the run's data.
+    def held(self, data: Any) -> Sequence[Any]:
+        """Examples of data in Python, in the forms that `heed.train` takes; blank ones are left out.
+
+        Raises:
+            DataError: It cannot be used; the message names the place and the value.
+        """
+        findings = Findings.of(self.config.data, strict=True)
+        examples = self.task.hold(data, "examples", self.config, findings)
+        return [one for one in examples if not one.blank]
+
+    def evaluate(self, split: Any = "test") -> dict[str, Any]:
+        """Score a split of the run's data, or other examples.
 
         Args:
-            split: "test", "valid", or another split that the data has ("unseen").
+            split: "test", "valid", or another split that the data has ("unseen"); or files, as `Path` objects; or data
+                in one of the forms that `heed.train` takes, with what is right for each example.
 
         Raises:
             ConfigError: The data has no such split.
+            DataError: The split was handed over in Python and is not kept; or the examples cannot be used.
         """
+        files = [split] if isinstance(split, Path) else split
+        if isinstance(files, list | tuple) and files and all(isinstance(one, Path) for one in files):
+            return self.score(self.read(files))
+        if not isinstance(split, str):
+            return self.score(self.held(split))
         splits = self.task.split_names
         if split not in splits:
             raise ConfigError(f"the data has no split '{split}'{suggest(split, splits)}")
@@ -146,16 +193,27 @@ def check_one_task(runs: Sequence[Run[Any, Any]], what: str) -> None:
 class TextRun(Run[T, M], Generic[T, M, P]):
     """A run that reads texts."""
 
+    text_columns: ClassVar[tuple[str, ...]] = ("text",)
+    """Names of the column of a data frame that holds the texts to predict, best first."""
+
     @overload
     def predict(self, text: str, **options: Any) -> P: ...
 
     @overload
-    def predict(self, text: Sequence[str], **options: Any) -> list[P]: ...
+    def predict(self, text: Sequence[str], **options: Any) -> Predictions[P]: ...
 
-    def predict(self, text: str | Sequence[str], **options: Any) -> P | list[P]:
-        """The prediction for a text, or for each of several; see `predictions` for the options."""
-        found = self.predictions([text] if isinstance(text, str) else list(text), **options)
-        return found[0] if isinstance(text, str) else found
+    def predict(self, text: str | Sequence[str], **options: Any) -> P | Predictions[P]:
+        """The prediction for a text, or for each of several; see `predictions` for the options.
+
+        Several texts are a list, an array, a series, or a data frame with a column of texts. Their predictions are a
+        list with `to_frame()`.
+
+        Raises:
+            DataError: One of them is no text; the message says which.
+        """
+        if isinstance(text, str):
+            return self.predictions([text], **options)[0]
+        return Predictions(self.predictions(to_texts(text, "texts", self.text_columns), **options))
 
     @abstractmethod
     def predictions(self, texts: Sequence[str], **options: Any) -> list[P]:

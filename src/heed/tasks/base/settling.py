@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from heed.config import RunConfig, check_section
+from heed.config import RunConfig, check_section, config_text, short_config_text
 from heed.errors import ConfigError, suggest
 from heed.models.base import Body, Interface, ModelConfig
 from heed.registry import body_class, model_config
+
+if TYPE_CHECKING:
+    from heed.tasks.base.task import Task
 
 C = TypeVar("C", bound=RunConfig)
 H = TypeVar("H", bound=BaseModel)
@@ -75,3 +78,11 @@ def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], s
     if config.evaluation.select_by == "auto":
         update["evaluation"] = config.evaluation.model_copy(update={"select_by": selected_by})
     return config.model_copy(update=update)
+
+
+def settings_text(task: Task[Any, Any], whole: bool = False) -> str:
+    """The settings of a run as YAML, data and model settled: those that differ from the defaults, or all of them."""
+    if whole:
+        return config_text(task.config)
+    told = "# Settings that differ from the defaults; --verbose prints all of them.\n"
+    return told + short_config_text(task.config, task.model_defaults)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from heed.config import RunConfig
+from heed.data.read.findings import Findings
 from heed.data.store.splits import Splits
+from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.tasks.base.settling import from_data, model_and_head, with_model
@@ -26,6 +28,10 @@ class Task(Transfers, Trainable, Generic[C, E]):
     config: C
     units: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> its name in messages, where that is another."""
+    texts_are_examples: ClassVar[bool] = False
+    """Whether an example is a text and nothing else, so that a list of strings may be one of examples."""
+    given: Mapping[str, Sequence[E]] | None = None
+    """The examples that were handed over in Python, by split."""
 
     def __init__(self, config: C, splits: Splits[E] | None) -> None:
         self.config = config
@@ -33,8 +39,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @classmethod
     @abstractmethod
-    def prepare(cls, config: C) -> Self:
-        """Read the data, train the tokenizers, settle what depends on the data.
+    def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
+        """Read the data, or take what is `given`, train the tokenizers, settle what depends on the data.
 
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
@@ -42,12 +48,28 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @classmethod
     @abstractmethod
-    def open_splits(cls, config: C) -> Splits[E]:
-        """Read the data.
+    def open_splits(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
+        """Read the data, or take the examples that are `given`.
 
         Raises:
             DataError: It cannot be read.
         """
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: RunConfig, findings: Findings) -> Sequence[E]:
+        """Examples of data that a user hands over in Python: a data frame, a list, a dict of columns.
+
+        Args:
+            data: The data, in one of the forms of `heed.data.read.memory`.
+            split: What messages call it; the origin of its example 17 is "train[17]".
+            config: Says how the data is read.
+            findings: Policy for what cannot be used, and counts of it.
+
+        Raises:
+            DataError: It cannot be used; the message names the place, the value and what would be right.
+            ConfigError: The task takes files only.
+        """
+        raise ConfigError(f"{config.task} reads files only; write the data into one, and give its name")
 
     @classmethod
     @abstractmethod
@@ -61,9 +83,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return self
 
     @classmethod
-    def resume(cls, config: C, folder: Path) -> Self:
+    def resume(cls, config: C, folder: Path, given: Mapping[str, Sequence[E]] | None = None) -> Self:
         """The task of a run that goes on, with what it learned from the data when it began."""
-        return cls.restore(config, folder)
+        task = cls.restore(config, folder)
+        task.given = given
+        return task
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -90,7 +114,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def splits(self) -> Splits[E]:
         """The examples; read on first use."""
         if self._splits is None:
-            self._splits = self.open_splits(self.config)
+            given = () if self.given is None else (self.given,)
+            self._splits = self.open_splits(self.config, *given)
         return self._splits
 
     @property
@@ -159,9 +184,19 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """
         config = self.config
         size = self.auto_size if config.model.size == "auto" else config.model.size
-        fields = {**(config.model.model_extra or {})}
+        return with_model(config, size, *self._model_of(size, config.model.model_extra or {}), self.selected_by)
+
+    @property
+    def model_defaults(self) -> dict[str, Any]:
+        """Fields of the settled `model` section as its name and size alone would have them."""
+        model, head = self._model_of(self.config.model.size, {})
+        return {**model.model_dump(), **head}
+
+    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the head for a size and the fields that were given."""
+        fields = {**given}
         for kind, name in self.size_fields.items():
             from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        return with_model(config, size, model, self.head_fields(head, fields), self.selected_by)
+        return model, self.head_fields(head, fields)

@@ -97,7 +97,7 @@ class Parent:
             ConfigError: There is no such run, or it is not finished.
         """
         try:
-            path = folders.find(run).absolute()
+            path = folders.find(run, folders.State.FINISHED).absolute()
             folders.check_format(path)
             config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
             if not (path / folders.WEIGHTS).is_file():

@@ -1,8 +1,12 @@
 """Classification: give texts labels."""
 
-from heed.tasks.base.flags import ERRORS, JSON, NBEST, SORT
+from heed.tasks.base.flags import ERRORS, GATES, JSON, NBEST, SORT
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
-    summary="Give texts labels.", example="reviews.tsv", interfaces=("encoder",), flags=(NBEST, JSON, SORT, ERRORS)
+    summary="Give texts labels.",
+    example="reviews.tsv",
+    interfaces=("encoder",),
+    flags=(NBEST, JSON, SORT, ERRORS, GATES),
+    takes=(("labelled", "{file}"),),
 )

@@ -1,13 +1,13 @@
-"""Comparison of classifications: labels of all runs, their measures, and the words each label rests on."""
+"""Comparison of classifications: labels of all runs, their measures, and where each looked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from heed.data.examples import Text, label_order
 from heed.data.read.sentences import without_breaks
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.comparison import Examiner, token_lengths
+from heed.tasks.base.comparison import Examiner, shadings_html, token_lengths
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.classification.run import ClassificationRun
 
@@ -42,3 +42,7 @@ class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction])
         labels = label_order([*found, *(label for text in self.examples for label in text.labels)])
         several = any(one.task.config.data.several_labels for one in self.runs)
         return run.outcomes(self.examples, outputs, labels, several)
+
+    def drawing(self, run: ClassificationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+        """Where the model looked; what each word adds would be measured anew for each run and text."""
+        return shadings_html(run.look(self.sources[index], contributions=False).look)

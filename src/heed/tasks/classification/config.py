@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, field_validator
 
 from heed.config.data import EmbeddedLabels, HubSection, LabelledData, by_name
+from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, Section
 from heed.tasks.base.config import LabelledConfig
 
@@ -58,6 +59,10 @@ class HubTexts(HubSection, TextsData):
         return value
 
 
+class MemoryTexts(InMemory, TextsData):
+    """Texts with labels handed over in Python; `columns` name those of a data frame."""
+
+
 class PlantedData(EmbeddedLabels, TextOptions):
     """Embedded data: documents of which one word in one sentence decides the label (`heed.data.embedded.planted`)."""
 
@@ -97,7 +102,10 @@ class ClassificationConfig(LabelledConfig):
     task: Literal["classification"] = "classification"
     """What is learned."""
     data: Annotated[
-        Annotated[TextsData, Tag("texts")] | Annotated[HubTexts, Tag("hub")] | Annotated[PlantedData, Tag("planted")],
+        Annotated[TextsData, Tag("texts")]
+        | Annotated[HubTexts, Tag("hub")]
+        | Annotated[MemoryTexts, Tag("memory")]
+        | Annotated[PlantedData, Tag("planted")],
         Discriminator(by_name("texts", hub=True)),
     ]
     """Where the examples come from."""

@@ -1,23 +1,32 @@
-"""A text and its label under the microscope: the words it rests on, and what the recurrent nets did."""
+"""A text and its label under the microscope: where the model looked, what each word adds, what the networks did."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import START, TextTokenizer
-from heed.observe.choice import Choice
+from heed.data.batch.texts import TokenText
+from heed.data.read.sentences import split_sentences, without_breaks
+from heed.data.tokens.tokenizer import START
+from heed.errors import ConfigError
+from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import Look
+from heed.observe.frames import EncoderFrame, Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 from heed.observe.trace import Trace, edit
-from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, shown_weights, watched
+from heed.tasks.base.looking import Network, Typed, Words, encoder_frames, networks, notes_on, watched
+from heed.tasks.base.views import views_of_text
+from heed.tasks.classification.contributions import CLS, MOST_WORDS, without_each_word
+from heed.tasks.classification.evidence import evidence
+from heed.tasks.classification.levels import level_networks, level_shadings
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification
+
+NO_STEPS = "no steps: this model reads all of a text at once"
+"""Said in place of the steps of a model that has none."""
 
 
 def look_at_text(
@@ -28,90 +37,126 @@ def look_at_text(
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
+    gates: bool = False,
+    contributions: bool = True,
 ) -> Look:
     """Look at the label that a model gives to a text.
 
-    `edits` change attention weights; `choice` says which attention is shown: by default every mechanism's last layer,
-    the mean of its heads.
+    Args:
+        task: Turns text into tokens.
+        model: What is looked at.
+        text: The text.
+        edits: Changes of attention weights.
+        title: The title.
+        choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
+        gates: Whether the gates of recurrent networks are drawn over the text.
+        contributions: Whether the text is read once more without each word, for what each adds.
+
+    Raises:
+        ConfigError: There is no such attention, or there are no gates.
     """
+    text = text.strip()
     (encoded,) = task.encode_texts([text])
-    with watched(model, edits) as seen:
-        batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
-        model(batch.tokens, batch.mask)
     with edit(model, *edits):
+        with watched(model) as seen:
+            batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
+            model(batch.tokens, batch.mask)
         (probabilities,) = task.classify(model, [encoded])
     prediction = task.prediction(probabilities)
     ids = [*([START] if model.has_cls else []), *task.tokens_of(encoded)]
-    words = Words.of(task.tokenizer, ids, "text", {START: "[CLS]"})
+    words = Words.of(task.tokenizer, ids, "text", {START: CLS}, _typed(task, text, model.has_cls))
     choice = choice or Choice()
     choice.check(seen.mechanisms())
-    maps: list[Map] = []
-    if task.hierarchical:
-        shadings = _levels(task.tokenizer, seen, choice, encoded.sentences, words)
-    else:
-        maps, shadings = _attention(seen, choice, words, len(ids), model.has_cls)
     notes = [prediction.summary()]
     if encoded.cut:
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
-    nets = networks(seen, len(ids))
+    maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, words)
+    label = (
+        prediction.labels[0] if prediction.labels else max(prediction.probabilities, key=prediction.probabilities.get)
+    )  # type: ignore[arg-type]
+    shadings += evidence(task, model, seen, words, len(ids), label)
+    if contributions and not edits:
+        added = without_each_word(task, model, encoded, words, label)
+        shadings += [added] if added is not None else []
+        if len(words.axis) > MOST_WORDS:
+            notes.append(f"what each word adds is measured for texts of up to {MOST_WORDS} words")
+    if gates and not nets:
+        raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
     return Look(
         title or f"{task.config.model.name} on {task.config.data.name}",
         text,
         prediction.label,
-        (*maps, *(net.traces(words) for net in nets)),
-        encoder_frames(nets, words) if nets else (),
+        (*maps, *(net.traces(over) for net, over in nets if gates)),
+        frames,
         (),
-        (*notes, *notes_on(task.tokenizer.unknown_in(text), edits)),
+        (*notes, *notes_on(task.tokenizer.unknown_in(without_breaks(text)), edits)),
         shadings=tuple(shadings),
         names=("text", "label"),
+        no_steps="" if frames else NO_STEPS,
     )
 
 
-def _attention(
-    seen: Trace, choice: Choice, words: Words, num_tokens: int, has_cls: bool
-) -> tuple[list[Map], list[Shading]]:
-    """Maps of the words, and how much the label rests on each: by the pooling attention, or by where [CLS] looked."""
-    maps, shadings, axis = [], [], words.axis
-    for mechanism, layer, head, weights in shown_weights(seen, choice, num_tokens):
-        if weights.shape[1] != num_tokens:
-            continue
-        if mechanism == "pooling":
-            columns = words.sum(weights)
-            several = f", mean of {len(columns)} learned queries" if len(columns) > 1 else ""
-            title = f"The words that the label rests on: weights of the pooling attention{several}"
-            shadings.append(_shading(title, axis, columns.mean(0)))
-            query = Axis("learned", "vector", tuple(str(i + 1) for i in range(len(columns))))
-            if len(columns) == 1:
-                continue  # the shading says it all
-        elif len(weights) == num_tokens:
-            columns, query = words.square(weights), axis
-            if has_cls:  # its state is classified; the weight that it gave itself is left out
-                which = "mean of the heads" if head is None else f"head {head}"
-                title = f"The words that the label rests on: where [CLS] looked, {mechanism} layer {layer}, {which}"
-                shadings.append(_shading(title, replace(axis, labels=axis.labels[1:]), columns[0, 1:]))
-        else:
-            continue
-        maps.append(Map(mechanism, layer, head, query, axis, columns, caption="Weights before dropout."))
-    return maps, shadings
+def _typed(task: Classification, text: str, has_cls: bool) -> Typed:
+    """Which part of the text each token is."""
+    spans = [(0, len(text))]
+    if task.hierarchical:
+        spans = split_sentences(text, task.config.data.sentence_separator)
+    else:
+        text = without_breaks(text)
+        spans = [(0, len(text))]
+    places = [(0, 0)] * has_cls
+    for start, end in spans:
+        places += [(start + a, start + b) for a, b in task.tokenizer.encode(text[start:end]).spans]
+    return Typed(text, places)
 
 
-def _shading(title: str, axis: Axis, shares: Tensor) -> Shading:
+def _seen(
+    task: Classification, model: Classifier, seen: Trace, choice: Choice, encoded: TokenText, words: Words
+) -> tuple[list[Map], list[Shading], list[tuple[Network, Words]], tuple[EncoderFrame, ...]]:
+    """Maps, shadings, recurrent networks with what they ran over, and a frame for each word."""
+    if task.hierarchical:
+        lengths = list(map(len, encoded.sentences))
+        sentences = _sentences(words, lengths)
+        of_words, of_sentences = level_networks(seen, lengths)
+        shadings = level_shadings(seen, choice, lengths, words, sentences.axis)
+        nets = [*((net, words) for net in of_words), *((net, sentences) for net in of_sentences)]
+        return [], shadings, nets, encoder_frames(of_words, words)
+    num_tokens = words.tokens[-1].stop if words.tokens else 0
+    views = views_of_text(seen, choice, words, num_tokens)
+    own = networks(seen, num_tokens)
+    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
+    shadings = [shading for view in views if (shading := _shading(view, model.has_cls)) is not None]
+    maps = [view.map for view in views if view.map.mechanism != "pooling" or len(view.map.query) > 1]
+    return maps, shadings, [(net, words) for net in own], encoder_frames(own, words, states, views)
+
+
+def _shading(view: View, has_cls: bool) -> Shading | None:
+    """Where the text's vector comes from: the pooling attention's weights, or where [CLS] looked."""
+    one = view.map
+    if one.mechanism == "pooling":
+        several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
+        title = f"Where the pooling attention looked: the share of each {one.key.kind} in the text's vector{several}"
+        return _of_shares(title, one.key, one.weights.mean(0))
+    if not has_cls:
+        return None
+    # The state of [CLS] is classified; the weight that it gave itself is left out.
+    which = "mean of the heads" if one.head is None else f"head {one.head}"
+    title = f"Where {CLS} looked in {one.mechanism} layer {one.layer}, {which}"
+    return _of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
+
+
+def _of_shares(title: str, axis: Axis, shares: Tensor) -> Shading:
     return Shading(title, axis, tuple(shares.tolist()), float(shares.max()) if len(shares) else 1.0)
 
 
-def _levels(
-    tokenizer: TextTokenizer, seen: Trace, choice: Choice, sentences: Sequence[list[int]], words: Words
-) -> list[Shading]:
-    """The levels of a hierarchy: how much each sentence counts in the text, and each word in its own sentence."""
-    shadings = []
-    for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = seen.maps(mechanism, layer).weights[:, 0, 0]  # (sentences, words), or (1, sentences)
-        if mechanism == "sentences":
-            title = "The sentences that the label rests on: weights of the attention over sentences"
-            labels = tuple(" ".join(Words.of(tokenizer, ids, "", {}).axis.labels) for ids in sentences)
-            shadings.append(_shading(title, Axis("text", "sentence", labels), weights[0]))
-        else:
-            title = "The words that each sentence rests on: weights of the attention over its words"
-            within = torch.cat([row[: len(ids)] for row, ids in zip(weights, sentences, strict=True)])
-            shadings.append(_shading(title, words.axis, words.sum(within.unsqueeze(0))[0]))
-    return shadings
+def _sentences(words: Words, lengths: Sequence[int]) -> Words:
+    """The sentences of a text, each by its words."""
+    labels, start = [], 0
+    for length in lengths:
+        inside = [
+            name for name, word in zip(words.axis.labels, words.tokens, strict=True)
+            if start <= word.start < start + length
+        ]  # fmt: skip
+        labels.append(("" if words.axis.kind == "character" else " ").join(inside))
+        start += length
+    return Words.counted(Axis("text", "sentence", tuple(labels)), [1] * len(lengths))

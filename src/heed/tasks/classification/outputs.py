@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from heed.data.read.sentences import without_breaks
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 
@@ -24,7 +25,7 @@ class ClassificationOutputs(TextOutputs):
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a text that training never saw."""
-        return self.run.task.tokenizer.unknown_in(text)
+        return self.run.task.tokenizer.unknown_in(without_breaks(text))  # as the model reads it
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each text's label."""

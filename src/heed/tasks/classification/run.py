@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,11 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Text]:
         """Labelled texts from files written as the run's own; blank ones are left out."""
         data = self.task.config.data
-        texts = read_texts(files, text_format(data), Findings.of(data, strict=True))
-        return [text for text in texts if not is_blank(text.text)]
+        findings = Findings.of(data, strict=True)
+        texts = read_texts(files, text_format(data, self.task.labels), findings)
+        found = [text for text in texts if not is_blank(text.text)]
+        self.reading = findings.lines()
+        return found
 
     def outcomes(
         self,
@@ -62,7 +66,7 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         if not examples:
             raise ConfigError("there is no text to score")
         task = self.task
-        encoded = task.encode(examples)
+        encoded = task.encode([replace(example, text=example.text.strip()) for example in examples])
         if outputs is None:
             outputs = [task.prediction(row) for row in self.probabilities([e.text for e in examples], encoded)]
         outcomes = outcomes_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,6 +15,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
+from heed.data.read.findings import Findings
+from heed.data.read.memory import hold, repeating
 from heed.data.read.sentences import without_breaks
 from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, open_splits
@@ -25,7 +27,7 @@ from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask, drawn
-from heed.tasks.base.labels import LabelPrediction, most_probable, one_hot
+from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, text_format
@@ -42,21 +44,37 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     # Data -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def prepare(cls, config: ClassificationConfig) -> Self:
+    def prepare(cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None) -> Self:
         """As for every labelled task; labels that training never saw are found now, in the test set too."""
-        task = super().prepare(config)
+        task = super().prepare(config, given)
         for split in task.split_names:
             task.encoded(split)
+        if not task.config.data.several_labels:
+            fix = (
+                ""
+                if task.config.data.class_weights != "none"
+                else " (data.class_weights=balanced weighs all labels alike)"
+            )
+            task.splits.remarks += count_lines(task.label_counts("train"), "text", fix)
         return task
 
     @classmethod
-    def open_splits(cls, config: ClassificationConfig) -> Splits[Text]:
-        """Read or draw the texts."""
+    def open_splits(
+        cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None
+    ) -> Splits[Text]:
+        """Read or draw the texts, or take those that are `given`."""
         data = config.data
         if isinstance(data, PlantedData):
             what = data.sentences, data.seed
             return drawn(data, lambda name, size: [d.text for d in draw_documents(name, size, *what)], "texts")
-        return open_splits(data, text_reader(text_format(data)))
+        return open_splits(data, text_reader(text_format(data)), given)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Text]:
+        """Texts with labels: (text, label) tuples, (texts, labels), or columns `text` and `label`."""
+        columns = config.data.columns
+        wanted = {"text": columns.text, "label": columns.label}
+        return hold(data, split, text_reader(text_format(config.data)), wanted, findings, guess=repeating)
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
@@ -89,8 +107,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return cut_texts(self.tokenizer, texts, self.config.data, self.hierarchical, kept)
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
-        """Texts without labels to tokens."""
-        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts(texts)]
+        """Texts without labels to tokens, without the blanks around them."""
+        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts([text.strip() for text in texts])]
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         """The tokens of all sentences."""

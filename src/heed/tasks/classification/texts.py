@@ -8,6 +8,7 @@ from heed.data.read.sentences import split_sentences, without_breaks
 from heed.data.read.texts import TextFormat
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
+from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextOptions
 
 
@@ -38,10 +39,10 @@ def cut_texts(
     return result
 
 
-def text_format(data: TextOptions) -> TextFormat:
-    """How the files of a configuration are written."""
-    columns = data.columns
-    return TextFormat(data.format, columns.text, columns.label, data.several_labels, data.label_separator)
+def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
+    """How the files of a configuration are written; `labels` are known of the training set."""
+    several = data.several_labels, data.label_separator
+    return TextFormat(data.format, data.columns.text, data.columns.label, *several, frozenset(labels), advice)
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:

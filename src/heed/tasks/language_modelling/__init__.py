@@ -8,6 +8,7 @@ SPEC = TaskSpec(
     example="my_texts/",
     interfaces=("language_model",),
     files="any number of files or folders",
+    takes=(("sentences", "{file}"),),
     flags=(
         NBEST,
         JSON,

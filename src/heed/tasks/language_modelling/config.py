@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config.data import CorpusData, EmbeddedData, HubSection, OwnData
+from heed.config.memory import InMemory, is_memory
 from heed.config.sections import (
     DataPath,
     EvaluationConfig,
@@ -81,6 +82,10 @@ class HubDocuments(HubSection, DocumentsData):
         return value
 
 
+class MemoryDocuments(InMemory, DocumentsData):
+    """Documents handed over in Python; `columns` name that of a data frame."""
+
+
 class MealsData(EmbeddedData):
     """Embedded data: sentences of a grammar with known probabilities (`heed.tasks.language_modelling.meals`)."""
 
@@ -101,6 +106,8 @@ def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
     if isinstance(value, MealsData):
         return "meals"
+    if is_memory(value):
+        return "memory"
     if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
         return "hub"
     if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
@@ -131,7 +138,7 @@ class DocumentTokenizer(TokenizerConfig):
 
 
 class LanguageModelSection(ModelSection):
-    """Which model; all other fields are the model's own (`heed models` lists them)."""
+    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
     name: str = "gpt"
     """File in `heed/models`."""
@@ -180,6 +187,7 @@ class LanguageModelConfig(RunConfig):
     data: Annotated[
         Annotated[DocumentsData, Tag("documents")]
         | Annotated[HubDocuments, Tag("hub")]
+        | Annotated[MemoryDocuments, Tag("memory")]
         | Annotated[MealsData, Tag("meals")],
         Discriminator(_data_kind),
     ]

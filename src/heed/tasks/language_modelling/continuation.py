@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from heed.data.tokens.tokenizer import END
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions, SearchOptions
+from heed.tasks.base.predictions import short
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Continuation:
     """What a model wrote after a prompt.
 
@@ -35,6 +37,13 @@ class Continuation:
     score: float
     ids: tuple[int, ...]
     unread: int = 0
+
+    def __repr__(self) -> str:
+        return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Prompt and output as a row of a table."""
+        return [{"prompt": self.prompt, "text": self.text, "log_prob": self.log_prob, "finished": self.finished}]
 
     @property
     def log_prob(self) -> float:

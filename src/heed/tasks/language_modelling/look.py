@@ -17,8 +17,9 @@ from heed.observe.edits import Edit
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.maps import Axis
 from heed.observe.shading import Shading
-from heed.observe.trace import Trace, edit
-from heed.tasks.base.looking import Network, Words, networks, notes_on, watched
+from heed.observe.trace import Maps, Trace, edit
+from heed.tasks.base.looking import Network, Typed, Words, networks, notes_on, token_labels, watched
+from heed.tasks.base.views import Shown, views_of
 from heed.tasks.language_modelling.continuation import WritingOptions
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.writing import context_of, continue_all
@@ -30,7 +31,10 @@ _MARK = "\u2581"
 _SPECIAL = {END: "end", START: "start"}
 _WRITTEN = "+"
 _READ = "Row t: where the model looked when it had read token t, before the next token. Weights before dropout."
-_EARLIER = "Row t: where the model looked when it read token t, among the tokens before it. Weights before dropout."
+_EARLIER = (
+    "Row t: where the model looked when it read token t, among the tokens before it; the first has none and no row. "
+    "Weights before dropout."
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,23 @@ def look_at(
     """
     if given and (length is not None or beam_size is not None):
         raise ConfigError("--given looks at the text alone, so --length and --beam do not apply")
+    choice = choice or Choice()
+    with edit(model, *edits):
+        return _look(task, model, text, given, length, beam_size, edits, title, choice)
+
+
+def _look(
+    task: LanguageModelling,
+    model: LanguageModel,
+    text: str,
+    given: bool,
+    length: int | None,
+    beam_size: int | None,
+    edits: Sequence[Edit],
+    title: str,
+    choice: Choice,
+) -> Look:
+    """A look at a model whose weights are edited already."""
     written, ended, cut = [], False, []
     if not given:
         generation = task.config.generation
@@ -93,8 +114,7 @@ def look_at(
             beam_size=generation.beam_size if beam_size is None else beam_size,
             length_penalty=generation.length_penalty,
         )
-        with edit(model, *edits):
-            best = continue_all(task, model, [text], options)[0][0]
+        best = continue_all(task, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
         cut = ["written by the model" + ("" if ended else f", cut off after {options.length} tokens")]
     shown = _text(task, text, written, ended)
@@ -105,10 +125,9 @@ def look_at(
             shown, ids=shown.ids[left:], labels=shown.labels[left:], first_written=max(0, shown.first_written - left)
         )
         cut.append(f"longer than the context: the last {context} tokens are shown, as they are read together")
-    with watched(model, edits) as seen:
+    with watched(model) as seen:
         tokens = torch.tensor([shown.ids], device=next(model.parameters()).device)
         logits = model.logits(model(tokens))[0].float()  # (T, vocab_size)
-    choice = choice or Choice()
     choice.check(seen.mechanisms())
     views = _views(seen, choice, shown.axis)
     nets = networks(seen, len(shown.ids))
@@ -132,8 +151,10 @@ def look_at(
 
 
 def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> _Text:
-    ids = [task.first_token, *task.tokenizer.encode(text).ids]
-    return _Text([*ids, *written], tuple(_label(task, i) for i in [*ids, *written]), len(ids), ended)
+    ids = [task.first_token, *task.tokenizer.encode(text).ids, *written]
+    groups, typed = [range(n, n + 1) for n in range(len(ids))], Typed.of(task.tokenizer, text, before=1)
+    labels = token_labels(task.tokenizer, ids, groups, {}, typed, lambda token: _label(task, token[0]))
+    return _Text(ids, labels, len(ids) - len(written), ended)
 
 
 def _notes(
@@ -153,19 +174,14 @@ def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
 
     Tokens that only look at earlier ones leave the first without a row and the last without a column.
     """
-    views = []
-    for mechanism, layer in choice.layers(seen.mechanisms()):
-        maps = seen.maps(mechanism, layer, entries=[0])
-        _, num_heads, num_queries, num_keys = maps.weights.shape
+
+    def shown(maps: Maps) -> tuple[Maps, Shown]:
+        _, _, num_queries, num_keys = maps.weights.shape
         query = replace(axis, labels=axis.labels[len(axis) - num_queries :])
         key = replace(axis, labels=axis.labels[:num_keys])
-        for head in choice.heads(num_heads):
-            caption = _READ if num_queries == len(axis) else _EARLIER
-            caption += f" Mean of {num_heads} heads." if head is None else ""
-            context = maps.context[0] if head is None else maps.context[0, head : head + 1]  # (heads, Q, d_value)
-            drawn = maps.map(query, key, head=head, caption=caption)
-            views.append(View(drawn, context.transpose(0, 1).flatten(1), num_heads))
-    return views
+        return maps, (query, key, _READ if num_queries == len(axis) else _EARLIER)
+
+    return views_of(seen, choice, shown)
 
 
 def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:

@@ -7,7 +7,7 @@ which have probabilities 0.7, 0.2 and 0.1 whoever likes it however much. Choices
 held out by their prompt: no prompt of the validation and test sets stands in the training set of any seed.
 
 Source: the notes' two prompts ("I love eating pizza with ____", "I love playing with ____": chilli flakes / my friend /
-sand, SYSTEMS C7); the probabilities are not theirs, and the rest of the grammar is ours.
+sand, docs/systems.md, C7); the probabilities are not theirs, and the rest of the grammar is ours.
 """
 
 from __future__ import annotations

@@ -186,7 +186,9 @@ def _rows(path: Path, name: str, column: int | str, findings: Findings, *, tabs:
         "names no column '{1}'{2}; data.columns.text says which column holds the text, by name or by number from 0, "
         "and data.format=text reads the whole file as one document"
     )
-    rows = column_rows(path, {"text": column}, findings, tabs=tabs, expected="the {} in column", unnamed=unnamed)
+    rows = column_rows(
+        path, {"text": column}, findings, separator="\t" if tabs else ",", expected="the {} in column", unnamed=unnamed
+    )
     for number, cells in rows:
         yield from _one("" if cells is None else cells[0], f"{name}:{number}", path, findings)
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
+from heed.data.read.findings import Findings
+from heed.data.read.memory import hold
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.task import Task
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
-from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
-from heed.tasks.language_modelling.documents import Document, open_documents
+from heed.tasks.language_modelling.config import DocumentOptions, LanguageModelConfig, MealsData
+from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
 from heed.tasks.language_modelling.meals import open_meals
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
@@ -33,6 +35,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     """The task: where documents, model, loss and scores meet."""
 
     interfaces = ("language_model",)
+    texts_are_examples = True
     size_fields: ClassVar = {"tokens": "vocab_size"}
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     overview = overview
@@ -51,14 +54,14 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     # Data -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def prepare(cls, config: LanguageModelConfig) -> Self:
-        """Read the documents, train the tokenizer, settle what depends on the data.
+    def prepare(cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None) -> Self:
+        """Read the documents, or take what is `given`, train the tokenizer, settle what depends on the data.
 
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = open_parents(config, cls)
-        splits = cls.open_splits(config)
+        splits = cls.open_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
@@ -69,9 +72,17 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return cls(config, tokenizer, splits).settle(parent)
 
     @classmethod
-    def open_splits(cls, config: LanguageModelConfig) -> Splits[Document]:
-        """Read the documents, or generate them."""
-        return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data)
+    def open_splits(
+        cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
+    ) -> Splits[Document]:
+        """Read the documents, or generate them, or take those that are `given`."""
+        return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data, given)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
+        """Documents: a list of texts, or a column `text`."""
+        column = config.data.columns.text if isinstance(config.data, DocumentOptions) else None
+        return hold(data, split, document_reader(config.data), {"text": column}, findings)
 
     @classmethod
     def restore(cls, config: LanguageModelConfig, folder: Path) -> Self:

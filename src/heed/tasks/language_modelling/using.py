@@ -23,6 +23,8 @@ from heed.tasks.language_modelling.writing import context_of, continue_all, stre
 class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText):
     """The part of a run of language modelling that uses its model."""
 
+    text_columns = ("prompt", "text")
+
     def predictions(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
         """Continue each prompt; an empty one begins a document.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from heed.config.memory import InMemory, memory_or
 from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section
 
 
@@ -39,6 +40,10 @@ class SeriesData(Section):
         return Path(self.train[0]).name.split(".")[0] or "series"
 
 
+class MemorySeries(InMemory, SeriesData):
+    """Series of numbers handed over in Python."""
+
+
 class SeriesModelSection(ModelSection):
     """Which model of a series; all other fields are the model's and the task's own."""
 
@@ -67,7 +72,9 @@ class SeriesConfig(RunConfig):
 
     task: Literal["series"] = "series"
     """What is learned."""
-    data: SeriesData
+    data: Annotated[
+        Annotated[SeriesData, Tag("files")] | Annotated[MemorySeries, Tag("memory")], Discriminator(memory_or("files"))
+    ]
     """Where the examples come from."""
     model: SeriesModelSection = SeriesModelSection()
     """Which model."""

@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.read.findings import Findings
+from heed.data.read.memory import column_names
+from heed.data.read.memory_numbers import aligned, hold_numbers
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.run import Run
+from heed.tasks.series.forecast import Forecast
 from heed.tasks.series.model import Forecaster
 from heed.tasks.series.outputs import SeriesOutputs
 from heed.tasks.series.report import body
-from heed.tasks.series.task import Part, Series, whole_series
+from heed.tasks.series.task import Part, Series, to_forecast, whole_series
 
 Values = NDArray[np.float64]
 
@@ -27,28 +31,42 @@ class SeriesRun(Run[Series, Forecaster]):
     task_class = Series
     body = staticmethod(body)
 
-    def predict(self, rows: Any, horizon: int | None = None) -> Values:
+    def held(self, data: Any) -> Sequence[Part]:
+        """Series of data in Python, with the run's columns; the first `data.window` rows (or half) are only read."""
+        held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
+        columns, window = self.task.standard.columns, self.task.config.data.window
+        return [to_forecast(aligned(one, columns).values, one.name, window, ConfigError) for one in held]
+
+    def predict(self, rows: Any, horizon: int | None = None) -> Forecast:
         """The rows that follow a series.
 
         Args:
-            rows: `(rows, columns)` in the order of `run.task.standard.columns`; a plain list for one column.
+            rows: A data frame or a dict of columns; or an array `(rows, columns)` in the order of
+                `run.task.standard.columns`, a plain list for one column.
             horizon: How many; `data.horizon` by default.
 
         Returns:
-            `(horizon, columns)`.
+            `(horizon, columns)`; `to_frame()` makes a data frame of it.
 
         Raises:
             ConfigError: The series has no row, or another number of columns.
+            DataError: A value is no number, or a column is missing.
         """
-        values = np.asarray(rows, dtype=np.float64)
         columns = self.task.standard.columns
+        if column_names(rows) is not None:
+            values = hold_numbers(rows, "series", columns).values
+        else:
+            try:
+                values = np.asarray(rows, dtype=np.float64)
+            except (TypeError, ValueError):
+                values = hold_numbers(rows, "series", None).values  # says which value is no number
         values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
         if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
             raise ConfigError(f"a series of shape {values.shape} was given; expected (rows, {len(columns)})")
         horizon = horizon or self.task.config.data.horizon
-        return self.task.forecast(self.model, [values], horizon)[0]
+        return Forecast.of(self.task.forecast(self.model, [values], horizon)[0], columns)
 
-    def predict_file(self, path: str | Path, horizon: int | None = None) -> Values:
+    def predict_file(self, path: str | Path, horizon: int | None = None) -> Forecast:
         """The rows that follow those of a file with the run's columns."""
         return self.predict(self.task.read(Path(path)).values, horizon)
 

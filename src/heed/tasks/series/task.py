@@ -7,7 +7,7 @@ A forecast of several rows feeds each one back. Columns are standardised by the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,6 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from heed.config.memory import InMemory
+from heed.data.read.findings import Findings
+from heed.data.read.memory_numbers import aligned, hold_series
 from heed.data.read.numbers import Numbers, Standard, read_numbers
 from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
@@ -52,13 +55,13 @@ class Series(NumericTask[SeriesConfig, Part]):
     selected_by = "loss"
 
     @classmethod
-    def prepare(cls, config: SeriesConfig) -> Self:
-        """Read the series, standardise their columns by the training rows."""
+    def prepare(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Self:
+        """Read the series, or take what is `given`, standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
-        columns, splits = open_series(config)
+        columns, splits = open_series(config, given)
         rows = np.concatenate([part.values[part.start :] for part in splits.examples["train"]])
         return cls(config, Standard.of(columns, rows), splits).settle(parent)
 
@@ -75,9 +78,14 @@ class Series(NumericTask[SeriesConfig, Part]):
         return Forecaster(body, len(self.axes()["columns"]), head.difference)
 
     @classmethod
-    def open_splits(cls, config: SeriesConfig) -> Splits[Part]:
-        """Read the series."""
-        return open_series(config)[1]
+    def open_splits(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Part]:
+        """Read the series, or take those that are `given`."""
+        return open_series(config, given)[1]
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        """Series, each with its columns: one of the forms of `hold_numbers`, or a list of several."""
+        return hold_series(data, split, config.data.columns)
 
     def read(self, path: Path) -> Numbers:
         """A series from a file with the run's columns."""
@@ -178,14 +186,20 @@ class Series(NumericTask[SeriesConfig, Part]):
 
 def whole_series(path: Path, columns: Sequence[str], window: int, error: type[HeedError]) -> Part:
     """The series of a file; its first `window` rows (or half of them) are only read."""
-    values = read_numbers(path, columns).values
+    return to_forecast(read_numbers(path, columns).values, str(path), window, error)
+
+
+def to_forecast(values: Values, name: str, window: int, error: type[HeedError]) -> Part:
+    """A series to forecast; its first `window` rows (or half of them) are only read."""
     if len(values) < 3:
-        raise error(f"'{path}' has {len(values)} rows; a series to forecast has three or more")
-    return Part(values, min(window, len(values) // 2), path.name)
+        raise error(f"'{name}' has {len(values)} rows; a series to forecast has three or more")
+    return Part(values, min(window, len(values) // 2), Path(name).name)
 
 
-def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
-    """Read every split: files of their own, or the last rows of each training file.
+def open_series(
+    config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[tuple[str, ...], Splits[Part]]:
+    """Read every split: files of their own, or the last rows of each training file; or take the series `given`.
 
     Raises:
         DataError: A file cannot be read, or a series is too short.
@@ -193,7 +207,12 @@ def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
     data = config.data
     columns: tuple[str, ...] | None = None
     series: list[tuple[str, Values]] = []
-    for path in map(Path, data.train):
+    if given is None and isinstance(data, InMemory):
+        raise DataError(data.missing)
+    for one in given["train"] if given is not None else ():
+        columns = one.columns if columns is None else columns
+        series.append((one.name, aligned(one, columns).values))
+    for path in map(Path, data.train if given is None else ()):
         read = read_numbers(path, data.columns if columns is None else columns)
         columns = read.columns
         series.append((path.name, read.values))
@@ -215,7 +234,10 @@ def open_series(config: SeriesConfig) -> tuple[tuple[str, ...], Splits[Part]]:
                 end -= count
         splits["train"].append(Part(values[:end], 0, name))
     for split, files in (("valid", data.valid), ("test", data.test)):
-        for path in map(Path, files if isinstance(files, list) else ()):
+        for one in given.get(split, ()) if given is not None else ():
+            part = to_forecast(aligned(one, columns).values, one.name, data.window, DataError)
+            splits.setdefault(split, []).append(part)
+        for path in map(Path, files if isinstance(files, list) and given is None else ()):
             splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
     return columns, Splits({name: splits[name] for name in ("train", "valid", "test") if name in splits})
 

@@ -8,6 +8,7 @@ SPEC = TaskSpec(
     example="flowers.csv",
     interfaces=("rows",),
     flags=(JSON, ERRORS),
+    takes=(("rows", "{file}"),),
     uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Tag
 
 from heed.config.data import LabelledData
+from heed.config.memory import InMemory, memory_or
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section
 
 
@@ -24,8 +27,12 @@ class TableData(LabelledData):
     """Which columns are read."""
 
 
+class MemoryRows(InMemory, TableData):
+    """Rows of numbers with a label handed over in Python."""
+
+
 class TableModelSection(ModelSection):
-    """Which model of a table; all other fields are the model's own (`heed models` lists them)."""
+    """Which model of a table; all other fields are the model's own (`heed models NAME` lists them)."""
 
     name: str = "mlp"
     """File in `heed/models`."""
@@ -43,7 +50,9 @@ class TableConfig(RunConfig):
 
     task: Literal["table"] = "table"
     """What is learned."""
-    data: TableData
+    data: Annotated[
+        Annotated[TableData, Tag("files")] | Annotated[MemoryRows, Tag("memory")], Discriminator(memory_or("files"))
+    ]
     """Where the examples come from."""
     model: TableModelSection = TableModelSection()
     """Which model."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
-import numpy as np
-
+from heed.data.read.findings import Findings
+from heed.data.read.memory import column_names
+from heed.data.read.memory_numbers import aligned, hold_numbers
 from heed.data.read.numbers import Numbers
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.labels import LabelPrediction, outcomes_of
+from heed.tasks.base.labels import LabelPrediction, most_probable, outcomes_of
+from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.table.model import RowClassifier
@@ -30,24 +33,30 @@ class TableRun(Run[Table, RowClassifier]):
     def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
 
     @overload
-    def predict(self, rows: Sequence[Mapping[str, float]]) -> list[LabelPrediction]: ...
+    def predict(self, rows: Any) -> Predictions[LabelPrediction]: ...
 
-    def predict(
-        self, rows: Mapping[str, float] | Sequence[Mapping[str, float]]
-    ) -> LabelPrediction | list[LabelPrediction]:
+    def predict(self, rows: Any) -> LabelPrediction | Predictions[LabelPrediction]:
         """The label of a row, given as column -> number, or of each of several.
+
+        Args:
+            rows: A row, a list of rows, a data frame, a dict of columns, or an array in the order of the run's columns.
 
         Raises:
             ConfigError: A column is missing.
+            DataError: A value is no number.
         """
-        given = [rows] if isinstance(rows, Mapping) else list(rows)
         columns = self.task.standard.columns
-        for row in given:
-            if missing := [column for column in columns if column not in row]:
-                raise ConfigError(f"the row has no column '{missing[0]}'; the model reads {', '.join(columns)}")
-        values = np.array([[float(row[column]) for column in columns] for row in given])
-        predictions = self._of(values) if given else []
-        return predictions[0] if isinstance(rows, Mapping) else predictions
+        one = isinstance(rows, Mapping) and not column_names(rows)
+        given: Any = [rows] if one else rows
+        if isinstance(given, list) and not given:
+            return Predictions([])
+        if isinstance(given, list) and isinstance(given[0], Mapping):
+            for row in given:
+                if missing := [column for column in columns if column not in row]:
+                    raise ConfigError(f"the row has no column '{missing[0]}'; the model reads {', '.join(columns)}")
+        named = column_names(given) is not None or (isinstance(given, list) and isinstance(given[0], Mapping))
+        predictions = self._of(aligned(hold_numbers(given, "rows", columns if named else None), columns).values)
+        return predictions[0] if one else Predictions(predictions)
 
     def predict_file(self, path: str | Path) -> list[LabelPrediction]:
         """The label of each row of a file with the run's columns."""
@@ -55,6 +64,11 @@ class TableRun(Run[Table, RowClassifier]):
 
     def _of(self, values: Any) -> list[LabelPrediction]:
         return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
+
+    def held(self, data: Any) -> Numbers:
+        """Rows of data in Python, with the run's columns in their order."""
+        held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
+        return aligned(held, self.task.standard.columns)
 
     def read(self, files: Sequence[str | Path]) -> Numbers:
         """Labelled rows from files with the run's columns."""
@@ -75,6 +89,15 @@ class TableRun(Run[Table, RowClassifier]):
                 ", ".join(f"{c} {v:g}" for c, v in zip(examples.columns, examples.values[i], strict=True)),
             ),
         )
+
+    def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:
+        """The most frequent label of the training rows, for every row, with the probabilities of their shares."""
+        known = self.known()
+        if known is None:
+            return {}
+        counts = Counter(cast(Numbers, known).labels)
+        prediction = most_probable(self.task.labels, [counts[label] / len(known) for label in self.task.labels])
+        return {"majority class": self.outcomes(examples, [prediction] * len(examples))}
 
     def outputs(self, options: Mapping[str, Any]) -> TableOutputs:
         """The writer of predictions."""

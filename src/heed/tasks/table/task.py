@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from heed.config.memory import InMemory
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import label_order
+from heed.data.read.findings import Findings
+from heed.data.read.memory_numbers import aligned, hold_numbers
 from heed.data.read.numbers import Numbers, Row, Standard, read_numbers
 from heed.data.store.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError
@@ -47,11 +50,11 @@ class Table(NumericTask[TableConfig, Row]):
         self.labels = list(labels)
 
     @classmethod
-    def prepare(cls, config: TableConfig) -> Self:
-        """Read the rows, standardise their columns by the training rows."""
+    def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Self:
+        """Read the rows, or take what is `given`, standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
-        splits = cls.open_splits(config)
+        splits = cls.open_splits(config, given)
         train = cast(Numbers, splits.examples["train"])
         labels = label_order(train.labels)
         check_labels(labels)
@@ -83,11 +86,16 @@ class Table(NumericTask[TableConfig, Row]):
         return {**super().axes(), "labels": self.labels}
 
     @classmethod
-    def open_splits(cls, config: TableConfig) -> Splits[Row]:
+    def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
         """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
         data = config.data
+        if given is None and isinstance(data, InMemory):
+            raise DataError(data.missing)
 
         def read(files: Sequence[str], wanted: Sequence[int | str] | None) -> Numbers:
+            if given is not None:
+                held = cast(Numbers, given[files[0]])
+                return held if files == data.train else aligned(held, train.columns)
             parts = [read_numbers(Path(files[0]), wanted, data.columns.label)]
             parts += [read_numbers(Path(path), parts[0].columns, data.columns.label) for path in files[1:]]
             return joined(parts)
@@ -106,6 +114,11 @@ class Table(NumericTask[TableConfig, Row]):
         if data.test is not None:
             splits["test"] = read(data.test, train.columns)
         return Splits({**splits})
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Numbers:
+        """Rows: a data frame or a dict of columns with the label among them, or a tuple (rows, labels)."""
+        return hold_numbers(data, split, config.data.columns.features, config.data.columns.label)
 
     @property
     def rows(self) -> dict[str, Numbers]:

@@ -1,16 +1,19 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base.flags import ERRORS, JSON, SORT
+from heed.tasks.base.flags import ERRORS, GATES, JSON, SORT
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
     summary="Give each word of a sentence a tag.",
     example="train.conll",
+    takes=(("tagged", "{file}"),),
     interfaces=("encoder",),
+    per_token=True,
     flags=(
         JSON,
         SORT,
         Flag("predict", "columns", bool, "--input is in columns; write it again with predicted tags.", default=False),
         ERRORS,
+        GATES,
     ),
 )

@@ -7,12 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from heed.config.data import EmbeddedLabels, LabelledData, TagOptions, by_name
+from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, Section
 from heed.tasks.base.config import LabelledConfig
 
 
 class ColumnsData(TagOptions, LabelledData):
     """Sentences with one word a line and its tag in a column, as CoNLL has them (`heed.data.read.conll`)."""
+
+
+class MemorySentences(InMemory, ColumnsData):
+    """Sentences with tags handed over in Python; `columns` are those of files that the run reads later."""
 
 
 class TeddyData(EmbeddedLabels, TagOptions):
@@ -54,7 +59,10 @@ class TaggingConfig(LabelledConfig):
     task: Literal["tagging"] = "tagging"
     """What is learned."""
     data: Annotated[
-        Annotated[ColumnsData, Tag("columns")] | Annotated[TeddyData, Tag("teddy")], Discriminator(by_name("columns"))
+        Annotated[ColumnsData, Tag("columns")]
+        | Annotated[MemorySentences, Tag("memory")]
+        | Annotated[TeddyData, Tag("teddy")],
+        Discriminator(by_name("columns")),
     ]
     """Where the examples come from."""
     evaluation: TaggingEvaluation = TaggingEvaluation()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heed.data.read.tags import entities
 from heed.data.tokens.words import join_words, split_words
+from heed.errors import ConfigError
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
 from heed.observe.frames import Look
-from heed.observe.maps import Axis, Map
-from heed.observe.shading import Shading
+from heed.observe.maps import Axis
+from heed.observe.shading import Shading, TagSpan
 from heed.observe.trace import edit
-from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, shown_weights, watched
+from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, watched
+from heed.tasks.base.views import views_of_text
 from heed.tasks.tagging.model import Tagger
+from heed.tasks.tagging.prediction import TagPrediction
 from heed.tasks.tagging.task import Tagging
 
 
@@ -25,45 +29,69 @@ def look_at_tags(
     title: str = "",
     choice: Choice | None = None,
     words: Sequence[str] | None = None,
+    gates: bool = False,
 ) -> Look:
     """Look at the tags that a model gives to the words of a raw text, or of one that is given as `words`.
 
-    `edits` change attention weights; `choice` says which attention is shown: by default every mechanism's last layer,
-    the mean of its heads.
+    Args:
+        task: Turns words into tokens.
+        model: What is looked at.
+        text: The text.
+        edits: Changes of attention weights.
+        title: The title.
+        choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
+        words: The words, where they are not to be found in the text.
+        gates: Whether the gates of recurrent networks are drawn over the text.
+
+    Raises:
+        ConfigError: There is no such attention, or there are no gates.
     """
     text, spans = (text, split_words(text)) if words is None else join_words(words)
     words = tuple(text[start:end] for start, end in spans)
     encoded = task.encode_words([words])
-    with watched(model, edits) as seen:
-        task.hidden(model, task.collate_encoded(encoded, [0]).to(next(model.parameters()).device))
     with edit(model, *edits):
+        with watched(model) as seen:
+            task.hidden(model, task.collate_encoded(encoded, [0]).to(next(model.parameters()).device))
         (tagged,) = task.tag(model, encoded)
     prediction = task.prediction(text, spans, *tagged)
     read = Words.counted(Axis("text", "word", words), map(len, encoded[0].words))
     length = sum(map(len, encoded[0].words))
     choice = choice or Choice()
     choice.check(seen.mechanisms())
-    maps = []
-    for mechanism, layer, head, weights in shown_weights(seen, choice, length + model.delay):
-        weights = weights[:length, :length]  # without what was read after the text
-        if weights.shape == (length, length):
-            caption = "Row i: where word i looked. Weights before dropout."
-            maps.append(Map(mechanism, layer, head, read.axis, read.axis, read.square(weights), caption=caption))
-    others = tuple(
-        "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
-    )
-    title_of_tags = "Each word's tag and its probability"
-    shading = Shading(title_of_tags, read.axis, prediction.probabilities, 1.0, prediction.tags, others)
-    notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
+    views = views_of_text(seen, choice, read, length + model.delay)
     nets = networks(seen, length, model.delay)
+    if gates and not nets:
+        raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
+    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
+    notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
+    if model.delay:
+        notes.append(f"each tag is decided {model.delay} tokens later (model.delay)")
+    frames = encoder_frames(nets, read, states, views)
     return Look(
         title or f"{task.config.model.name} on {task.config.data.name}",
         text,
         " ".join(prediction.tags),
-        (*maps, *(net.traces(read) for net in nets)),
-        encoder_frames(nets, read) if nets else (),
+        (*(view.map for view in views), *(net.traces(read) for net in nets if gates)),
+        frames,
         (),
-        (*notes, *notes_on(task.unknown_in(words), edits)),
-        shadings=(shading,),
+        (*notes, *notes_on(task.unknown_in(words), edits, read_as="")),
+        shadings=(_shading(task, prediction, read.axis),),
         names=("text", "tags"),
+        no_steps="" if frames else "no steps: this model reads all of a text at once",
     )
+
+
+def _shading(task: Tagging, prediction: TagPrediction, axis: Axis) -> Shading:
+    """The entities, or every word with its tag, in the colour of its type; beside them how sure each tag is."""
+    types = sorted({tag.split("-", 1)[-1] for tag in task.labels} - {"O"})
+    if task.plain:
+        found = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]
+        types = sorted(task.labels)
+    else:
+        found = entities(prediction.tags)
+    spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in found)
+    others = tuple(
+        "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
+    )
+    title = "Each word's tag" if task.plain else "Entities"
+    return Shading(title, axis, prediction.probabilities, 1.0, prediction.tags, others, spans)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heed.data.read.tags import entities
+from heed.tasks.base.predictions import short
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class EntityPrediction:
     probability: float  # product of the probabilities of its words' tags
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TagPrediction:
     """The tags of one text; `others` are the next best of each word with their probabilities, best first."""
 
@@ -31,6 +32,20 @@ class TagPrediction:
     probabilities: tuple[float, ...]
     others: tuple[tuple[tuple[str, float], ...], ...]
     plain: bool  # whether tags mark no entities
+
+    def __repr__(self) -> str:
+        if self.plain:
+            return f"<{short(self.summary())[1:-1]}>"
+        found = "; ".join(f"{short(one.text)} {one.label} {one.probability:.3f}" for one in self.entities)
+        return f"<{found or 'no entity'}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row of a table for each word."""
+        columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
+        return [
+            {"word": word, "start": start, "end": end, "tag": tag, "probability": p}
+            for word, (start, end), tag, p in columns
+        ]
 
     @property
     def entities(self) -> tuple[EntityPrediction, ...]:

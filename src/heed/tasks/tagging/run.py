@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
+from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun, part
+from heed.tasks.tagging.baselines import FrequentTags
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import Tagger
 from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
@@ -37,6 +41,16 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     task_class = Tagging
     body = staticmethod(body)
     errors = staticmethod(error_lines)
+
+    def predict(self, text: Any, **options: Any) -> Any:
+        """The tags of a text, or of each of several; texts that are given as lists of words keep their words.
+
+        Of several, `to_frame()` gives a row for each word.
+        """
+        if isinstance(text, list | tuple) and text and not any(isinstance(one, str) for one in text):
+            return Predictions(self.predict_words(text), "sentence")
+        found = super().predict(text, **options)
+        return found if isinstance(text, str) else Predictions(found, "sentence")
 
     def predictions(self, texts: Sequence[str]) -> list[TagPrediction]:  # type: ignore[override]  # no options
         """The tags of each raw text, cut into words by `heed.data.tokens.words.split_words`."""
@@ -81,7 +95,10 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
         """Sentences from files in the run's own columns."""
         data = self.task.config.data
-        return read_sentences(files, data, Findings.of(data, strict=True))
+        findings = Findings.of(data, strict=True)
+        sentences = read_sentences(files, data, findings, advice)
+        self.reading = findings.lines()
+        return sentences
 
     def outcomes(
         self, examples: Sequence[Sentence], outputs: Sequence[Sequence[str]] | None = None, plain: bool | None = None
@@ -104,6 +121,18 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
             outcomes.details["never_seen"] = sorted(never)
         outcomes.details["errors"] = _confusions(examples, outputs) if plain else _errors(examples, outputs)
         return outcomes
+
+    def baselines(self, examples: Sequence[Sentence]) -> Mapping[str, Outcomes]:
+        """The tag that each word has most often in the training set, by itself."""
+        if self._frequent is None:
+            return {}
+        outputs = [self._frequent.tags(example.words) for example in examples]
+        return {"most frequent tag of each word": self.outcomes(examples, outputs)}
+
+    @cached_property
+    def _frequent(self) -> FrequentTags | None:
+        known = self.known()
+        return None if known is None else FrequentTags((example.words, example.tags) for example in known)
 
     def outputs(self, options: Mapping[str, Any]) -> TaggingOutputs | ColumnOutputs:
         """The writer of predictions."""

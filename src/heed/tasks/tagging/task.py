@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from heed.data.batch.texts import TokenWords, WordBatch, collate_words
 from heed.data.embedded.teddy import draw_sentences
 from heed.data.examples import Sentence
 from heed.data.read.conll import sentence_reader
+from heed.data.read.findings import Findings
 from heed.data.read.tags import is_entity_tag
 from heed.data.store.splits import Splits, open_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
@@ -22,8 +23,10 @@ from heed.evaluation.entities import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.base.contents import advice
 from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
+from heed.tasks.tagging.memory import hold_sentences
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
 from heed.tasks.tagging.prediction import TagPrediction
 from heed.training.processes import current
@@ -39,9 +42,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     characters: TextTokenizer | None = None
 
     @classmethod
-    def prepare(cls, config: TaggingConfig) -> Self:
+    def prepare(cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
         """As for every labelled task; long training sentences are left out, characters get a vocabulary."""
-        task = super().prepare(config)
+        task = super().prepare(config, given)
         if task.config.model.model_extra and task.config.model.model_extra["characters"] != "none":
             words = {word for sentence in task.splits.examples["train"] for word in sentence.words}
             task.characters = TextTokenizer.train_characters(words, TokenizerConfig(normalization="nfc"))
@@ -57,9 +60,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return task
 
     @classmethod
-    def resume(cls, config: TaggingConfig, folder: Path) -> Self:
+    def resume(cls, config: TaggingConfig, folder: Path, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
         """The task of a run that goes on; long training sentences are left out again."""
-        task = cls.restore(config, folder)
+        task = super().resume(config, folder, given)
         task._leave_out_long()
         return task
 
@@ -83,13 +86,20 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             self._encoded["train"] = [encoded[i] for i in short]
 
     @classmethod
-    def open_splits(cls, config: TaggingConfig) -> Splits[Sentence]:
-        """Read or draw the sentences."""
+    def open_splits(
+        cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None
+    ) -> Splits[Sentence]:
+        """Read or draw the sentences, or take those that are `given`."""
         data = config.data
         if isinstance(data, TeddyData):
             seed, mirrored = data.seed, data.mirrored
             return drawn(data, lambda name, size: draw_sentences(name, size, seed, mirrored), "sentences")
-        return open_splits(data, sentence_reader(data))
+        return open_splits(data, sentence_reader(data, advice), given)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Sentence]:
+        """Sentences: (words, tags) tuples, lists of (word, tag), (lists of words, lists of tags), or such columns."""
+        return hold_sentences(data, split, config.data.scheme, findings)
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:

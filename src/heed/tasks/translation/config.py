@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData
+from heed.config.memory import InMemory, is_memory
 from heed.config.sections import EvaluationConfig, GenerationConfig, RunConfig, TrainingConfig
 
 
@@ -34,8 +35,14 @@ class TranslationEvaluation(EvaluationConfig):
     else chrf."""
 
 
+class MemoryPairs(InMemory, FilesData):
+    """Pairs of texts handed over in Python; `columns` name those of a data frame."""
+
+
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
+    if is_memory(value):
+        return "memory"
     if isinstance(value, BaseModel):
         return _DATA_KINDS.get(type(value), "files")
     if isinstance(value, dict) and "hub" in value:
@@ -64,7 +71,8 @@ class TranslationConfig(RunConfig):
         | Annotated[DigitsData, Tag("digits")]
         | Annotated[GrammarData, Tag("grammar")]
         | Annotated[FilesData, Tag("files")]
-        | Annotated[HubData, Tag("hub")],
+        | Annotated[HubData, Tag("hub")]
+        | Annotated[MemoryPairs, Tag("memory")],
         Discriminator(_data_kind),
     ]
     """Where the examples come from."""

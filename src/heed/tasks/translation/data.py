@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import FilesData
+from heed.config import Columns, FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.examples import Pair
+from heed.data.read.findings import Findings
+from heed.data.read.memory import hold
+from heed.data.read.pairs import pair_reader
+from heed.data.read.shuffled import sentence_reader
 from heed.data.sequences import select
 from heed.data.store.lengths import Lengths, lengths_of
 from heed.data.store.pairs import open_pairs
@@ -19,6 +24,7 @@ from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
+from heed.tasks.base.contents import advice
 from heed.tasks.base.task import Task
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.translation.config import TranslationConfig
@@ -44,9 +50,23 @@ class TranslationData(Task[TranslationConfig, Pair]):
         return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @classmethod
-    def open_splits(cls, config: TranslationConfig) -> Splits[Pair]:
-        """Read or generate the pairs."""
-        return open_pairs(config.data)
+    def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
+        """Read or generate the pairs, or take those that are `given`."""
+        return open_pairs(config.data, given, advice)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
+        """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`.
+
+        Where sources are the shuffled words of targets, sentences alone.
+        """
+        section = config.data if isinstance(config.data, FilesData) else None
+        columns = Columns() if section is None else section.columns
+        if section is not None and section.shuffle_source is not None:
+            shuffled = sentence_reader(columns, section.shuffle_seed)
+            return hold(data, split, shuffled, {"target": columns.target}, findings, {"target": ("text",)})
+        wanted = {"source": columns.source, "target": columns.target}
+        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings, guess=lambda columns: (0, 1))
 
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""

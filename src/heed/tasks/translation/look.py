@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,10 +14,10 @@ from heed.models.base import PairDecoder
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
 from heed.observe.frames import DecoderFrame, Look
-from heed.observe.maps import Axis, Map
-from heed.observe.trace import Trace, edit
-from heed.observe.words import merge_words
-from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, watched
+from heed.observe.maps import Axis
+from heed.observe.trace import Maps, Trace, edit
+from heed.tasks.base.looking import Typed, Words, encoder_frames, networks, notes_on, token_labels, watched
+from heed.tasks.base.views import Shown, view_of_words, views_of
 from heed.tasks.translation.task import Translation
 
 _SPECIAL = {START: "start", END: "end"}
@@ -50,9 +49,24 @@ def look_at(
     Raises:
         ConfigError: The model has no such mechanism, layer or head.
     """
+    source = source.strip()
+    with edit(model, *edits):
+        return _look(task, model, source, target, beam_size, edits, title, choice or Choice())
+
+
+def _look(
+    task: Translation,
+    model: PairDecoder,
+    source: str,
+    target: str | None,
+    beam_size: int | None,
+    edits: Sequence[Edit],
+    title: str,
+    choice: Choice,
+) -> Look:
+    """A look at a model whose weights are edited already."""
     if target is None:
-        with edit(model, *edits):
-            best = task.translate(model, [source], beam_size=beam_size)[0][0]
+        best = task.translate(model, [source], beam_size=beam_size)[0][0]
         ids, written = list(best.ids), best.text
         score = "written by the model" + ("" if best.finished else ", cut off at the largest length")
     else:
@@ -60,9 +74,9 @@ def look_at(
         score = "given, not written by the model"
     batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
     # Two traces, since one network may do both: what ran in the first read the source, in the second wrote the target.
-    with watched(model, edits) as reading:
+    with watched(model) as reading:
         memory = model.encode(batch.source, batch.source_mask)
-    with watched(model, edits) as writing:
+    with watched(model) as writing:
         rows = Rows.repeat(1, device=batch.source.device)
         logits = model.logits(model.step(batch.target, model.start(memory, rows))[0])[0].float()
     log_prob = float(torch.log_softmax(logits, -1).gather(1, batch.labels[0].unsqueeze(1)).sum())
@@ -72,14 +86,20 @@ def look_at(
         "target": (task.target_tokenizer, batch.labels[0].tolist()),
         "target read": (task.target_tokenizer, batch.target[0].tolist()),
     }
-    axes = {name: _token_axis(name, *side) for name, side in sides.items()}
-    choice = choice or Choice()
+    typed = {"source": Typed.of(task.source_tokenizer, source)}
+    if target is not None:
+        typed["target"] = Typed.of(task.target_tokenizer, target)
+        typed["target read"] = Typed.of(task.target_tokenizer, target, before=1)
+    axes = {name: _token_axis(name, *side, typed.get(name)) for name, side in sides.items()}
     choice.check([*reading.mechanisms(), *writing.mechanisms()])
     encoder, decoder = _views(reading, choice, axes), _views(writing, choice, axes)
     maps = tuple(view.map for view in (*encoder, *decoder))
     if not axes["source"].kind == axes["target"].kind == "character":
-        words = {name: Words.of(*side, name, _SPECIAL) for name, side in sides.items()}
-        maps = tuple(_of_words(one, words[one.query.name], words[one.key.name]) for one in maps)
+        words = {name: Words.of(*side, name, _SPECIAL, typed.get(name)) for name, side in sides.items()}
+        maps = tuple(
+            view_of_words(view, words[view.map.query.name], words[view.map.key.name]).map
+            for view in (*encoder, *decoder)
+        )
     source_tokens = Words.counted(axes["source"], [1] * len(axes["source"]))
     blocks = {f"layer {i}": states[0] for i, states in enumerate(reading.tensors("states"))}
     notes = notes_on(task.source_tokenizer.unknown_in(source), edits, choice.hidden([*encoder, *decoder]))
@@ -95,34 +115,24 @@ def look_at(
     )
 
 
-def _token_axis(name: str, tokenizer: TextTokenizer, ids: list[int]) -> Axis:
-    return Axis(name, tokenizer.unit, tuple(_label(tokenizer, token) for token in ids))
+def _token_axis(name: str, tokenizer: TextTokenizer, ids: list[int], typed: Typed | None) -> Axis:
+    tokens = [range(n, n + 1) for n in range(len(ids))]
+    labels = token_labels(tokenizer, ids, tokens, _SPECIAL, typed, lambda token: tokenizer.label(token[0]))
+    return Axis(name, tokenizer.unit, labels)
 
 
 def _label(tokenizer: TextTokenizer, token: int) -> str:
     return _SPECIAL.get(token) or tokenizer.label(token)
 
 
-def _of_words(one: Map, query: Words, key: Words) -> Map:
-    """A map of subword tokens as one of words; where every word is one token, its scores stay."""
-    if len(query.axis) == len(one.query) and len(key.axis) == len(one.key):
-        return replace(one, query=query.axis, key=key.axis)
-    return merge_words(one, query.axis, query.tokens, key.axis, key.tokens)
-
-
 def _views(seen: Trace, choice: Choice, axes: dict[str, Axis]) -> list[View]:
-    """What was seen of each attention that is shown, each on its own axes."""
-    views = []
-    for mechanism, layer in choice.layers(seen.mechanisms()):
-        maps = seen.maps(mechanism, layer, entries=[0])
-        num_heads = maps.weights.shape[1]
-        query, key = (axes[name] for name in _AXES[mechanism])
-        for head in choice.heads(num_heads):
-            caption = _CAPTIONS[mechanism] + (f" Mean of {num_heads} heads." if head is None else "")
-            context = maps.context[0] if head is None else maps.context[0, head : head + 1]  # (heads, Q, d_value)
-            drawn = maps.map(query, key, head=head, caption=caption)
-            views.append(View(drawn, context.transpose(0, 1).flatten(1), num_heads))
-    return views
+    """What was seen of each attention that is shown."""
+
+    def shown(maps: Maps) -> tuple[Maps, Shown]:
+        query, key = (axes[name] for name in _AXES[maps.mechanism])
+        return maps, (query, key, _CAPTIONS[maps.mechanism])
+
+    return views_of(seen, choice, shown)
 
 
 def _decoder_frames(

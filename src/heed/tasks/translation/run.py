@@ -21,14 +21,18 @@ from heed.evaluation.report import summarise
 from heed.generation import Writer
 from heed.models.base import PairDecoder
 from heed.observe.frames import Look
+from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.run import TextRun, part
+from heed.tasks.translation.baselines import NearestSentence
 from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.outputs import TranslationOutputs
 from heed.tasks.translation.report import body
-from heed.tasks.translation.task import Translation, output_measures
-from heed.tasks.translation.word_order import Trigrams, baselines, learn_trigrams
+from heed.tasks.translation.sides import remarks_on_files
+from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation, output_measures
+from heed.tasks.translation.word_order import Trigrams, learn_trigrams
+from heed.tasks.translation.word_order import baselines as word_order_baselines
 from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
     """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
+    text_columns = ("source", "text")
     body = staticmethod(body)
 
     @property
@@ -91,13 +96,13 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
     def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
         """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
         run = self.attending
-        return word_links(run.task, run.model, source, prediction.ids)[0]
+        return word_links(run.task, run.model, source.strip(), prediction.ids)[0]
 
     def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
         if UNKNOWN not in prediction.ids:
             return prediction
         run = self.attending
-        _, instead = word_links(run.task, run.model, source, prediction.ids)
+        _, instead = word_links(run.task, run.model, source.strip(), prediction.ids)
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
@@ -106,21 +111,44 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         data = self.task.config.data
         # Columns of a Hub data set are none of a file's.
         columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
-        findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
+        findings = Findings.of(data, strict=True)
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
-            return list(
-                sentence_reader(Columns(target=columns[1]), data.shuffle_seed).read(
-                    [*map(str, files)], Findings.of(data, strict=True)
-                )
-            )
-        return list(read_pairs(files, *columns, findings))
+            reader = sentence_reader(Columns(target=columns[1]), data.shuffle_seed)
+            return list(reader.read([*map(str, files)], findings))
+        pairs = list(read_pairs(files, *columns, findings, advice))
+        name = ", ".join(Path(file).name for file in files)
+        self.reading = [*findings.lines(), *remarks_on_files(self.task, pairs, name)]
+        return pairs
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-        """Of shuffled sentences: the shuffled words, and their most probable order by a trigram model."""
+        """The source as it stands, and the translation of the nearest training sentence.
+
+        Of shuffled sentences: the shuffled words, and their most probable order by a trigram model.
+        """
         data = self.task.config.data
-        if not isinstance(data, FilesData) or data.shuffle_source is None:
-            return {}
-        return baselines(self.task, self._trigrams, examples)
+        if isinstance(data, FilesData) and data.shuffle_source is not None:
+            return word_order_baselines(self.task, self._trigrams, examples)
+        texts = {"copying the source": [pair.source for pair in examples]}
+        if self._nearest is not None:
+            found = self._nearest.translate([pair.source for pair in examples])
+            texts["nearest training sentence"] = found
+        normalize = self.task.target_tokenizer.normalize
+        references = [normalize(pair.target) for pair in examples]
+        names = ("bleu", "chrf") if isinstance(data, FilesData) else ()
+        return {
+            name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
+            for name, made in texts.items()
+        }
+
+    def validated(self) -> Sequence[Pair]:
+        """The first of the validation pairs, which are written in a validation."""
+        return self.examples("valid")[:VALIDATE_AT_MOST]
+
+    @cached_property
+    def _nearest(self) -> NearestSentence | None:
+        """The training pairs to look in; None where these cannot be read any more."""
+        known = self.known()
+        return None if known is None else NearestSentence((pair.source, pair.target) for pair in known)
 
     @cached_property
     def _trigrams(self) -> Trigrams | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +15,7 @@ from torch import Tensor
 from heed.config import FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
+from heed.data.examples import Pair
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, share, values_of
@@ -28,6 +29,7 @@ from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
+from heed.tasks.translation.sides import remarks_on_sets
 from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
@@ -36,7 +38,7 @@ from heed.training.processes import current
 
 _WITHOUT_END = sys.maxsize
 """How many pairs a stream has, where something is chosen by their number."""
-_VALIDATE_AT_MOST = 500
+VALIDATE_AT_MOST = 500
 """Validation examples that are decoded; the loss uses all of them."""
 
 
@@ -52,8 +54,8 @@ class Translation(TranslationData):
     report_counts = report_counts
 
     @classmethod
-    def prepare(cls, config: TranslationConfig) -> Translation:
-        """Read the data, train the tokenizers, settle what depends on the data.
+    def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Translation:
+        """Read the data, or take what is `given`, train the tokenizers, settle what depends on the data.
 
         Returns:
             The task; its `config` has every field decided.
@@ -62,11 +64,13 @@ class Translation(TranslationData):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
-        splits = cls.open_splits(config)
+        splits = cls.open_splits(config, given)
+        if given is None and isinstance(config.data, FilesData):
+            splits.remarks += remarks_on_sets(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
-        given, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
-        if config is not given:
+        asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
+        if config is not asked:
             remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
             splits.remarks.append(remark)
         if spoken is None:
@@ -85,9 +89,11 @@ class Translation(TranslationData):
         return cls(config, load_tokenizers(folder, config.tokenizer), None)
 
     @classmethod
-    def resume(cls, config: TranslationConfig, folder: Path) -> Translation:
+    def resume(
+        cls, config: TranslationConfig, folder: Path, given: Mapping[str, Sequence[Pair]] | None = None
+    ) -> Translation:
         """The task of a run that goes on, with the tokenizers it began with; what was left out is left out again."""
-        task = cls.restore(config, folder)
+        task = super().resume(config, folder, given)
         task._leave_out_long()
         return task
 
@@ -142,7 +148,7 @@ class Translation(TranslationData):
         widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
         if not widths:
             return 0
-        sources = [len(pair.source) for pair in self.encoded("valid")[:_VALIDATE_AT_MOST]]
+        sources = [len(pair.source) for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         batches = plan_batches([(1, length) for length in sources], GENERATE_TOKENS)
         positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
         return 2 * 2 * 4 * sum(widths) * positions
@@ -187,7 +193,7 @@ class Translation(TranslationData):
             return list(zip(*self.forced_scores(model, encoded), strict=True))
 
         nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
-        pairs = pairs[:_VALIDATE_AT_MOST]
+        pairs = pairs[:VALIDATE_AT_MOST]
         longest = self._longest_written()
 
         def written(sources: list[str]) -> list[str]:

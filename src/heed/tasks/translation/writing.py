@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
@@ -14,6 +14,7 @@ from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
 from heed.models.base import PairDecoder
+from heed.tasks.base.predictions import short
 from heed.tasks.translation.same_words import SameWords
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """One output."""
 
@@ -34,6 +35,13 @@ class Prediction:
     token_probs: tuple[float, ...]  # of each of them
     finished: bool  # whether the model ended it; False where the largest length cut it off
     ids: tuple[int, ...]  # all its tokens as numbers, a forced prefix too, without the end token
+
+    def __repr__(self) -> str:
+        return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The output as a row of a table."""
+        return [{"text": self.text, "score": self.score, "log_prob": self.log_prob, "finished": self.finished}]
 
 
 def translate(
@@ -55,7 +63,7 @@ def translate(
     Args:
         task: Turns texts into tokens and back.
         model: Writes.
-        texts: Sources.
+        texts: Sources; blanks around them are left away.
         beam_size: Width of the beam; 1 is greedy.
         num_best: Candidates per text.
         length_penalty: See `heed.generation`.
@@ -77,6 +85,7 @@ def translate(
         raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
     if writer is not None and task.config.generation.same_words:
         raise ConfigError(f"generation.same_words is true, which engine '{writer.name}' cannot do; use engine 'torch'")
+    texts = [text.strip() for text in texts]  # a blank at either end is no word, and would be read as an unknown one
     if unknown := task.target_tokenizer.unknown_in(prefix):
         raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
     given = task.config.generation

@@ -1,10 +1,10 @@
-"""Pairs of the small grammar: English and its translation, each word linked to those it comes from."""
+"""Pairs of the small grammar: English and its translation, in either direction, each word linked to its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from heed.data.embedded.generated import PairSource, Split, check_split, distinct, split_of
 from heed.data.embedded.grammar import english, german, hindi, spanish
@@ -15,26 +15,29 @@ from heed.data.examples import Pair
 from heed.errors import DataError, suggest
 
 Language = Literal["es", "de", "hi"]
+Direction = Literal["from_english", "to_english"]
 
 _WRITERS: dict[str, Callable[[Sentence], list[Word]]] = {"es": spanish.write, "de": german.write, "hi": hindi.write}
 
 
 class GrammarSource(PairSource):
-    """Endless English sentences with their Spanish, German or romanised Hindi.
+    """Endless English sentences with their Spanish, German or romanised Hindi, or the other way round.
 
-    The splits are disjoint by a hash of the English sentence, the same for every language and seed. The sentences of
-    `scenes.NAMED` come first in the split that each belongs to.
+    The splits are disjoint by a hash of the source: the same for every seed and, from English, for every language. The
+    sentences of `scenes.NAMED` come first in the split that each belongs to.
     """
 
-    def __init__(self, language: Language = "es", seed: int = 1) -> None:
+    def __init__(self, language: Language = "es", seed: int = 1, direction: Direction = "from_english") -> None:
         """Draw sentences by a seed, which does not decide their split.
 
         Raises:
-            DataError: An unknown language.
+            DataError: An unknown language or direction.
         """
         if language not in _WRITERS:
             raise DataError(f"the grammar has no language '{language}'{suggest(language, tuple(_WRITERS))}")
-        self.language, self.seed = language, seed
+        if direction not in get_args(Direction):
+            raise DataError(f"the grammar has no direction '{direction}'{suggest(direction, get_args(Direction))}")
+        self.language, self.seed, self.direction = language, seed, direction
 
     def stream(self, split: Split) -> Iterator[Pair]:
         """The pairs of "train", "valid" or "test".
@@ -51,17 +54,26 @@ class GrammarSource(PairSource):
             if pair.source not in known:
                 yield pair
 
-    def pair(self, sentence: Sentence, source: list[Word] | None = None) -> Pair:
-        """Say a sentence in both languages, in English by the `source` words if they are known."""
-        source, target = source or english.write(sentence), _WRITERS[self.language](sentence)
+    def pair(self, sentence: Sentence) -> Pair:
+        """Say a sentence in both languages."""
+        return self._linked(self._source(sentence), self._target(sentence))
+
+    def _source(self, sentence: Sentence) -> list[Word]:
+        return _WRITERS[self.language](sentence) if self.direction == "to_english" else english.write(sentence)
+
+    def _target(self, sentence: Sentence) -> list[Word]:
+        return english.write(sentence) if self.direction == "to_english" else _WRITERS[self.language](sentence)
+
+    def _linked(self, source: list[Word], target: list[Word]) -> Pair:
         source_text, source_spans = join(source)
         target_text, target_spans = join(target)
         links = link(source, source_spans, target, target_spans)
-        return Pair(source_text, target_text, links, origin=f"grammar:{self.language}")
+        languages = f"{self.language}-en" if self.direction == "to_english" else self.language
+        return Pair(source_text, target_text, links, origin=f"grammar:{languages}")
 
     def _draw(self, rng: Random, split: Split, scene: Scene) -> Pair:
         while True:
             sentence = scene(rng)
-            source = english.write(sentence)
+            source = self._source(sentence)
             if split_of(join(source)[0]) == split:
-                return self.pair(sentence, source)
+                return self._linked(source, self._target(sentence))

@@ -1,0 +1,235 @@
+"""Which column holds the text and which the label, by the names of the columns and by what they hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heed.data.read.head import some
+from heed.data.read.rows import Column
+
+TEXT_NAMES = (
+    *("text", "texts", "sentence", "sentences", "review", "content", "body", "message", "document", "comment", "tweet"),
+    *("utterance", "question", "query", "post", "headline", "title", "phrase", "input", "sms", "v2"),
+)
+"""Names of columns that are known to hold texts, the surest first."""
+LABEL_NAMES = (
+    *("label", "labels", "class", "category", "sentiment", "target", "intent", "topic", "emotion", "stars", "rating"),
+    *("score", "polarity", "tag", "genre", "type", "y", "output", "v1"),
+)
+"""Names of columns that are known to hold labels, the surest first."""
+_OTHER_NAMES = ("id", "idx", "index", "source", "src", "translation", "split", "date", "time", "author", "user", "name")
+_LANGUAGES = (
+    *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "cs", "ro", "hu", "tr", "ar", "he", "fa", "hi", "ur"),
+    *("bn", "ta", "zh", "ja", "ko", "vi", "th", "id", "ms", "sw", "yo", "ha", "ig", "zu", "el", "sv", "da", "no", "fi"),
+    *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "polish", "russian", "ukrainian"),
+    *("turkish", "arabic", "hindi", "chinese", "japanese", "korean", "vietnamese", "swahili", "yoruba", "hausa"),
+)
+NO_LABEL = "no column repeats its values, as labels do"
+_COMMA = re.compile(r"[-+]?\d+,\d+")
+_SURE = 3
+"""How many of the names decide where several columns have known ones."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the cells of one column are like; `name` is its number from 0 or what the first line calls it."""
+
+    name: int | str
+    cells: int  # that are not blank
+    values: int  # different ones
+    singles: int  # values that occur once
+    characters: float  # of a cell, on average
+    words: float
+    numbers: float  # share of the cells that are numbers
+    known: float  # share of the cells that are labels of the training set
+    first: tuple[str, ...]  # the first few values
+
+    @classmethod
+    def of(cls, name: int | str, cells: Sequence[str], known: Collection[str] = ()) -> Facts:
+        """Gather them."""
+        filled = [cell.strip() for cell in cells if cell.strip()]
+        counts, size = Counter(filled), max(1, len(filled))
+        return cls(
+            name,
+            len(filled),
+            len(counts),
+            sum(count == 1 for count in counts.values()),
+            sum(map(len, filled)) / size,
+            sum(len(cell.split()) for cell in filled) / size,
+            sum(map(is_number, filled)) / size,
+            sum(cell in known for cell in filled) / size,
+            tuple(value for value, _ in counts.most_common(4)),
+        )
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its values repeat as those of a label do."""
+        return self.values <= max(2, 0.5 * self.cells) and self.singles <= max(1, 0.4 * self.values)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it can be a text: most of its cells are no numbers."""
+        return self.cells > 0 and self.numbers < 0.5
+
+    @property
+    def shown(self) -> str:
+        """The name, in quotes where it is one."""
+        return shown(self.name)
+
+    def counted(self, whole: bool) -> str:
+        """How many values it has, as far as the file was read."""
+        several = "s" if self.values != 1 else ""
+        return f"{self.values:,} value{several}" + ("" if whole else " in the first part of the file")
+
+
+@dataclass(frozen=True)
+class Picked:
+    """The columns of text and label; or, where they are unclear, why and what to give."""
+
+    text: Facts | None = None
+    label: Facts | None = None
+    unclear: str = ""
+
+
+def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: Collection[str] = ()) -> list[Facts]:
+    """What each column of rows is like."""
+    return [Facts.of(name, [row[n] for row in rows if n < len(row)], known) for n, name in enumerate(names)]
+
+
+def facts_of_objects(objects: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[Facts]:
+    """What each field of JSON objects is like; only fields of texts, numbers, truth values and lists of these."""
+    names = list(dict.fromkeys(name for one in objects for name in one))
+    cells: dict[str, list[str]] = {name: [] for name in names}
+    for one in objects:
+        for name, value in one.items():
+            if isinstance(value, str):
+                cells[name].append(value)
+            elif isinstance(value, bool):
+                cells[name].append(str(value).lower())
+            elif isinstance(value, int | float):
+                cells[name].append(str(value))
+            elif isinstance(value, list) and all(isinstance(part, str | int) for part in value):
+                cells[name] += map(str, value)
+    return [Facts.of(name, cells[name], known) for name in names]
+
+
+def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
+    """Choose the columns of text and label; those that are given stay."""
+    if label is None and (sure := _known_labels(columns)) is not None:
+        label = sure.name
+    of_text = _given(columns, text) if text is not None else None
+    if of_text is None:
+        found = _text(columns, label)
+        if isinstance(found, str):
+            return Picked(unclear=NO_LABEL if label is None and _label(columns, whole) == NO_LABEL else found)
+        of_text = found
+    of_label = _given(columns, label) if label is not None else None
+    if of_label is None:
+        others = [column for column in columns if column.name != of_text.name]
+        chosen = _label(others, whole)
+        if isinstance(chosen, str):
+            return Picked(of_text, unclear=chosen)
+        of_label = chosen
+    return Picked(of_text, of_label)
+
+
+def pick_text(columns: Sequence[Facts]) -> Facts | str:
+    """The column of texts where there is no label, or why it is unclear."""
+    return _text(columns, None)
+
+
+def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
+    return next((column for column in columns if column.name == name), None)
+
+
+def _known_labels(columns: Sequence[Facts]) -> Facts | None:
+    """The column that holds labels of the training set, if any does."""
+    known = [column for column in columns if column.known >= 0.5]
+    return max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known), default=None)
+
+
+def _rank(column: Facts, names: Sequence[str]) -> int:
+    name = str(column.name).strip().casefold()
+    return names.index(name) if name in names else len(names)
+
+
+def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
+    """The columns with known names: the surest one, or all."""
+    found = sorted((c for c in columns if _rank(c, names) < len(names)), key=lambda c: _rank(c, names))
+    return found[:1] if found and _rank(found[0], names) < _SURE else found
+
+
+def _text(columns: Sequence[Facts], label: Column) -> Facts | str:
+    able = [column for column in columns if column.is_text and column.name != label]
+    if not able:
+        return "no column holds texts"
+    if len(named := _named(able, TEXT_NAMES)) == 1:
+        return named[0]
+    able.sort(key=lambda column: -column.characters)
+    longest = able[0]
+    rivals = [c for c in able if c.words >= 3 and c.characters >= longest.characters / 3 and not c.repeats]
+    if len(rivals) > 1:
+        rivals.sort(key=columns.index)
+        which = " and ".join(column.shown for column in rivals)
+        which = f"columns {which}" if isinstance(longest.name, int) else which
+        return f"{which} hold texts; data.columns.text={rivals[0].name} takes the first of them"
+    return longest
+
+
+def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
+    able = [c for c in columns if c.cells and (c.repeats or _rank(c, LABEL_NAMES) < _SURE)]
+    if len(named := _named(able, LABEL_NAMES)) == 1:
+        return named[0]
+    able = [column for column in columns if column.repeats and column.cells]
+    if len(several := [column for column in able if column.values > 1]) == 1:
+        return several[0]
+    if len(able) == 1:  # a file sorted by label begins with one
+        return able[0]
+    if not able:
+        return NO_LABEL
+    which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in able)
+    return f"several columns can hold the label: {which}; data.columns.label={able[0].name} takes the first of them"
+
+
+def has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: by known names, or by being unlike the rows after it."""
+    if len(rows) < 2 or len(set(map(str.strip, rows[0]))) < len(rows[0]):
+        return False
+    first, rest = [cell.strip() for cell in rows[0]], rows[1:]
+    columns = facts_of(rest, range(len(first)))
+    alone = [all(row[n].strip() != cell for row in rest if n < len(row)) for n, cell in enumerate(first)]
+    names = {*TEXT_NAMES, *LABEL_NAMES, *_OTHER_NAMES, *_LANGUAGES}
+    named = [cell.casefold() in names and new for cell, new in zip(first, alone, strict=True)]
+    if sum(named) > 1 or (any(named) and all(alone) and all(len(cell.split()) <= 3 for cell in first)):
+        return True
+    if any(is_number(cell) for cell in first):
+        return False
+    if len(rest) >= 20 and all(alone) and all(cell.isalpha() for cell in first):
+        texts = [n for n, facts in enumerate(columns) if facts.words >= 3]
+        if texts and not any(all(len(row[n].split()) < 2 for n in texts if n < len(row)) for row in rest):
+            return True
+    if any(facts.cells and facts.numbers > 0.9 and cell for facts, cell in zip(columns, first, strict=True)):
+        return True
+    unlike = any(
+        facts.repeats and facts.values <= 0.2 * facts.cells and new for facts, new in zip(columns, alone, strict=True)
+    )
+    short = any(facts.words >= 5 and len(cell.split()) <= 2 for facts, cell in zip(columns, first, strict=True))
+    return unlike and short
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number, perhaps with a decimal comma."""
+    try:
+        float(text)
+    except ValueError:
+        return _COMMA.fullmatch(text.strip()) is not None
+    return True
+
+
+def shown(name: int | str) -> str:
+    """A column in a message: its number, or its name in quotes."""
+    return f"'{name}'" if isinstance(name, str) else str(name)

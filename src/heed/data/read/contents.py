@@ -1,0 +1,154 @@
+"""What a file of text looks like, whatever it was given as: words with tags, plain sentences, pairs, labelled texts.
+
+Judged by the first part of the file. Where nothing is sure, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from heed.data.read.columns import Facts, facts_of, has_header, is_number, pick
+from heed.data.read.head import Head, is_regular, regular_rows, some
+from heed.data.read.lines import ending_of
+from heed.data.read.rows import SEPARATORS
+from heed.data.read.tags import OUTSIDE, is_entity_tag
+
+LABEL_PREFIX = "__label__"
+_FEW = 8
+"""Lines below which nothing is judged."""
+Advice = Callable[[str, Path], str]
+"""The commands that can use a file that looks like something, after a semicolon; "" where there is none."""
+
+
+def no_advice(looks_like: str, path: Path) -> str:
+    """For readers that no task uses."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file holds: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and how that shows."""
+
+    kind: str
+    why: str
+    sure: bool = True  # whether nothing else looks like it
+
+
+def content_of(head: Head) -> Content | None:
+    """What the beginning of a file looks like."""
+    lines = head.filled
+    if len(lines) < _FEW:
+        return None
+    if is_prefixed(lines):
+        return Content("labelled", f"its lines begin with {LABEL_PREFIX}")
+    if lines[0].lstrip().startswith(("{", "[")):
+        return None
+    if (tagged := _tagged(head)) is not None:
+        return tagged
+    table = ending_of(head.path) in (".csv", ".tsv")
+    separator = head.separator("\t") if table else "\t" if is_regular(head.rows("\t")) else None
+    if separator is not None:
+        return _of_columns(head, separator)
+    if (first := FirstWords.of(lines)).of_sentences:
+        return Content("sentences", "its lines are plain sentences")
+    return Content("labelled", f"its lines begin with one of {first.values} words") if first.are_labels else None
+
+
+def is_prefixed(lines: Sequence[str]) -> bool:
+    """Whether lines are those of fastText, `__label__a text`."""
+    some_lines = lines[:1_000]
+    return bool(some_lines) and sum(line.lstrip().startswith(LABEL_PREFIX) for line in some_lines) > len(some_lines) / 2
+
+
+@dataclass(frozen=True)
+class FirstWords:
+    """The first words of lines, which are labels where lines are `label text`."""
+
+    lines: int
+    values: int  # different first words
+    singles: int  # those that occur once
+    inside: float  # share of the lines whose first word stands inside another line too
+    common: float  # share of the lines with other first words in which a line's first word stands, on average
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> FirstWords:
+        """Count them."""
+        words = [line.split() for line in lines if line.strip()]
+        counts = Counter(line[0] for line in words)
+        rests = [set(map(_bare, line[1:])) for line in words]
+        texts = Counter(word for rest in rests for word in rest)
+        own = Counter(line[0] for line, rest in zip(words, rests, strict=True) if _bare(line[0]) in rest)
+        inside = sum(count for word, count in counts.items() if texts[_bare(word)])
+        common = sum(
+            count * (texts[_bare(word)] - own[word]) / max(1, len(words) - count) for word, count in counts.items()
+        )
+        singles, size = sum(count == 1 for count in counts.values()), max(1, len(words))
+        return cls(len(words), len(counts), singles, inside / size, common / size)
+
+    @property
+    def of_sentences(self) -> bool:
+        """Whether they are those of sentences: many occur once, and as words of other sentences too."""
+        if self.lines < _FEW:
+            return False
+        if self.singles == self.lines or (self.common >= 0.2 and self.values > 1):
+            return True
+        many = self.lines >= 20 and self.values >= _FEW and self.singles >= 0.3 * self.values
+        return many and (self.inside >= 0.25 or self.singles >= 0.3 * self.lines)
+
+    @property
+    def are_labels(self) -> bool:
+        """Whether they are surely labels: few, and each of them several times."""
+        return 1 < self.values <= 0.1 * self.lines and not self.singles and self.common < 0.1
+
+
+def _bare(word: str) -> str:
+    return word.strip(".,;:!?\"'()").casefold()
+
+
+def _tagged(head: Head) -> Content | None:
+    """Words with tags: rows of as many columns, the last of which repeats as the first does not."""
+    lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
+    if len(lines) < _FEW:
+        return None
+    tabs = "\t" in lines[0]
+    rows = [line.split("\t") if tabs else line.split() for line in lines]
+    if not is_regular(rows):
+        return None
+    rows = regular_rows(rows)
+    tags, words = [row[-1].strip() for row in rows], [row[0].strip() for row in rows]
+    entities = sum(tag == OUTSIDE or is_entity_tag(tag) for tag in tags) >= 0.95 * len(tags)
+    gaps = len(head.lines) - len(head.filled)
+    values = len(set(tags))
+    plain = gaps * 100 >= len(lines) and values <= 0.2 * len(tags) and values * 2 < len(set(words))
+    one_word = sum(" " not in word for word in words) >= 0.95 * len(words)
+    if not one_word or not (entities or plain) or all(map(is_number, tags)):
+        return None
+    example = next((n for n, tag in enumerate(tags) if tag != OUTSIDE), 0)
+    return Content(
+        "tagged", f"it has one word a line with a tag beside it (as '{words[example]} {tags[example]}')", entities
+    )
+
+
+def _of_columns(head: Head, separator: str) -> Content | None:
+    rows = regular_rows(head.rows(separator))
+    names: Sequence[int] = range(len(rows[0]))
+    columns = facts_of(rows[1:] if has_header(rows) else rows, names)
+    if sum(column.numbers > 0.9 for column in columns) >= len(columns) - 1 and not _texts(columns):
+        return Content("rows", "its columns hold numbers")
+    picked = pick(columns)
+    between = f"separated by {SEPARATORS[separator]}"
+    label = picked.label or next((column for column in columns if column.repeats and column is not picked.text), None)
+    if picked.text is not None and label is not None and picked.text.words > 1:
+        where = f"column {label.name} ({some(label.first)}) repeats beside the texts of column"
+        return Content("labelled", f"{where} {picked.text.name}, {between}")
+    if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
+        first, second = _texts(columns)[:2]
+        return Content("pairs", f"columns {first.name} and {second.name} hold texts, {between}")
+    return None
+
+
+def _texts(columns: Sequence[Facts]) -> list[Facts]:
+    return [column for column in columns if column.is_text and column.words > 1.5 and not column.repeats]

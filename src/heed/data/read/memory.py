@@ -1,0 +1,307 @@
+"""Examples from data handed over in Python; errors name the split and the place, "train[17]".
+
+| given | read as |
+|---|---|
+| a data frame (pandas, polars, a data set of the Hub) | columns by name |
+| a dict of columns | columns by name |
+| a list of dicts | one row each, columns by name |
+| a list of tuples | one row each, columns by place |
+| a tuple of lists, arrays or series | columns by place |
+| a list of texts, where examples are texts alone | one column |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from heed.data.examples import Example
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.reader import Reader
+from heed.data.read.rows import Column, characters_of
+from heed.errors import DataError, suggest
+
+E = TypeVar("E")
+X = TypeVar("X", bound=Example)
+
+
+class Held(list[E]):
+    """Examples made of data in memory, with what was found while they were made."""
+
+    def __init__(self, examples: Iterable[E], findings: Findings) -> None:
+        super().__init__(examples)
+        self.findings = findings
+
+
+def taken(held: Sequence[E], findings: Findings) -> Sequence[E]:
+    """The examples, after the findings took over what was found in them."""
+    if isinstance(held, Held):
+        findings.take_over(held.findings)
+    return held
+
+
+@dataclass(frozen=True)
+class Table:
+    """Data as columns: their `names` (empty where they are known by place only), their number, and each one's values.
+
+    `split` is what messages call the data.
+    """
+
+    split: str
+    names: tuple[str, ...]
+    width: int
+    column: Callable[[int], list[Any]]
+
+    @classmethod
+    def of(cls, data: Any, split: str, shape: Sequence[str]) -> Table:
+        """Any of the forms that this module reads.
+
+        Args:
+            data: The data.
+            split: What messages call it.
+            shape: The fields of an example in the order of a tuple's.
+
+        Raises:
+            DataError: It is of none of these forms, is empty, or its columns differ in length.
+        """
+        names = column_names(data)
+        if names is not None:
+            values = [_listed(data[name]) for name in names] if isinstance(data, Mapping) else []
+            lengths = {name: len(column) for name, column in zip(names, values, strict=False)}
+            if len(set(lengths.values())) > 1:
+                shown = ", ".join(f"'{name}' has {count}" for name, count in lengths.items())
+                raise DataError(f"{split}: the columns differ in length: {shown}")
+            table = cls(split, tuple(map(str, names)), len(names), lambda i: _listed(data[names[i]]))
+        elif _is_columns(data, len(shape)):
+            columns = [_listed(column) for column in data]
+            if len(set(map(len, columns))) > 1:
+                counts = " and ".join(
+                    f"{len(c)} {name}{'' if len(c) == 1 else 's'}" for name, c in zip(shape, columns, strict=True)
+                )
+                raise DataError(f"{split} has {counts}; each needs one of the other")
+            table = cls(split, (), len(columns), columns.__getitem__)
+        else:
+            table = cls._of_rows(data, split, shape)
+        if not table.width or not len(table.column(0)):
+            raise DataError(f"{split} is empty")
+        return table
+
+    @classmethod
+    def _of_rows(cls, data: Any, split: str, shape: Sequence[str]) -> Table:
+        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
+        if isinstance(data, str | bytes) or not isinstance(data, Iterable):
+            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
+            raise DataError(f"{split} is {described(data)}, expected {forms}")
+        rows = list(data)
+        if rows and isinstance(rows[0], Mapping):
+            names = tuple(rows[0])
+            for i, row in enumerate(rows):
+                if not isinstance(row, Mapping):
+                    fields = ", ".join(map(repr, names))
+                    raise DataError(f"{split}[{i}] is {described(row)}, expected a dict with the fields {fields}")
+                for name in names:
+                    if name not in row:
+                        raise DataError(f"{split}[{i}] has no field '{name}'{suggest(str(name), map(str, row))}")
+            return cls(split, tuple(map(str, names)), len(names), lambda i: [row[names[i]] for row in rows])
+        if len(shape) == 1:
+            return cls(split, (), 1, lambda i: rows)
+        width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
+        for i, row in enumerate(rows):
+            if not _is_row(row) or len(row) != width or width < len(shape):
+                count = len(row) if _is_row(row) else 0
+                what = (
+                    f"has {count} value{'' if count == 1 else 's'} ({row!r:.60})"
+                    if _is_row(row)
+                    else f"is {described(row)}"
+                )
+                raise DataError(f"{split}[{i}] {what}, expected {one}")
+        return cls(split, (), width, lambda i: [row[i] for row in rows])
+
+    def choose(
+        self,
+        wanted: Mapping[str, Column],
+        aliases: Mapping[str, Sequence[str]],
+        guess: Callable[[list[list[Any]]], Sequence[int]] | None = None,
+        setting: str = "data.columns",
+    ) -> tuple[dict[str, list[Any]], str]:
+        """The columns of some fields, and a remark that says which they are where that had to be found out.
+
+        Args:
+            wanted: Field -> its column by name or by place, None for the default.
+            aliases: Field -> further names that its column may have.
+            guess: The places of the fields, in their order, by the contents of as many columns as there are fields.
+            setting: The section of fields that say which column is which, as messages name it; "" where there is none.
+
+        Raises:
+            DataError: A column is missing, or which one is meant is unclear; the message says how to name it.
+        """
+        places: dict[str, int | None] = {}
+        for number, (field, column) in enumerate(wanted.items()):
+            if isinstance(column, int) and not isinstance(column, bool):
+                if not 0 <= column < self.width:
+                    raise DataError(f"{self.split} has {self.width} columns, so {setting}.{field} cannot be {column}")
+                places[field] = column
+            elif not self.names:
+                places[field] = number
+            elif column is not None:
+                if column not in self.names:
+                    raise DataError(f"{self.split} has no column '{column}'{suggest(str(column), self.names)}")
+                places[field] = self.names.index(column)
+            else:
+                known = [name for name in (field, *aliases.get(field, ())) if name in self.names]
+                places[field] = self.names.index(known[0]) if known else None
+        open_ = [field for field, place in places.items() if place is None]
+        rest = [i for i in range(self.width) if i not in places.values()]
+        if open_ and len(rest) == len(open_):
+            if len(open_) > 1 and guess is not None and len(open_) == len(wanted):
+                rest = [rest[i] for i in guess([self.column(i) for i in rest])]
+            places |= dict(zip(open_, rest, strict=True))
+        elif open_:
+            raise DataError(self._unclear(open_[0], setting))
+        remark = ""
+        if open_:
+            remark = ", ".join(f"column '{self.names[places[field] or 0]}' is the {field}" for field in wanted)
+        return {field: self.column(place) for field, place in places.items() if place is not None}, remark
+
+    def _unclear(self, field: str, setting: str) -> str:
+        has = f"{self.split} has no column '{field}'; its columns are {', '.join(self.names)}"
+        if not setting:
+            return f"{has}; rename the one that holds the {field}"
+        return f'{has}; name the one that holds the {field}: settings={{"{setting}.{field}": "{self.names[0]}"}}'
+
+
+def column_names(data: Any) -> list[Any] | None:
+    """The names of the columns of a data frame, of a data set or of a dict of columns; None for anything else."""
+    if isinstance(data, Mapping):
+        return list(data) if data and all(_is_column(value) for value in data.values()) else None
+    names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
+    names = getattr(data, "columns", None) if names is None else names
+    return None if names is None or isinstance(data, type) or isinstance(names, Mapping) else list(names)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_columns(data: Any, width: int) -> bool:
+    """Whether data is a tuple of columns, as (texts, labels) is: a row of a list of rows is a tuple itself."""
+    return (
+        isinstance(data, tuple)
+        and len(data) == width > 1
+        and all(_is_column(column) and not isinstance(column, tuple) for column in data)
+    )
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column as Python's own: of arrays and series `tolist` gives them."""
+    for name in ("tolist", "to_list", "to_pylist"):
+        if hasattr(column, name):
+            return list(getattr(column, name)())
+    return list(column)
+
+
+def described(value: Any) -> str:
+    """A value as messages show it: its type and how it begins."""
+    if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
+        return f"missing ({value})"
+    shown = " ".join(repr(value).split())
+    return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
+
+
+def plain(value: Any) -> Any:
+    """A single value as Python's own: numbers of NumPy as numbers, a missing one as None, 3.0 as 3."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
+def text_at(value: Any, where: str, place: str, findings: Findings) -> str | BadLine:
+    """A value that must be a text; `where` is what messages call it.
+
+    Raises:
+        DataError: It is none, and bad lines are errors.
+    """
+    if not isinstance(value, str):
+        return findings.bad("no text", "", place, f"{where} is {described(value)}, expected text")
+    return characters_of(str(value), where, "", place, findings)
+
+
+def hold(
+    data: Any,
+    split: str,
+    reader: Reader[X],
+    wanted: Mapping[str, Column],
+    findings: Findings,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    guess: Callable[[list[list[Any]]], Sequence[int]] | None = None,
+) -> Held[X]:
+    """Examples of data in any of the forms above, made by the reader's `of_row`; its texts must be texts.
+
+    Args:
+        data: The data.
+        split: What messages call it.
+        reader: Makes the examples.
+        wanted: Field of a row -> its column, by name or by place, None for the default.
+        findings: Policy for values that cannot be used, and counts of them.
+        aliases: As of `Table.choose`.
+        guess: As of `Table.choose`.
+
+    Raises:
+        DataError: The data cannot be used; the message names the place, the value and what would be right.
+    """
+    assert reader.of_row is not None
+    columns, remark = Table.of(data, split, tuple(wanted)).choose(wanted, aliases or {}, guess)
+    if remark:
+        findings.remarks.append(remark)
+
+    def examples() -> Iterator[X]:
+        for i, values in enumerate(zip(*columns.values(), strict=True)):
+            place = f"{split}[{i}]"
+            row = {field: value if field in reader.kind.sides else plain(value)
+                   for field, value in zip(columns, values, strict=True)}  # fmt: skip
+            texts = (text_at(row[side], f"{place}: the {side}", place, findings) for side in reader.kind.sides)
+            bad = next((text for text in texts if isinstance(text, BadLine)), None)
+            example = reader.of_row(row, place, findings) if bad is None and reader.of_row is not None else bad
+            if isinstance(example, BadLine):
+                findings.leave_out(example.rule)
+            elif example is not None:
+                yield example
+
+    return Held(examples(), findings)
+
+
+def repeating(columns: list[list[Any]]) -> Sequence[int]:
+    """Places of (text, label) in two columns: the label is the one with fewer values that differ, else the last."""
+    differing = [len(set(map(str, column))) for column in columns]
+    return (1, 0) if differing[0] < differing[1] else (0, 1)
+
+
+def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str]:
+    """Texts to predict of a list, an array, a series, or the column `names` of a data frame.
+
+    Raises:
+        DataError: A value is no text, or there is no such column.
+    """
+    columns = column_names(data)
+    if columns is not None:
+        known = [name for name in (*names, *(columns if len(columns) == 1 else ())) if name in columns]
+        if not known:
+            raise DataError(
+                f"{what} has the columns {', '.join(map(str, columns))} and none called '{names[0]}'; give one of them "
+                f"alone, as data['{columns[0]}']"
+            )
+        data = data[known[0]]
+    if isinstance(data, bytes | Mapping) or not isinstance(data, Iterable):
+        raise DataError(f"{what} is {described(data)}, expected a text or a list of texts")
+    values = _listed(data)
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{what}[{i}] is {described(value)}, expected text")
+    return [str(value) for value in values]

@@ -1,0 +1,106 @@
+"""Curves of training as plain data: panels of lines over updates or minutes, and the ticks of their axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        label: For people: "training", or the name of a run.
+        points: `(x, y)`, x rising.
+        color: Number of its colour.
+        dots: Whether each point is a measurement of its own, as a validation is, and is drawn.
+    """
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    color: int = 0
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One diagram.
+
+    Attributes:
+        title: What is drawn upwards.
+        lines: The curves; none of them empty.
+        mark: Place on the x axis of the weights that were kept, with its name; None for no mark.
+        whole: Whether the axis begins at 0, because the ratio of values matters and not their difference.
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+    mark: tuple[float, str] | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The curves of one run, or of several.
+
+    Attributes:
+        title: Whose they are.
+        facts: Sentences to print above them.
+        x: What is drawn to the right: "update" or "minutes of training".
+        panels: The diagrams.
+    """
+
+    title: str
+    facts: tuple[str, ...]
+    x: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis: its ends and the numbers on it."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def share(self, value: float) -> float:
+        """Where a value lies, from 0 (low) to 1 (high)."""
+        return (value - self.low) / (self.high - self.low)
+
+
+def scale_of(values: list[float], most: int = 5, whole: bool = False) -> Scale:
+    """An axis that holds all finite values, with at most about `most` round ticks; `whole` begins it at 0."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    low = min(0.0, low) if whole else low
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        low, high = low - abs(low) / 2, high + (abs(high) / 2 or 1.0)
+    step = _step((high - low) / most)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return Scale(first * step, last * step, tuple(i * step for i in range(first, last + 1)))
+
+
+def _step(least: float) -> float:
+    """The smallest of 1, 2, 5, 10, ... times a power of ten that is not below a number."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(base * power for base in (1, 2, 5, 10) if base * power >= least * (1 - 1e-9))
+
+
+def x_ends(curves: Curves) -> tuple[float, float]:
+    """The first and the last x of all panels, which share their axis."""
+    places = [x for panel in curves.panels for line in panel.lines for x, _ in line.points]
+    return min(places, default=0.0), max(places, default=1.0)
+
+
+def heights(panel: Panel) -> list[float]:
+    """Every y of a panel's lines."""
+    return [y for line in panel.lines for _, y in line.points]
+
+
+def number(value: float) -> str:
+    """A number as an axis and a table show it: four digits, thousands apart."""
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    return "0" if abs(value) < 1e-12 else f"{value:.4g}"

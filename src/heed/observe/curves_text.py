@@ -1,0 +1,111 @@
+"""Curves in a terminal: each panel as dots of Braille cells, two by four in a character, over its axis."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, scale_of, x_ends
+from heed.observe.labels import clean, cut
+
+_ROWS = 8
+_WIDEST = 76
+_NARROWEST = 40
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Bits of a Braille character, by row and column of its dots."""
+_SIGNS = "o+x*#@"
+"""Points of lines that are measured now and then, by the number of their colour."""
+_COLORS = (34, 33, 32, 35, 31, 36)
+"""Colours of a terminal, by the number of a line's colour."""
+
+
+def curves_to_text(curves: Curves, *, width: int = 100, color: bool = False) -> str:
+    """Draw curves with characters, two panels side by side where the width allows it."""
+    head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
+    columns = 2 if width >= 2 * _NARROWEST + 3 and len(curves.panels) > 1 else 1
+    each = min(_WIDEST, (width - 3 * (columns - 1)) // columns)
+    drawn = [_panel(panel, curves, max(each, 24), color) for panel in curves.panels]
+    blocks = []
+    for start in range(0, len(drawn), columns):
+        row = drawn[start : start + columns]
+        blocks.append("\n".join("   ".join(parts).rstrip() for parts in zip(*row, strict=True)))
+    return "\n\n".join(["\n".join(head), *blocks])
+
+
+def _panel(panel: Panel, curves: Curves, width: int, color: bool) -> list[str]:
+    """The lines of one panel, each `width` characters wide (without the codes of colours)."""
+    scale = scale_of(heights(panel), 4, panel.whole)
+    left = max(len(number(tick)) for tick in scale.ticks)
+    columns = width - left - 2
+    ends = x_ends(curves)
+    cells = _cells(panel, scale, columns, ends)
+    named = {round((1 - scale.share(tick)) * (_ROWS - 1)): number(tick) for tick in scale.ticks}
+    lines = [_title(panel, width, color)]
+    for row in range(_ROWS):
+        body = "".join(_paint(sign, by, color) for sign, by in cells[row])
+        lines.append(f"{named.get(row, ''):>{left}} {'┤' if row in named else '│'}{body}")
+    first, last = (number(x) for x in ends)
+    lines.append(f"{'':{left}} └{'─' * columns}")
+    middle = cut(curves.x, max(1, columns - len(first) - len(last) - 2))
+    gap = columns - len(first) - len(last)
+    lines.append(f"{'':{left}}  {first}{middle:^{gap}}{last}")
+    return lines
+
+
+def _title(panel: Panel, width: int, color: bool) -> str:
+    """The name of a panel, then what its lines are; as wide as the panel."""
+    parts = [(clean(panel.title), None)]
+    if len(panel.lines) > 1 or panel.lines[0].label:
+        parts += [(f"{_sign(line)} {clean(line.label)}", line.color) for line in panel.lines]
+    shown, room = [], width
+    for i, (text, by) in enumerate(parts):
+        text = cut(text, max(1, room - 2 * (i > 0)))
+        if i and room < 6:
+            break
+        shown.append(_paint(text, by, color))
+        room -= len(text) + 2 * (i > 0)
+    return "  ".join(shown) + " " * room
+
+
+def _sign(line: Line) -> str:
+    return _SIGNS[line.color % len(_SIGNS)] if line.dots else "⠒"
+
+
+def _cells(panel: Panel, scale: Scale, columns: int, ends: tuple[float, float]) -> list[list[tuple[str, int | None]]]:
+    """Each character of a panel and the number of its colour, None for a blank."""
+    first, last = ends
+    span = (last - first) or 1.0
+    bits = [[0] * columns for _ in range(_ROWS)]
+    owner: list[list[int | None]] = [[None] * columns for _ in range(_ROWS)]
+    signs: dict[tuple[int, int], str] = {}
+    for line in panel.lines:
+        places = [
+            (round((x - first) / span * (2 * columns - 1)), round((1 - scale.share(y)) * (4 * _ROWS - 1)))
+            for x, y in line.points
+        ]
+        for across, down in _joined(places):
+            bits[down // 4][across // 2] |= _DOTS[down % 4][across % 2]
+            owner[down // 4][across // 2] = line.color
+        if line.dots:
+            for across, down in places:
+                signs[down // 4, across // 2] = _sign(line)
+                owner[down // 4][across // 2] = line.color
+    return [
+        [
+            (signs.get((row, column)) or (chr(0x2800 + bits[row][column]) if bits[row][column] else " "), by)
+            for column, by in enumerate(owner[row])
+        ]
+        for row in range(_ROWS)
+    ]
+
+
+def _joined(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Dots from each place to the next."""
+    dots = places[:1]
+    for (x0, y0), (x1, y1) in pairwise(places):
+        count = max(abs(x1 - x0), abs(y1 - y0))
+        dots += [(round(x0 + (x1 - x0) * i / count), round(y0 + (y1 - y0) * i / count)) for i in range(1, count + 1)]
+    return dots
+
+
+def _paint(text: str, by: int | None, color: bool) -> str:
+    return f"\x1b[{_COLORS[by % len(_COLORS)]}m{text}\x1b[0m" if color and by is not None and text.strip() else text

@@ -1,0 +1,83 @@
+"""A run whose training has not finished: its best weights so far."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from heed import folder as folders
+from heed.config import RunConfig
+from heed.errors import RunError
+from heed.storage.disk import listed
+from heed.training.checkpoint import latest_checkpoint, load_weights, stored_progress
+
+_TRIES = 3
+"""A training that is still going on may remove a checkpoint while it is read."""
+
+
+def check_can_be_used(path: Path, finished: bool) -> None:
+    """Refuse a run without final weights where it has lost them, or where it should be `finished`.
+
+    Raises:
+        RunError: It says which, and what to type.
+    """
+    if folders.WEIGHTS in listed(path):
+        raise RunError(
+            f"{path} holds no {folders.WEIGHTS}, although its training has finished: the file was removed; "
+            f"make it again with: heed train {path} --resume"
+        )
+    if finished:
+        raise RunError(
+            f"{path} holds no {folders.WEIGHTS}: its training has not finished; resume it with: "
+            f"heed train {path} --resume"
+        )
+
+
+def load_best_so_far(path: Path, config: RunConfig, model: nn.Module) -> str:
+    """Read the best weights that a run without final ones has saved.
+
+    Before the first validation these are the newest ones.
+
+    Args:
+        path: The run folder.
+        config: Of the run.
+        model: Gets the weights.
+
+    Returns:
+        Which weights they are, as a sentence for people.
+
+    Raises:
+        RunError: No weights were saved yet, or they are damaged.
+    """
+    for tries in range(_TRIES):
+        newest = latest_checkpoint(path / "checkpoints")
+        if newest is None:
+            raise RunError(
+                f"{path} has no weights yet: its training ended before the first checkpoint, or has just begun; "
+                f"resume it with: heed train {path} --resume"
+            )
+        progress = stored_progress(newest)
+        step = progress.get("best_step") or progress.get("step", 0)
+        try:
+            load_weights(model, path / "checkpoints" / f"step-{step}" / folders.WEIGHTS)
+        except RunError:
+            if tries == _TRIES - 1:
+                raise
+            continue
+        return f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {path} --resume"
+    raise AssertionError
+
+
+def _which(progress: dict[str, Any], config: RunConfig) -> str:
+    done, total = progress["step"], progress.get("total_steps")
+    so_far = f"training has not finished (saved up to update {done:,}{'' if total is None else f' of {total:,}'})"
+    if not progress.get("best_step"):
+        return f"{so_far}: using the weights of its newest checkpoint, which were not validated yet"
+    name, rank = config.evaluation.select_by, progress["best_rank"][0]
+    value = -rank if name == "loss" else rank
+    return (
+        f"{so_far}: using the best weights so far, of update {progress['best_step']:,} "
+        f"(validation {name.replace('_', ' ')} {value:.4g})"
+    )

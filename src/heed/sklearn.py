@@ -1,0 +1,260 @@
+"""Estimators for scikit-learn: `Classifier` of texts, `Tagger` of words.
+
+    from heed.sklearn import Classifier
+    cross_val_score(Classifier(minutes=1), texts, labels, cv=3)
+
+They follow scikit-learn's protocol (fit, predict, predict_proba, score, get_params, set_params), so that `clone`,
+`GridSearchCV` and `Pipeline` work with them. Fitting trains a run of heed; `run_` is that run, with `look` and all else.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from heed.data.read.memory import column_names, described, to_texts
+from heed.errors import DataError
+from heed.runs.train import load, train
+
+_NOT_KEPT = "checkpoints"
+"""Folder of a run that a pickled estimator does without: it is for resuming."""
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both share: the parameters, the run folder, pickling."""
+
+    _task: ClassVar[str]
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        size: str = "auto",
+        minutes: float | None = None,
+        steps: int | None = None,
+        valid: int | None = None,
+        random_state: Any = None,
+        settings: Mapping[str, Any] | None = None,
+        folder: str | Path | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.size = size
+        self.minutes = minutes
+        self.steps = steps
+        self.valid = valid
+        self.random_state = random_state
+        self.settings = settings
+        self.folder = folder
+        self.verbose = verbose
+
+    def _train(self, examples: list[tuple[Any, Any]]) -> None:
+        """Train a run on (input, output) tuples."""
+        seed = self.random_state
+        if seed is not None and not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        self._temporary = tempfile.TemporaryDirectory(prefix="heed-")
+        if self.folder is None:
+            out = Path(self._temporary.name) / "run"
+        else:  # fitted again, as a search does, an estimator must not write over what it fitted before
+            out = next(path for n in count(1) if not (path := Path(self.folder) / f"fit-{n}").exists())
+        self.run_ = train(
+            self._task,
+            train=examples,
+            valid=self.valid,
+            model=self.model,
+            size=self.size,
+            minutes=self.minutes,
+            steps=self.steps,
+            seed=None if seed is None else int(seed),
+            out=out,
+            settings=None if self.settings is None else dict(self.settings),
+            quiet=not self.verbose,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """Inputs are texts, and outputs are needed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.target_tags.required = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the files of the run in place of the run, so that a pickle needs no folder beside it."""
+        state = dict(super().__getstate__())
+        state.pop("_temporary", None)
+        if (run := state.pop("run_", None)) is not None:
+            paths = (path for path in sorted(run.folder.rglob("*")) if path.is_file())
+            names = {str(path.relative_to(run.folder)): path for path in paths}
+            state["_files"] = {name: path.read_bytes() for name, path in names.items()
+                               if not name.startswith(_NOT_KEPT)}  # fmt: skip
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Write the files of the run into a temporary folder, and open it."""
+        files = state.pop("_files", None)
+        super().__setstate__(state)
+        if files is not None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="heed-")
+            for name, content in files.items():
+                path = Path(self._temporary.name) / "run" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            self.run_ = load(Path(self._temporary.name) / "run")
+
+
+class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """A classifier of texts, trained by heed.
+
+    Args:
+        model: Name of the model (`heed models`); heed's default for the amount of data where None.
+        size: "auto", "scarce", "tiny", "small" or "base".
+        minutes: Time budget of one fit, evaluation included; 2 where neither it nor `steps` is given.
+        steps: Number of updates in place of a time budget; with it a fit repeats bit for bit.
+        valid: How many texts to hold out of those given, for choosing the best weights; heed's default where None.
+        random_state: Seed of weights, order and dropout; 1 where None.
+        settings: Any other field of the configuration, as `{"training.learning_rate": 0.001}`.
+        folder: Where to keep the run folders of the fits; a temporary place, gone with the estimator, where None.
+        verbose: Whether to print what training prints.
+
+    Attributes:
+        classes_: The classes, sorted.
+        run_: The run of heed: `run_.look(text)` looks inside.
+    """
+
+    _task = "classification"
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # scikit-learn's names
+        """Train on texts `(n,)` and their labels `(n,)`.
+
+        Raises:
+            ValueError: A text is none, lengths differ, or there are fewer than two classes.
+        """
+        texts = _texts(X)
+        if y is None:
+            raise ValueError("Classifier requires y to be passed, but the target y is None")
+        check_classification_targets(y)
+        labels = column_or_1d(y, warn=True)
+        if len(labels) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(labels)} labels; each text needs one")
+        self.classes_ = np.unique(labels)
+        names = self._names()
+        if len(names) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs two or more")
+        counts = [int((labels == one).sum()) for one in self.classes_]
+        self._shares = np.array(counts) / len(labels)
+        number = {one: name for one, name in zip(self.classes_.tolist(), names, strict=True)}
+        self._train([(text, number[label]) for text, label in zip(texts, labels.tolist(), strict=True)])
+        return self
+
+    def _names(self) -> list[str]:
+        """The classes as heed names labels."""
+        names = [str(one).strip() for one in self.classes_.tolist()]
+        if len(set(names)) < len(names) or "" in names:
+            raise ValueError(f"the classes {self.classes_.tolist()} are not told apart, or blank, when written as text")
+        return names
+
+    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
+        """The probability of each class, `(n, classes)` in the order of `classes_`; of blank texts their shares."""
+        check_is_fitted(self, "run_")
+        texts = _texts(X)
+        found = self.run_.probabilities(texts).double().numpy()
+        known = self.run_.task.labels
+        made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(texts))
+                         for name in self._names()], axis=1)  # fmt: skip
+        made[[not text.strip() for text in texts]] = self._shares
+        return made / made.sum(1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
+        """The most probable class of each text, `(n,)`."""
+        return self.classes_[self.predict_proba(X).argmax(1)]  # type: ignore[no-any-return]
+
+
+class Tagger(_Estimator):
+    """A tagger of words, trained by heed; parameters as those of `Classifier`.
+
+    Sentences are lists of words, and outputs lists of tags, one for each word: names of entities as BIO tags, or plain
+    tags such as parts of speech.
+
+    Attributes:
+        classes_: The tags, in the order of the columns of `predict_proba`.
+        run_: The run of heed: `run_.look(text)` looks inside.
+    """
+
+    _task = "tagging"
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Train on sentences, lists of words, and the tags of each.
+
+        Raises:
+            ValueError: A sentence is no list of words, or has another number of tags.
+        """
+        sentences = _sentences(X, "X")
+        if y is None:
+            raise ValueError("Tagger requires y to be passed, but the target y is None")
+        tags = _sentences(y, "y")
+        if len(tags) != len(sentences):
+            raise ValueError(f"there are {len(sentences)} sentences and tags of {len(tags)}; each sentence needs some")
+        self._train(list(zip(sentences, tags, strict=True)))
+        self.classes_ = np.array(self.run_.task.labels)
+        return self
+
+    def _tagged(self, X: Any) -> Any:  # noqa: N803
+        check_is_fitted(self, "run_")
+        return self.run_.tagged(_sentences(X, "X"))
+
+    def predict(self, X: Any) -> list[list[str]]:  # noqa: N803
+        """The tags of each sentence."""
+        return [list(tags) for tags, _ in self._tagged(X)]
+
+    def predict_proba(self, X: Any) -> list[np.ndarray[Any, Any]]:  # noqa: N803
+        """For each sentence the probability of every tag of every word, `(words, classes)`."""
+        return [probabilities.numpy() for _, probabilities in self._tagged(X)]
+
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """F1 of entities, or accuracy where tags mark none."""
+        check_is_fitted(self, "run_")
+        examples = list(zip(_sentences(X, "X"), _sentences(y, "y"), strict=True))
+        report = self.run_.report_of(self.run_.held(examples))
+        return float(report["accuracy" if self.run_.task.plain else "entity_f1"]["value"])
+
+
+def _texts(given: Any) -> list[str]:
+    """Texts of a list, a series, an array `(n,)` or `(n, 1)`, or a data frame of one column.
+
+    Raises:
+        DataError: It holds something else.
+    """
+    if isinstance(given, str):
+        raise DataError(f"X is one text, {described(given)}; expected a list of texts, as [{given!r:.40}]")
+    if hasattr(given, "toarray"):
+        raise DataError("X is a sparse matrix of numbers; expected a list of texts")
+    if getattr(given, "ndim", 1) == 2 and column_names(given) is None and given.shape[1] == 1:
+        given = given[:, 0]
+    if getattr(given, "ndim", 1) == 0 or not hasattr(given, "__len__"):
+        raise DataError(f"X is {described(given)}; expected a list of texts")
+    if not len(given):
+        raise DataError("X has 0 texts; a minimum of 1 is required")
+    return to_texts(given, "X")
+
+
+def _sentences(given: Any, name: str) -> list[list[str]]:
+    """Lists of words or of tags."""
+    if isinstance(given, str) or (not isinstance(given, Sequence | np.ndarray) and not hasattr(given, "tolist")):
+        raise DataError(f"{name} is {described(given)}; expected a list of lists of texts, one for each sentence")
+    rows = list(given.tolist() if hasattr(given, "tolist") else given)
+    if not rows:
+        raise DataError(f"{name} has 0 sentences; a minimum of 1 is required")
+    for i, row in enumerate(rows):
+        if isinstance(row, str) or not hasattr(row, "__len__"):
+            raise DataError(f"{name}[{i}] is {described(row)}, expected a list of words, and of tags one for each word")
+    return [[str(one) if isinstance(one, int) else one for one in row] for row in rows]

@@ -1,0 +1,442 @@
+"""Files as people have them: columns, separators and headers that nobody named, and files given to the wrong task."""
+
+import csv
+import io
+import json
+import random
+import re
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+import heed
+from heed.cli import main
+from heed.config import TagOptions
+from heed.data.read.conll import read_sentences
+from heed.data.read.findings import Findings
+from heed.data.read.pairs import read_pairs
+from heed.data.read.texts import TextFormat, read_texts, text_reader
+from heed.data.store.splits import open_splits
+from heed.errors import DataError
+from heed.tasks import check_config, task_class
+from heed.tasks.base.contents import advice
+from heed.tasks.classification.config import TextsData
+from heed.tasks.classification.outputs import ClassificationOutputs
+
+WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
+LABELS = ["very good", "good", "bad"]
+
+
+def labelled(count=60, seed=1):
+    """Texts of several words, each with one of three labels."""
+    rng = random.Random(seed)
+    return [(" ".join(rng.choices(WORDS, k=8)), LABELS[n % 3]) for n in range(count)]
+
+
+def sentences(count=60, seed=2):
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=7)).capitalize() + "." for _ in range(count)]
+
+
+ROWS = labelled()
+CONLL = "".join(f"{word}\t{'B-loc' if word == 'sea' else 'O'}\n" for word in WORDS) + "\n"
+EXPECTED = [(text, (label,)) for text, label in ROWS]
+
+
+def table(rows, separator=","):
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator).writerows(rows)
+    return text.getvalue()
+
+
+def tabbed(rows):
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+def read(folder, name, content, encoding="utf-8", form=None):
+    path = folder / name
+    path.write_bytes(content.encode(encoding))
+    findings = Findings()
+    found = [(one.text, one.labels) for one in read_texts([path], form or TextFormat(advice=advice), findings)]
+    return found, findings
+
+
+def refused(folder, name, content, **form):
+    with pytest.raises(DataError) as raised:
+        read(folder, name, content, form=TextFormat(advice=advice, **form))
+    return str(raised.value)
+
+
+NO_HEADER = "; the file has no header, columns are counted from 0"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.tsv", tabbed(ROWS), "columns: text is 0, label is 1 (3 values)" + NO_HEADER),
+        ("a.tsv", tabbed((b, a) for a, b in ROWS), "columns: text is 1, label is 0 (3 values)" + NO_HEADER),
+        ("a.txt", tabbed(ROWS), "columns: text is 0, label is 1 (3 values)" + NO_HEADER),
+        ("a.txt", tabbed((b, a) for a, b in ROWS), "columns: text is 1, label is 0 (3 values)" + NO_HEADER),
+        (
+            "a.csv",
+            table((n, *row) for n, row in enumerate(ROWS)),
+            "columns: text is 1, label is 2 (3 values)" + NO_HEADER,
+        ),
+        (
+            "a.tsv",
+            tabbed([("sentence", "sentiment"), *ROWS]),
+            "columns: text is 'sentence', label is 'sentiment' (3 values)",
+        ),
+        (
+            "a.csv",
+            table([("id", "review", "stars"), *((n, *row) for n, row in enumerate(ROWS))]),
+            "columns: text is 'review', label is 'stars' (3 values)",
+        ),
+        ("a.csv", table([("Wohin", "Woher"), *ROWS]), "columns: text is 'Wohin', label is 'Woher' (3 values)"),
+        ("a.csv", table([("text", "label"), *ROWS], ";"), "columns separated by semicolons"),
+        (
+            "a.csv",
+            "\ufeff" + table([("Texte", "Catégorie"), *ROWS], ";"),
+            "columns separated by semicolons; columns: text is 'Texte', label is 'Catégorie' (3 values)",
+        ),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"id": f"x{n}", "review": a, "stars": b}) + "\n" for n, (a, b) in enumerate(ROWS)),
+            "fields: text is 'review', label is 'stars' (3 values)",
+        ),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"text": a, "sentiment": b}) + "\n" for a, b in ROWS),
+            "fields: text is 'text', label is 'sentiment' (3 values)",
+        ),
+    ],
+)
+def test_columns_that_nobody_named_are_recognised_and_said_in_one_line(tmp_path, name, content, said):
+    found, findings = read(tmp_path, name, content)
+    assert found == EXPECTED
+    assert findings.remarks == [said]
+
+
+def test_an_export_of_excel_in_windows_1252_is_read_and_said(tmp_path):
+    rows = [(f"{text} café", label) for text, label in ROWS]
+    found, findings = read(tmp_path, "a.csv", table([("Texte", "Catégorie"), *rows], ";"), "windows-1252")
+    assert found == [(text, (label,)) for text, label in rows]
+    assert "not UTF-8, read as windows-1252: 61 lines (1, 2, 3, ...)" in [str(one) for one in findings.found]
+    # Only as Excel writes it: any other file that is not UTF-8 is refused as before.
+    with pytest.raises(DataError, match=r"line 1: byte 0xe9 .* it looks like Windows-1252"):
+        read(tmp_path, "b.csv", table([("Texte", "Catégorie"), *rows]), "windows-1252")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "train"])
+def test_lines_of_fasttext_are_read_whatever_the_ending(tmp_path, name):
+    content = "".join(
+        f"__label__{label.replace(' ', '_')}{' ' if n % 2 else chr(9)}{text}\n" for n, (text, label) in enumerate(ROWS)
+    )
+    found, _ = read(tmp_path, name, content)
+    assert found == [(text, (label.replace(" ", "_"),)) for text, label in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "".join(f"{label.split()[0]} {text}\n" for text, label in ROWS)),
+        ("a.txt", "".join(f"{label.split()[0]}\t{text}\n" for text, label in ROWS)),
+        ("a.csv", table([("text", "label", "other"), *((*row, row[1]) for row in ROWS)])),
+        ("a.jsonl", "".join(json.dumps({"label": b, "text": a, "other": b}) + "\n" for a, b in ROWS)),
+    ],
+)
+def test_what_was_read_before_keeps_its_reading_unsaid(tmp_path, name, content):
+    found, findings = read(tmp_path, name, content)
+    assert [text for text, _ in found] == [text for text, _ in ROWS]
+    assert {label.split()[0] for _, (label,) in found} == {"very", "good", "bad"}
+    assert findings.remarks == [] and findings.found == []
+
+
+def test_columns_that_are_unclear_are_asked_for_with_the_field_to_give(tmp_path):
+    rows = [(("a", "b")[n % 2], *row) for n, row in enumerate(ROWS)]
+    message = refused(tmp_path, "a.csv", table(rows))
+    assert "several columns can hold the label: 0 (2 values: a, b), 2 (3 values: very good, good, bad)" in message
+    assert "data.columns.label=0 takes the first of them" in message and "the file has no header" in message
+    found, _ = read(tmp_path, "a.csv", table(rows), form=TextFormat(label=2))
+    assert found == EXPECTED
+    rows = [(label, text, other) for (text, label), (other, _) in zip(ROWS, labelled(seed=5), strict=True)]
+    message = refused(tmp_path, "a.tsv", tabbed([("gold", "premise", "hypothesis"), *rows]))
+    assert "'premise' and 'hypothesis' hold texts; data.columns.text=premise takes the first of them" in message
+
+
+def test_the_label_of_a_test_set_is_found_by_the_labels_of_the_training_set(tmp_path):
+    train, test = tmp_path / "train.tsv", tmp_path / "test.csv"
+    train.write_text(tabbed(ROWS), encoding="utf-8")
+    test.write_text(table([("a", "good", "so it is"), ("b", "bad", "and it was")]), encoding="utf-8")
+    data = TextsData(train=[str(train)], valid=9, test=[str(test)])
+    splits = open_splits(data, text_reader(TextFormat()))
+    assert [(one.text, one.labels) for one in splits.examples["test"]] == [
+        ("so it is", ("good",)),
+        ("and it was", ("bad",)),
+    ]
+    assert "train: columns: text is 0, label is 1 (3 values)" + NO_HEADER in splits.remarks
+    assert "test: columns: text is 2, label is 1 (2 values)" + NO_HEADER in splits.remarks
+
+
+def test_labels_are_counted_and_one_that_is_most_of_the_texts_is_a_warning(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text(tabbed([("text", "label"), *((text, "ham") for text, _ in ROWS), *labelled(3, seed=8)]))
+    values = {"task": "classification", "data": {"train": [str(path)], "valid": 6}}
+    lines = task_class("classification").prepare(check_config(values, "test")).notes.splitlines()
+    (counts,) = [line for line in lines if "by count" in line]
+    assert counts.startswith("train: labels by count: ham 5") and "very good" in counts
+    (warning,) = [line for line in lines if "macro F1" in line]
+    assert re.fullmatch(
+        r"warning: 9\d% of the training texts have the label 'ham': giving every text that label scores as much; look "
+        r"at macro F1 \(data.class_weights=balanced weighs all labels alike\)",
+        warning,
+    )
+    path.write_text(tabbed([("text", "label"), *ROWS]))
+    assert "warning" not in task_class("classification").prepare(check_config(values, "test")).notes
+
+
+def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text(tabbed([("text", "label"), *ROWS]))
+    values = {"task": "classification", "data": {"train": [str(path)], "valid": 6}, "tokenizer": {"min_count": 1}}
+    run = SimpleNamespace(task=task_class("classification").prepare(check_config(values, "test")))
+    outputs = ClassificationOutputs(run, {})
+    assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
+
+
+# --- pairs
+
+PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
+
+
+def pairs(folder, name, content, encoding="utf-8", **columns):
+    (folder / name).write_bytes(content.encode(encoding))
+    findings = Findings()
+    found = read_pairs([folder / name], findings=findings, advice=advice, **columns)
+    return [(pair.source, pair.target) for pair in found], findings
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", table(PAIRS, ";"), "columns separated by semicolons"),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"id": n, "en": a, "fr": b}) + "\n" for n, (a, b) in enumerate(PAIRS)),
+            "fields: source is 'en', target is 'fr'",
+        ),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"translation": {"en": a, "fr": b}}) + "\n" for a, b in PAIRS),
+            "fields: source is 'translation.en', target is 'translation.fr'",
+        ),
+    ],
+)
+def test_pairs_are_recognised_too(tmp_path, name, content, said):
+    found, findings = pairs(tmp_path, name, content)
+    assert found == PAIRS and findings.remarks == [said]
+
+
+def test_pairs_as_excel_exports_them(tmp_path):
+    accented = [(a, f"{b} été") for a, b in PAIRS]
+    found, findings = pairs(tmp_path, "a.csv", table(accented, ";"), "windows-1252")
+    assert found == accented and "not UTF-8, read as windows-1252: 60 lines" in str(findings.found[0])
+
+
+def test_a_header_of_pairs_is_said_and_named_columns_leave_it_out(tmp_path):
+    for names in (("en", "fr"), ("source", "target"), ("Anglais", "Deutsch")):
+        for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
+            found, findings = pairs(tmp_path, name, content)
+            assert found == [names, *PAIRS]  # as ever
+            (said,) = findings.found
+            fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' read columns by name"
+            assert said.warning and str(said).startswith(f"looks like a header ({names[0]} | {names[1]})")
+            assert fix in str(said)
+            found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
+            assert found == PAIRS and not findings.found
+    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].found
+
+
+def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, findings = pairs(tmp_path, "c.tsv", tabbed(ROWS))
+    (said,) = findings.found
+    assert said.warning and said.what.startswith(
+        "the targets look like labels (3 different: very good, good, bad), kept as texts; train on it with: heed train "
+        "classification c"
+    )
+    for name, content, what, command in (
+        (
+            "f.txt",
+            "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS),
+            "begin with __label__",
+            "classification",
+        ),
+        ("l.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "begin with one of 2 words", "classification"),
+        ("c.conll", CONLL * 3, "a word a line with a tag", "tagging"),
+        ("d.conll", CONLL.replace("\t", " ") * 3, "one word a line with a tag", "tagging"),
+    ):
+        with pytest.raises(DataError) as raised:
+            pairs(tmp_path, name, content)
+        assert what.replace("a word", "one word") in str(raised.value)
+        assert str(raised.value).endswith(f"heed train {command} {name}")
+
+
+# --- sides
+
+OTHER = {word: f"{word[::-1]}oe" for word in WORDS}
+SMALL = {"model.d_hidden": 8, "model.d_embedding": 8, "model.d_attention": 8, "model.d_readout": 8}
+SMALL |= {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, "generation.max_length": 8}
+
+
+def write_sides(folder, name, count, seed):
+    lines = [one.lower() for one in sentences(count, seed)]
+    (folder / f"{name}.en").write_text("".join(f"{one}\n" for one in lines))
+    (folder / f"{name}.af").write_text(
+        "".join(" ".join(OTHER[word] for word in one.strip(".").split()) + ".\n" for one in lines)
+    )
+    (folder / f"{name}.ru").write_text("".join(f"{'кот видит дом и сад ' * 2}{n}\n" for n in range(count)))
+    words = [f"w{n}" for n in range(40)]
+    rng = random.Random(seed)
+    (folder / f"{name}.xx").write_text("".join(" ".join(rng.choices(words, k=7)) + "\n" for _ in range(count)))
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory):
+    """A run of one update from English to another language, its data beside it."""
+    folder = tmp_path_factory.mktemp("sides")
+    write_sides(folder, "my", 120, 4)
+    write_sides(folder, "test", 20, 5)
+    files = folder / "my.en", folder / "my.af"
+    heed.train("translation", train=files, model="bahdanau", steps=1, out=folder / "run", settings=SMALL, quiet=True)
+    return folder
+
+
+def evaluate(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", *map(str, words)])
+    out, err = capsys.readouterr()
+    assert not ended.value.code, err
+    return out, err
+
+
+@pytest.mark.parametrize(
+    ("endings", "said"),
+    [
+        (("en", "af"), ""),
+        (
+            ("af", "en"),
+            "the sides look swapped: 0% of the words of the sources occur in the training sources, but 100%",
+        ),
+        (("en", "en"), "the targets read like the training sources: "),
+        (("en", "ru"), "the targets have Cyrillic letters, of which the training targets have none"),
+        (("en", "xx"), "the targets look like another language: only 0% of their words occur in the training targets"),
+    ],
+)
+def test_evaluate_says_where_the_sides_are_not_those_of_training(sides, capsys, endings, said):
+    files = [sides / f"test.{ending}" for ending in endings]
+    out, err = evaluate(capsys, sides / "run", *files)
+    assert "chrF" in out
+    if not said:
+        assert err == ""
+        return
+    assert err.startswith(f"heed: warning: test.{endings[0]}, test.{endings[1]}: the ") and err.count("\n") == 1
+    assert said in err
+
+
+def test_check_says_the_same_of_a_test_set(sides, capsys, monkeypatch):
+    monkeypatch.chdir(sides)
+    with pytest.raises(SystemExit):
+        main(["check", "translation", "my.en", "my.af", "--test", "test.en,test.en"])
+    assert "warning: test: the targets read like the training sources" in capsys.readouterr().out
+
+
+def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_path, capsys):
+    shutil.copytree(sides, tmp_path / "copy")
+    run, config = tmp_path / "copy" / "run", tmp_path / "copy" / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("my.en", "gone.en"))
+    assert evaluate(capsys, run, sides / "test.en", sides / "test.af")[1] == ""
+    err = evaluate(capsys, run, sides / "test.af", sides / "test.en")[1]
+    assert "warning: test.af, test.en: the sides look swapped: they take" in err
+
+
+# --- the wrong task
+
+
+def test_sentences_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = "".join(f"{one}\n" for one in sentences())
+    message = refused(tmp_path, "my.en", content)
+    assert "its lines are plain sentences, and their first words are no labels" in message
+    assert "heed train language_modelling my.en, or heed train translation my.en TRANSLATIONS" in message
+    assert message.endswith("data.format=lines takes first words as labels all the same")
+    assert len(read(tmp_path, "my.en", content, form=TextFormat("lines"))[0]) == 60
+
+
+def test_words_with_tags_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for content in (
+        CONLL * 5,
+        CONLL.replace("\t", " ") * 5,
+        CONLL.replace("\t", " NN "),
+        "-DOCSTART- O\n\n" + CONLL * 3,
+    ):
+        message = refused(tmp_path, "file.conll", content)
+        assert "has one word a line with a tag beside it (as 'sea B-loc')" in message
+        assert message.endswith("heed train tagging file.conll")
+
+
+def test_pairs_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = list(zip(sentences(), sentences(seed=3), strict=True))
+    for name, content in (("p.tsv", tabbed(pairs)), ("p.txt", tabbed(pairs)), ("p.csv", table(pairs, ";"))):
+        message = refused(tmp_path, name, content)
+        assert "columns 0 and 1 hold texts" in message
+        assert f"train on it with: heed train translation {name}" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("my.en", "".join(f"{one}\n" for one in sentences()), "heed train language_modelling my.en"),
+        ("p.tsv", tabbed(zip(sentences(), sentences(seed=3), strict=True)), "heed train translation p.tsv"),
+        ("c.tsv", tabbed(ROWS), "heed train classification c.tsv"),
+        ("c.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification c.txt"),
+        ("f.txt", "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification f.txt"),
+    ],
+)
+def test_texts_are_not_taken_for_words_with_tags(tmp_path, monkeypatch, name, content, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    for policy in ("error", "skip"):
+        with pytest.raises(DataError) as raised:
+            read_sentences([tmp_path / name], TagOptions(), Findings(policy), advice)
+        assert "; expected one word a line, with its tag in another column; train on it with: " in str(raised.value)
+        assert command in str(raised.value)
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS))
+    with pytest.raises(DataError, match="its lines have one column; expected one word a line, with its tag in another"):
+        read_sentences([tmp_path / "words"], TagOptions())
+
+
+def test_a_header_of_words_with_tags_is_left_out_and_said(tmp_path):
+    for content in ("Word\tTag\n" + CONLL, "token\tpos\n" + CONLL.replace("B-loc", "NOUN").replace("\tO", "\tX")):
+        (tmp_path / "a.conll").write_text(content, encoding="utf-8")
+        findings = Findings()
+        (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions(), findings)
+        assert list(sentence.words) == WORDS
+        assert findings.found[0].what.startswith("a header (")
+    (tmp_path / "a.conll").write_text("word\tO\n" + CONLL, encoding="utf-8")  # a word as any other
+    (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions())
+    assert list(sentence.words) == ["word", *WORDS]
+
+
+def test_a_header_that_is_read_as_a_text_is_said(tmp_path):
+    _, findings = read(
+        tmp_path, "a.txt", "label text\n" + "".join(f"{label.split()[0]} {text}\n" for text, label in ROWS)
+    )
+    assert [str(one) for one in findings.found] == [
+        "looks like a header (label | text), read as a text; delete it: 1 line (1)"
+    ]
+    _, findings = read(tmp_path, "a.tsv", tabbed([("text", "label"), *ROWS]), form=TextFormat(text=0, label=1))
+    assert [one.warning for one in findings.found] == [True]
