@@ -15,7 +15,7 @@ from heed.training.device import choose_device
 
 FEW_PAIRS = 10_000
 """Fewer training pairs of text than this are few."""
-PAIRS_A_MINUTE = 4_000
+PAIRS_A_MINUTE = 2_000
 """More training pairs of text than this for each minute of a time budget on a CPU are treated as few: the settings for
 few pairs learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
 _FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
