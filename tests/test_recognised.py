@@ -24,6 +24,8 @@ from heed.tasks import check_config, task_class
 from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.outputs import ClassificationOutputs
+from heed.tasks.language_modelling.config import DocumentsData
+from heed.tasks.language_modelling.documents import document_reader
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]
@@ -418,6 +420,29 @@ def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
         "warning: line 1 holds numbers only (112, 56.0) and was read as the names of the columns; if the file has no "
         "header, give it one"
     ]
+
+
+# --- documents
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.tsv", tabbed(ROWS), "columns: text is 0" + NO_HEADER),
+        (
+            "a.csv",
+            table([("id", "review", "stars"), *((n, *row) for n, row in enumerate(ROWS))], ";"),
+            "columns: text is 'review'",
+        ),
+        ("a.jsonl", "".join(json.dumps({"stars": b, "body": a}) + "\n" for a, b in ROWS), "fields: text is 'body'"),
+    ],
+)
+def test_the_column_of_documents_is_recognised(tmp_path, name, content, said):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    findings, data = Findings(), DocumentsData(train=[str(tmp_path / name)])
+    documents = document_reader(data).read([str(tmp_path / name)], findings)
+    assert [document.text for document in documents] == [text for text, _ in ROWS]
+    assert findings.remarks == [said]
 
 
 # --- the wrong task
