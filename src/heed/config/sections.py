@@ -115,8 +115,12 @@ class TrainingConfig(Section):
     CPU, triton on a GPU. See docs/performance.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
-    patience: int | None = Field(None, gt=0)
-    """Stop after this many validations without a better score; null for never."""
+    patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
+    """Stop after this many validations without a better score; null for never. "auto" is never where steps are given;
+    under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
+    log: Literal["tensorboard"] | None = None
+    """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
+    `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 
