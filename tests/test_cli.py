@@ -10,16 +10,20 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 import yaml
+from typer.main import get_command
 
 import heed
 from heed.attention import SCORES
 from heed.cli import main
+from heed.cli.app import app
 from heed.errors import ConfigError, RunError
 from heed.registry import list_models
+from heed.tasks import config_class, task_names
 
 SETTINGS = {
     "task": "translation",
@@ -95,22 +99,98 @@ def test_help_lists_the_commands_and_imports_nothing_heavy():
         assert re.search(rf"^\s+{command}\s+[A-Z]", done.stdout, re.MULTILINE), command
 
 
+def test_help_fits_a_terminal_of_80_columns_and_cuts_no_sentence(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = call("-h")
+    assert code == 0 and "..." not in out.partition("Commands:")[2]
+    for command in get_command(app).commands:
+        code, out, _ = call(command, "-h")
+        assert (code, out) == (0, call(command, "--help")[1])
+        assert max(map(len, out.splitlines())) <= 80
+        assert out.startswith("Usage: ") and "the paper's" not in out and "list[" not in out and "<str>" not in out
+
+
+def test_options_of_train_are_in_groups_and_name_every_size(call):
+    out = call("train", "-h")[1]
+    groups = {
+        head: re.findall(r"(--[\w-]+)", rows) for head, rows in re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", out, re.M)
+    }
+    assert {"--model", "--size", "--from"} <= {*groups["Model"]}
+    assert {"--valid", "--test"} <= {*groups["Data"]}
+    assert {"--minutes", "--seed", "--device"} <= {*groups["Training"]}
+    assert {"--out", "--resume"} <= {*groups["Run folder"]}
+    assert {"--dry-run", "--verbose", "--help"} <= {*groups["Other options"]}
+    assert "scarce" in out and out.count("RUN --resume") == 1
+
+
+def completed(words, cwd):
+    """What the Tab key offers in bash after the words."""
+    line = {"_HEED_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    script = "import sys; sys.argv[0] = 'heed'; from heed.cli.app import app; app(prog_name='heed')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **line}, cwd=cwd, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.split()
+
+
+def test_the_shell_completes_tasks_models_sizes_and_runs(tmp_path):
+    for name in ("b-rnn-1", "a-cnn-2", "no-run"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    for name in ("b-rnn-1", "a-cnn-2"):
+        (tmp_path / "runs" / name / "format.json").touch()
+    (tmp_path / "my.yaml").touch()
+    assert completed(["heed", "train", "t"], tmp_path) == ["table", "tagging", "translation"]
+    assert completed(["heed", "train", "my"], tmp_path) == ["my.yaml"]
+    assert completed(["heed", "train", "table", "t"], tmp_path) == []  # files, which bash completes by itself
+    assert completed(["heed", "train", "table", "--model", "ba"], tmp_path) == ["bag", "bahdanau"]
+    assert completed(["heed", "train", "table", "--size", "s"], tmp_path) == ["scarce", "small"]
+    assert completed(["heed", "predict", ""], tmp_path) == ["last", "runs/a-cnn-2", "runs/b-rnn-1"]
+    assert completed(["heed", "compare", "runs/a-cnn-2", "runs/b"], tmp_path) == ["runs/b-rnn-1"]
+    assert completed(["heed", "models", "h"], tmp_path) == ["han"]
+
+
 def test_version():
     done = shell("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"heed \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
-def test_models_lists_every_model_with_every_field(call):
+def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, err = call("models")
     assert (code, err) == (0, "")
-    for name, body in list_models():
-        assert re.search(rf"^{name} \({body.interface.replace('_', ' ')}\): \w", out, re.MULTILINE)
-        for field, info in body.config_class.model_fields.items():
-            assert re.search(rf"^  {field}\s", out, re.MULTILINE) and info.description in out
+    assert max(map(len, out.splitlines())) <= 80
+    blocks = dict(block.split("\n", 1) for block in out.split("\n\n")[: len(task_names())])
+    rows = {head.partition(":")[0]: [line.split()[:2] for line in text.splitlines()] for head, text in blocks.items()}
+    assert list(rows) == task_names()
+    assert ["cnn", "filters"] in rows["classification"] and ["cnn", "filters"] not in rows["tagging"]
+    for task, words in rows.items():
+        default = config_class(task).model_fields["model"].default.name
+        assert [second for first, second in words if first == "*"] == [default]
+    for _, body in list_models():
+        assert body.summary in out and body.paper in out and len(body.summary) <= 40
     code, out, err = call("models", "--scores")
     assert (code, err) == (0, "")
     assert all(re.search(rf"^{name}\s", out, re.MULTILINE) for name in SCORES)
+
+
+def test_models_with_a_name_shows_every_field_and_size_and_whose_widths_they_are(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10000")
+    for name, body in list_models():
+        code, out, err = call("models", name)
+        assert (code, err) == (0, "")
+        assert f": {body.summary} ({body.paper})" in out
+        for field, info in body.config_class.model_fields.items():
+            assert re.search(rf"^  {field}\s", out, re.MULTILINE) and " ".join(info.description.split()) in out
+        for size in body.config_class.sizes:
+            assert re.search(rf"^  {size}\s", out, re.MULTILINE)
+            assert size in get_args(
+                config_class("translation").model_fields["model"].annotation.model_fields["size"].annotation
+            )
+    assert "base                  none; the defaults are RNNsearch-50 of the paper\n" in call("models", "bahdanau")[1]
+    for without in ("attention_lm", "attention_only", "self_rnn"):  # the notes give no widths
+        assert "the paper's" not in call("models", without)[1].split("fields that differ")[1]
+    assert call("models", "bahdanou") == (2, "", "heed: unknown model 'bahdanou'; did you mean 'bahdanau'?\n")
 
 
 # --- train
@@ -125,13 +205,13 @@ def test_train_writes_a_run_and_says_what_to_type_next(call, config, tmp_path):
     assert effective["training"]["seed"] == 5
     assert effective["model"]["d_hidden"] == 8
     assert effective["training"]["optimizer"] == "adamw"  # every default is written
-    assert "test: 25 examples" in out and "exact match" in out
+    assert "test: 25 pairs" in out and "exact match" in out
     assert out.count("\n\n") <= 2 and "update" not in out  # progress goes to stderr
     for part in ("steps: 3", "device cpu", "1 thread", "parameters", "run folder", "heed look"):
         assert part in err
     made = {path.name for path in folder.iterdir()}
     assert made == {
-        *("README.md", "checkpoints", "checksums.json", "config.yaml", "format.json", "metrics.jsonl"),
+        *("README.md", "checkpoints", "checksums.json", "config.yaml", "curves.svg", "format.json", "metrics.jsonl"),
         *("model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json"),
     }
     assert re.search(r"\btest\W+25\b", (folder / "README.md").read_text())
@@ -314,12 +394,12 @@ def test_evaluate_repeats_the_scores_of_the_report(call, run):
     code, out, _ = call("evaluate", run.folder)
     assert code == 0
     value = run.report["scores"]["test"]["exact_match"]["value"]
-    assert "test: 25 examples" in out and f"{value:.2%}" in out
+    assert "test: 25 pairs" in out and f"{value:.2%}" in out
 
 
 def test_evaluating_the_validation_set_says_what_it_was_used_for(call, run):
     code, out, _ = call("evaluate", run.folder, "--split", "valid")
-    assert code == 0 and "valid: 20 examples" in out and "selected" in out
+    assert code == 0 and "valid: 20 pairs" in out and "selected" in out
     assert "note" in json.loads(call("evaluate", run.folder, "--split", "valid", "--json")[1])["valid"]
 
 
@@ -370,6 +450,15 @@ def test_the_name_of_the_file_says_how_to_draw(call, run, tmp_path, name, start)
     same = {"a.html": "html", "a.svg": "svg", "a.json": "json", "a.txt": "text"}[name]
     if same != "text":
         assert call("look", run.folder, "314", "--as", same)[1] == written
+
+
+def test_what_as_says_counts_more_than_the_name_of_the_file(call, run, tmp_path):
+    drawn = {form: call("look", run.folder, "314", "--as", form)[1] for form in ("text", "json", "svg")}
+    for form, name in [("text", "a.html"), ("text", "a"), ("json", "a.svg"), ("svg", "a.txt")]:
+        assert call("look", run.folder, "314", "--as", form, "--out", name) == (0, "", f"wrote {name}\n")
+        assert (tmp_path / name).read_text().strip() == drawn[form].strip()
+    assert call("lesson", "lion", "--as", "text", "--out", "lion.html")[0] == 0
+    assert "<html" not in (tmp_path / "lion.html").read_text()
 
 
 # --- errors: exit code 2, one line that says what is wrong, no traceback
@@ -460,7 +549,8 @@ def test_look_and_evaluate_refuse_in_one_line(call, run):
     assert_one_line(
         call("look", run.folder, "1", "--out", "a.gif"), r"'a.gif' does not say how to write; end it in \.html"
     )
-    assert_one_line(call("look", run.folder, "1", "--as", "svg", "--open"), "--open shows a page")
+    for words in (["--as", "svg"], ["--as", "text"], ["--out", "a.txt"]):
+        assert_one_line(call("look", run.folder, "1", *words, "--open"), "--open shows a page of HTML, not (svg|text)")
     assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")
 
 

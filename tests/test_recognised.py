@@ -5,18 +5,28 @@ import io
 import json
 import random
 import re
+import shutil
 from types import SimpleNamespace
 
 import pytest
 
+import heed
+from heed.cli import main
+from heed.config import TagOptions
+from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
+from heed.data.read.numbers import read_numbers
+from heed.data.read.pairs import read_pairs
 from heed.data.read.texts import TextFormat, read_texts, text_reader
 from heed.data.store.splits import open_splits
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
 from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.outputs import ClassificationOutputs
+from heed.tasks.language_modelling.config import DocumentsData
+from heed.tasks.language_modelling.documents import document_reader
+from heed.tasks.tagging.outputs import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]
@@ -34,6 +44,7 @@ def sentences(count=60, seed=2):
 
 
 ROWS = labelled()
+CONLL = "".join(f"{word}\t{'B-loc' if word == 'sea' else 'O'}\n" for word in WORDS) + "\n"
 EXPECTED = [(text, (label,)) for text, label in ROWS]
 
 
@@ -198,6 +209,311 @@ def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
     assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
 
 
+# --- pairs
+
+PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
+
+
+def pairs(folder, name, content, encoding="utf-8", **columns):
+    (folder / name).write_bytes(content.encode(encoding))
+    findings = Findings()
+    found = read_pairs([folder / name], findings=findings, advice=advice, **columns)
+    return [(pair.source, pair.target) for pair in found], findings
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", table(PAIRS, ";"), "columns separated by semicolons"),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"id": n, "en": a, "fr": b}) + "\n" for n, (a, b) in enumerate(PAIRS)),
+            "fields: source is 'en', target is 'fr'",
+        ),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"translation": {"en": a, "fr": b}}) + "\n" for a, b in PAIRS),
+            "fields: source is 'translation.en', target is 'translation.fr'",
+        ),
+    ],
+)
+def test_pairs_are_recognised_too(tmp_path, name, content, said):
+    found, findings = pairs(tmp_path, name, content)
+    assert found == PAIRS and findings.remarks == [said]
+
+
+def test_pairs_as_excel_exports_them(tmp_path):
+    accented = [(a, f"{b} été") for a, b in PAIRS]
+    found, findings = pairs(tmp_path, "a.csv", table(accented, ";"), "windows-1252")
+    assert found == accented and "not UTF-8, read as windows-1252: 60 lines" in str(findings.found[0])
+
+
+def test_a_header_of_pairs_is_said_and_named_columns_leave_it_out(tmp_path):
+    for names in (("en", "fr"), ("source", "target"), ("Anglais", "Deutsch")):
+        for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
+            found, findings = pairs(tmp_path, name, content)
+            assert found == [names, *PAIRS]  # as ever
+            (said,) = findings.found
+            fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' read columns by name"
+            assert said.warning and str(said).startswith(f"looks like a header ({names[0]} | {names[1]})")
+            assert fix in str(said)
+            found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
+            assert found == PAIRS and not findings.found
+    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].found
+
+
+def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, findings = pairs(tmp_path, "c.tsv", tabbed(ROWS))
+    (said,) = findings.found
+    assert said.warning and said.what.startswith(
+        "the targets look like labels (3 different: very good, good, bad), kept as texts; train on it with: heed train "
+        "classification c"
+    )
+    for name, content, what, command in (
+        (
+            "f.txt",
+            "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS),
+            "begin with __label__",
+            "classification",
+        ),
+        ("l.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "begin with one of 2 words", "classification"),
+        ("c.conll", CONLL * 3, "a word a line with a tag", "tagging"),
+        ("d.conll", CONLL.replace("\t", " ") * 3, "one word a line with a tag", "tagging"),
+    ):
+        with pytest.raises(DataError) as raised:
+            pairs(tmp_path, name, content)
+        assert what.replace("a word", "one word") in str(raised.value)
+        assert str(raised.value).endswith(f"heed train {command} {name}")
+
+
+# --- sides
+
+OTHER = {word: f"{word[::-1]}oe" for word in WORDS}
+SMALL = {"model.d_hidden": 8, "model.d_embedding": 8, "model.d_attention": 8, "model.d_readout": 8}
+SMALL |= {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, "generation.max_length": 8}
+
+
+def write_sides(folder, name, count, seed):
+    lines = [one.lower() for one in sentences(count, seed)]
+    (folder / f"{name}.en").write_text("".join(f"{one}\n" for one in lines))
+    (folder / f"{name}.af").write_text(
+        "".join(" ".join(OTHER[word] for word in one.strip(".").split()) + ".\n" for one in lines)
+    )
+    (folder / f"{name}.ru").write_text("".join(f"{'кот видит дом и сад ' * 2}{n}\n" for n in range(count)))
+    words = [f"w{n}" for n in range(40)]
+    rng = random.Random(seed)
+    (folder / f"{name}.xx").write_text("".join(" ".join(rng.choices(words, k=7)) + "\n" for _ in range(count)))
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory):
+    """A run of one update from English to another language, its data beside it."""
+    folder = tmp_path_factory.mktemp("sides")
+    write_sides(folder, "my", 120, 4)
+    write_sides(folder, "test", 20, 5)
+    files = folder / "my.en", folder / "my.af"
+    heed.train("translation", train=files, model="bahdanau", steps=1, out=folder / "run", settings=SMALL, quiet=True)
+    return folder
+
+
+def evaluate(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", *map(str, words)])
+    out, err = capsys.readouterr()
+    assert not ended.value.code, err
+    return out, err
+
+
+@pytest.mark.parametrize(
+    ("endings", "said"),
+    [
+        (("en", "af"), ""),
+        (
+            ("af", "en"),
+            "the sides look swapped: 0% of the words of the sources occur in the training sources, but 100%",
+        ),
+        (("en", "en"), "the targets read like the training sources: "),
+        (("en", "ru"), "the targets have Cyrillic letters, of which the training targets have none"),
+        (("en", "xx"), "the targets look like another language: only 0% of their words occur in the training targets"),
+    ],
+)
+def test_evaluate_says_where_the_sides_are_not_those_of_training(sides, capsys, endings, said):
+    files = [sides / f"test.{ending}" for ending in endings]
+    out, err = evaluate(capsys, sides / "run", *files)
+    assert "chrF" in out
+    if not said:
+        assert err == ""
+        return
+    assert err.startswith(f"heed: warning: test.{endings[0]}, test.{endings[1]}: the ") and err.count("\n") == 1
+    assert said in err
+
+
+def test_check_says_the_same_of_a_test_set(sides, capsys, monkeypatch):
+    monkeypatch.chdir(sides)
+    with pytest.raises(SystemExit):
+        main(["check", "translation", "my.en", "my.af", "--test", "test.en,test.en"])
+    assert "warning: test: the targets read like the training sources" in capsys.readouterr().out
+
+
+def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_path, capsys):
+    shutil.copytree(sides, tmp_path / "copy")
+    run, config = tmp_path / "copy" / "run", tmp_path / "copy" / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("my.en", "gone.en"))
+    assert evaluate(capsys, run, sides / "test.en", sides / "test.af")[1] == ""
+    err = evaluate(capsys, run, sides / "test.af", sides / "test.en")[1]
+    assert "warning: test.af, test.en: the sides look swapped: they take" in err
+
+
+# --- numbers
+
+FLOWERS = [(round(1 + 0.01 * n, 2), round(7 - 0.03 * n, 2), ("setosa", "virginica")[n % 2]) for n in range(40)]
+
+
+def german(rows):
+    return [[str(cell).replace(".", ",") for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "said"),
+    [
+        (table([("a", "b", "label"), *FLOWERS]), ("a", "b"), []),
+        (table([("a", "b", "species"), *FLOWERS]), ("a", "b"), ["columns: label is 'species' (2 values)"]),
+        (
+            table(FLOWERS),
+            ("0", "1"),
+            ["the file has no header, columns are counted from 0", "columns: label is 2 (2 values)"],
+        ),
+        (
+            table([("a", "b", "label"), *german(FLOWERS)], ";"),
+            ("a", "b"),
+            ["columns separated by semicolons", "numbers have a decimal comma"],
+        ),
+    ],
+)
+def test_tables_are_recognised_too(tmp_path, content, columns, said):
+    (tmp_path / "a.csv").write_text(content)
+    lines = []
+    numbers = read_numbers(tmp_path / "a.csv", None, "label", said=lines)
+    assert numbers.columns == columns and lines == said
+    assert numbers.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
+    assert list(numbers.labels) == [label for _, _, label in FLOWERS]
+    again = read_numbers(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
+    assert again.values.tolist() == numbers.values.tolist()
+
+
+def test_a_label_of_a_table_that_is_unclear_is_asked_for(tmp_path):
+    (tmp_path / "a.csv").write_text(table([("a", "b", "kind", "place"), *((*row, row[2][:3]) for row in FLOWERS)]))
+    with pytest.raises(DataError) as raised:
+        read_numbers(tmp_path / "a.csv", None, "label")
+    assert (
+        "several columns can hold the label: 'kind' (2 values: setosa, virginica), 'place' (2 values: set, vir)"
+        in str(raised.value)
+    )
+    assert "data.columns.label=place takes the last of them" in str(raised.value)
+
+
+def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
+    (tmp_path / "a.csv").write_text("".join(f"{n},{n / 2}\n" for n in range(112, 150)))
+    lines = []
+    assert len(read_numbers(tmp_path / "a.csv", None, said=lines)) == 37  # as ever
+    assert lines == [
+        "warning: line 1 holds numbers only (112, 56.0) and was read as the names of the columns; if the file has no "
+        "header, give it one"
+    ]
+
+
+# --- texts to predict
+
+
+def predict(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", *map(str, words)])
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+@pytest.fixture(scope="module")
+def labeller(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    (folder / "a.tsv").write_text(tabbed(ROWS))
+    small = {"model.d_hidden": 8, "model.d_embedding": 8, "training.threads": 1, "training.device": "cpu"}
+    small |= {"evaluation.bootstrap": 5, "tokenizer.min_count": 1}
+    train = {"train": folder / "a.tsv", "model": "rnn", "steps": 1, "out": folder / "run", "settings": small}
+    heed.train("classification", **train, quiet=True)
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "a.tsv",
+            tabbed((f"x{n}", *row) for n, row in enumerate(ROWS)),
+            "the text is 1 (counted from 0); the file has no",
+        ),
+        ("a.csv", table([("review", "stars"), *ROWS]), "the text is 'review'"),
+        ("a.csv", table([("a", "text"), *(row[::-1] for row in ROWS)], ";"), "the text is 'text'"),
+        ("a.jsonl", "".join(json.dumps({"stars": b, "body": a}) + "\n" for a, b in ROWS), "the text is 'body'"),
+    ],
+)
+def test_predict_reads_the_texts_of_a_table(labeller, tmp_path, capsys, name, content, said):
+    (tmp_path / name).write_text(content)
+    code, out, err = predict(capsys, labeller, "--input", tmp_path / name, "--json")
+    assert code == 0 and said in err
+    assert [json.loads(line)["text"] for line in out.splitlines()] == [text for text, _ in ROWS]
+    out, err = evaluate(capsys, labeller, tmp_path / name)
+    assert "60 " in out and err.startswith("heed: ")
+
+
+def test_predict_keeps_plain_lines_whatever_the_ending(labeller, sides, tmp_path, capsys):
+    for name, lines in (("a.csv", ["the film, slow", "a joy, small", "sea, old"]), ("b.tsv", ["the film", "a joy"])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        for run, field in ((labeller, "text"), (sides / "run", "source")):
+            code, out, err = predict(capsys, run, "--input", tmp_path / name, "--json")
+            assert code == 0 and "column" not in err
+            assert [json.loads(line)[field] for line in out.splitlines()] == lines
+
+
+def test_predict_translates_the_sources_of_a_file_with_both_sides(sides, tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text("the film was slow\tx y\nsongs\ty z\n")
+    code, out, err = predict(capsys, sides / "run", "--input", tmp_path / "a.tsv", "--json")
+    assert code == 0 and "heed: columns: the text is 0 (counted from 0); the file has no header" in err
+    assert [json.loads(line)["source"] for line in out.splitlines()] == ["the film was slow", "songs"]
+
+
+def test_words_with_tags_given_as_texts_to_tag_are_refused():
+    outputs = TaggingOutputs(SimpleNamespace(), {})
+    with pytest.raises(
+        ConfigError, match=r"'a.conll': it has one word a line with a tag .*; --columns reads such files"
+    ):
+        outputs.expect((CONLL * 3).splitlines(), "'a.conll'")
+    outputs.expect(sentences(), "'a.txt'")
+
+
+# --- documents
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.tsv", tabbed(ROWS), "columns: text is 0" + NO_HEADER),
+        (
+            "a.csv",
+            table([("id", "review", "stars"), *((n, *row) for n, row in enumerate(ROWS))], ";"),
+            "columns: text is 'review'",
+        ),
+        ("a.jsonl", "".join(json.dumps({"stars": b, "body": a}) + "\n" for a, b in ROWS), "fields: text is 'body'"),
+    ],
+)
+def test_the_column_of_documents_is_recognised(tmp_path, name, content, said):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    findings, data = Findings(), DocumentsData(train=[str(tmp_path / name)])
+    documents = document_reader(data).read([str(tmp_path / name)], findings)
+    assert [document.text for document in documents] == [text for text, _ in ROWS]
+    assert findings.remarks == [said]
+
+
 # --- the wrong task
 
 
@@ -209,9 +525,6 @@ def test_sentences_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     assert "heed train language_modelling my.en, or heed train translation my.en TRANSLATIONS" in message
     assert message.endswith("data.format=lines takes first words as labels all the same")
     assert len(read(tmp_path, "my.en", content, form=TextFormat("lines"))[0]) == 60
-
-
-CONLL = "".join(f"{word}\t{'B-loc' if word == 'sea' else 'O'}\n" for word in WORDS) + "\n"
 
 
 def test_words_with_tags_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
@@ -234,6 +547,41 @@ def test_pairs_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
         message = refused(tmp_path, name, content)
         assert "columns 0 and 1 hold texts" in message
         assert f"train on it with: heed train translation {name}" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("my.en", "".join(f"{one}\n" for one in sentences()), "heed train language_modelling my.en"),
+        ("p.tsv", tabbed(zip(sentences(), sentences(seed=3), strict=True)), "heed train translation p.tsv"),
+        ("c.tsv", tabbed(ROWS), "heed train classification c.tsv"),
+        ("c.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification c.txt"),
+        ("f.txt", "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification f.txt"),
+    ],
+)
+def test_texts_are_not_taken_for_words_with_tags(tmp_path, monkeypatch, name, content, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    for policy in ("error", "skip"):
+        with pytest.raises(DataError) as raised:
+            read_sentences([tmp_path / name], TagOptions(), Findings(policy), advice)
+        assert "; expected one word a line, with its tag in another column; train on it with: " in str(raised.value)
+        assert command in str(raised.value)
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS))
+    with pytest.raises(DataError, match="its lines have one column; expected one word a line, with its tag in another"):
+        read_sentences([tmp_path / "words"], TagOptions())
+
+
+def test_a_header_of_words_with_tags_is_left_out_and_said(tmp_path):
+    for content in ("Word\tTag\n" + CONLL, "token\tpos\n" + CONLL.replace("B-loc", "NOUN").replace("\tO", "\tX")):
+        (tmp_path / "a.conll").write_text(content, encoding="utf-8")
+        findings = Findings()
+        (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions(), findings)
+        assert list(sentence.words) == WORDS
+        assert findings.found[0].what.startswith("a header (")
+    (tmp_path / "a.conll").write_text("word\tO\n" + CONLL, encoding="utf-8")  # a word as any other
+    (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions())
+    assert list(sentence.words) == ["word", *WORDS]
 
 
 def test_a_header_that_is_read_as_a_text_is_said(tmp_path):

@@ -7,24 +7,36 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
+from heed.cli.complete import complete_model, complete_size
 from heed.cli.flags import with_flags
-from heed.tasks import task_names
+from heed.cli.help import called, option
+from heed.cli.options import (
+    SIZES,
+    CheckedArgument,
+    ComparedArgument,
+    FilesOption,
+    FormOption,
+    ModelOption,
+    OutOption,
+    ParentOption,
+    RunArgument,
+    SizeOption,
+    ValidOption,
+    WithOption,
+    WordsArgument,
+)
 
 app = typer.Typer(
     name="heed",
     help="Train, compare, run and look inside attention models on your own data.",
+    epilog="heed COMMAND -h shows the arguments and options of a command.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-RunArgument = Annotated[str, Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.")]
-WithOption = Annotated[
-    list[str] | None, Option("--with", metavar="RUN", help="Another run, to average probabilities; repeatable.")
-]
 
 
 def _version(wanted: bool) -> None:
@@ -37,54 +49,48 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _heed(
-    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 
 
-@app.command()
+@app.command(cls=called(""))
 def demo(
-    minutes: Annotated[float, Option(help="Time for training and scoring.", min=0.1)] = 2.0,
-    seed: Annotated[int, Option(help="Seed of weights, order and dropout.")] = 1,
-    out: Annotated[Path | None, Option(help="Run folder; runs/dates-bahdanau-N by default.")] = None,
+    minutes: Annotated[float, option(metavar="N", help="Time for training and scoring.", min=0.1)] = 2.0,
+    seed: Annotated[int, option(metavar="N", help="Seed of weights, order and dropout.")] = 1,
+    out: Annotated[Path | None, option(metavar="DIR", help="Run folder; runs/dates-bahdanau-N by default.")] = None,
 ) -> None:
-    """First contact: train on dates in many languages, and see where the model looks."""
+    """Train on dates in many languages and see where it looks."""
     from heed.cli.demo import run_demo
 
     run_demo(minutes, seed, out)
 
 
-WordsArgument = Annotated[
-    list[str],
-    Argument(
-        metavar="CONFIG | TASK FILE...",
-        help=f"A YAML file; or a task ({', '.join(task_names())}) and its training files, "
-        "source before target, or hub:USER/NAME, a data set of the Hugging Face Hub. Any further SECTION.KEY=VALUE "
-        "changes a field. "
-        "With --resume a run folder goes on.",
-    ),
-]
-FilesOption = Annotated[list[str] | None, Option(help="Files as those of training, two as a,b.")]
-ValidOption = Annotated[list[str] | None, Option(help="As training files; or how many to hold out.")]
-
-
-@app.command()
+@app.command(cls=called("TASK FILE... [SECTION.KEY=VALUE]...", "CONFIG.yaml [SECTION.KEY=VALUE]...", "RUN --resume"))
 def train(
     words: WordsArgument,
-    model: Annotated[str | None, Option(help="Name of the model.")] = None,
-    size: Annotated[str | None, Option(help="auto, tiny, small or base (the paper's).")] = None,
-    minutes: Annotated[float | None, Option(help="Time budget, scoring included.")] = None,
-    seed: Annotated[int | None, Option(help="Seed of weights, order and dropout.")] = None,
-    parent: Annotated[str | None, Option("--from", metavar="RUN", help="Start from this run's weights.")] = None,
+    model: ModelOption = None,
+    size: SizeOption = None,
+    parent: ParentOption = None,
     valid: ValidOption = None,
     test: FilesOption = None,
-    device: Annotated[str | None, Option(help="auto, cpu, cuda, cuda:N, mps.")] = None,
-    out: Annotated[Path | None, Option(help="Run folder; runs/<data>-<model>-N by default.")] = None,
-    resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
-    verbose: Annotated[bool, Option("--verbose", help="Print all settings, not only those that were changed.")] = False,
+    minutes: Annotated[
+        float | None, option("Training", metavar="N", help="Time budget, scoring included; 2 by default.")
+    ] = None,
+    seed: Annotated[
+        int | None, option("Training", metavar="N", help="Seed of weights, order and dropout; 1 by default.")
+    ] = None,
+    device: Annotated[str | None, option("Training", metavar="NAME", help="auto, cpu, cuda, cuda:N or mps.")] = None,
+    out: Annotated[
+        Path | None, option("Run folder", metavar="DIR", help="The folder to make; runs/<data>-<model>-N by default.")
+    ] = None,
+    resume: Annotated[bool, option("Run folder", "--resume", help="Go on from the run's last checkpoint.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
+    verbose: Annotated[bool, option("--verbose", help="Print all settings, not only those that were changed.")] = False,
 ) -> None:
-    """Train a model on your files, or as a configuration says."""
+    """Train a model on your files."""
     from heed.cli.train import run_train
 
     given = {
@@ -100,11 +106,12 @@ def train(
     run_train(words, _fields(given), out, resume, dry_run, verbose)
 
 
-@app.command()
-def check(words: WordsArgument, valid: ValidOption = None, test: FilesOption = None) -> None:
-    """Read all the data and say what is in it: counts, lengths, unknown tokens, samples. Trains nothing.
+@app.command(cls=called("TASK FILE...", "CONFIG.yaml", "RUN"))
+def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption = None) -> None:
+    """Say what is in your data, or whether a run is whole.
 
-    Of a run folder (or last): whether every file is there as it was written.
+    Reads all the data and shows counts, lengths, unknown tokens and samples; trains nothing. Of a run folder (or
+    last): whether every file is there as it was written.
     """
     from heed.cli.check import run_check
 
@@ -130,85 +137,134 @@ def _held_out(files: list[str] | None) -> list[str] | int | None:
     return int(names[0]) if names and is_number else names
 
 
-@app.command()
+@app.command(cls=called("RUN [TEXT]...", "RUN --input FILE"))
 @with_flags
 def predict(
     run: RunArgument,
-    text: Annotated[list[str] | None, Argument(metavar="[TEXT]...", help="Texts; else --input.")] = None,
-    input: Annotated[Path | None, Option("--input", "-i", help="File, one text a line; or folder of files.")] = None,
-    out: Annotated[Path | None, Option(help="Write here; for a folder of input, a folder.")] = None,
+    text: Annotated[
+        list[str] | None, Argument(metavar="TEXT", help="Texts; without any, and without --input, stdin.")
+    ] = None,
+    input: Annotated[
+        Path | None,
+        option("Files", "--input", "-i", metavar="PATH", help="A file, one text a line; or a folder of files."),
+    ] = None,
+    out: Annotated[
+        Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
+    ] = None,
     others: WithOption = None,
     *,
     flags: dict[str, Any],
 ) -> None:
-    """Write the output for each line of input; without text on a terminal, ask for it."""
+    """Write the output for each text or line of input.
+
+    On a terminal, without texts and --input, it asks for texts.
+    """
     from heed.cli.predict import run_predict
 
     run_predict([run, *(others or [])], text or [], input, out, flags)
 
 
-@app.command()
+@app.command(cls=called("RUN --to PROGRAM"))
 def export(
     run: RunArgument,
-    to: Annotated[Literal["ctranslate2"], Option(help="The program that shall run the model.")],
-    quantization: Annotated[Literal["float32", "int8"], Option(help="int8: smaller, faster.")] = "float32",
+    to: Annotated[Literal["ctranslate2"], option(metavar="ctranslate2", help="The program that is to run the model.")],
+    quantization: Annotated[
+        Literal["float32", "int8"], option(metavar="float32|int8", help="int8 is smaller and faster.")
+    ] = "float32",
 ) -> None:
-    """Write a run for another program, into RUN/export, and compare what both write."""
+    """Write a run for another program, and compare the outputs.
+
+    Written into RUN/export.
+    """
     import heed
 
     print(heed.export(run, to, quantization))
 
 
-@app.command()
+@app.command(cls=called("RUN [FILE]..."))
 @with_flags
 def evaluate(
     run: RunArgument,
-    files: Annotated[list[str] | None, Argument(metavar="[FILE]...", help="Test files; else the run's own.")] = None,
-    split: Annotated[str | None, Option(help="test, valid or, for dates, unseen.")] = None,
+    files: Annotated[
+        list[str] | None, Argument(metavar="FILE", help="Test files; else the run's test set, or its validation set.")
+    ] = None,
+    split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
-    as_json: Annotated[bool, Option("--json", help="The whole report as JSON.")] = False,
+    as_json: Annotated[bool, option("--json", help="The whole report as JSON.")] = False,
     *,
     flags: dict[str, Any],
 ) -> None:
-    """Score a run on its test set, else on its validation set, or on files."""
+    """Score a run on its test set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
     run_evaluate([run, *(others or [])], files or [], split, as_json, flags)
 
 
-@app.command()
+@app.command(
+    cls=called("RUN RUN...", "TASK FILE... --models NAME,NAME [SECTION.KEY=VALUE]...", "CONFIG.yaml --models NAME,NAME")
+)
 def compare(
-    words: Annotated[
-        list[str],
-        Argument(
-            metavar="RUN... | CONFIG | TASK FILE...",
-            help="Run folders; or, with --models, what `heed train` takes: a YAML file, or a task and its training "
-            "files. Any further SECTION.KEY=VALUE changes a field of all.",
-        ),
-    ],
+    words: ComparedArgument,
     models: Annotated[
-        str | None, Option(help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1")
+        str | None,
+        option(
+            "Training what is compared",
+            metavar="NAMES",
+            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1",
+            complete=complete_model,
+        ),
     ] = None,
-    minutes: Annotated[float | None, Option(help="With --models: time budget of each run.")] = None,
-    seeds: Annotated[int, Option(help="With --models: trainings of each, with seeds 1, 2, ...", min=1)] = 1,
-    size: Annotated[str | None, Option(help="With --models: auto, tiny, small or base (the paper's).")] = None,
+    minutes: Annotated[
+        float | None, option("Training what is compared", metavar="N", help="Time budget of each run.")
+    ] = None,
+    seeds: Annotated[
+        int, option("Training what is compared", metavar="N", help="Trainings of each, with seeds 1, 2, ...", min=1)
+    ] = 1,
+    size: Annotated[
+        str | None,
+        option("Training what is compared", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),
+    ] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
-    out: Annotated[Path | None, Option(help="Folder for compare.html, .tex, .csv, .json and new runs.")] = None,
-    split: Annotated[str | None, Option(help="test by default, valid where there is none; or unseen.")] = None,
-    baseline: Annotated[str | None, Option(help="Test against this run too; the first by default.")] = None,
-    beam: Annotated[int | None, Option(help="One beam for all; each run's own by default.", min=1)] = None,
-    threads: Annotated[int | None, Option(help="Threads to decode with; as in training by default.", min=1)] = None,
-    device: Annotated[str, Option(help="Where to train and decode: auto, cpu, cuda, cuda:N, mps.")] = "auto",
+    split: Annotated[
+        str | None,
+        option("Comparison", metavar="NAME", help="test by default, valid where there is none; for dates also unseen."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        option("Comparison", metavar="RUN", help="Test against this run too; the first by default."),
+    ] = None,
+    beam: Annotated[
+        int | None, option("Comparison", metavar="N", help="One beam for all; each run's own by default.", min=1)
+    ] = None,
+    threads: Annotated[
+        int | None, option("Comparison", metavar="N", help="Threads to decode with; as in training by default.", min=1)
+    ] = None,
+    device: Annotated[
+        str,
+        option("Comparison", metavar="NAME", help="Where to train and decode: auto, cpu, cuda, cuda:N or mps."),
+    ] = "auto",
     resamples: Annotated[
         int | None,
-        Option(help="Resamples of intervals (the runs' evaluation.bootstrap), trials of the tests (10,000).", min=1),
+        option(
+            "Comparison",
+            metavar="N",
+            help="Resamples of intervals (evaluation.bootstrap by default), trials of the tests (10,000 by default).",
+            min=1,
+        ),
     ] = None,
-    sentences: Annotated[int, Option(help="Sentences on the page.", min=0)] = 15,
-    open_it: Annotated[bool, Option("--open", help="Show the page in a browser.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Everything as JSON.")] = False,
+    out: Annotated[
+        Path | None,
+        option("Output", metavar="DIR", help="Folder for compare.html, .tex, .csv, .json and new runs."),
+    ] = None,
+    sentences: Annotated[int, option("Output", metavar="N", help="Sentences on the page.", min=0)] = 15,
+    open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
+    as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Compare runs on the test set they share: scores, significance, speed; or train several models and compare."""
+    """Compare runs on one test set, or train several and compare.
+
+    Scores with intervals, significance, speed and memory.
+    """
     from heed.cli.compare import CompareOptions, run_compare
 
     given = {
@@ -222,36 +278,51 @@ def compare(
     run_compare(words, _fields(given), options)
 
 
-@app.command()
+@app.command(cls=called("RUN TEXT"))
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[str, Argument(metavar="TEXT", help="What the model reads.")],
-    steps: Annotated[bool, Option("--steps", help="One frame per token read and per token written.")] = False,
-    form: Annotated[Literal["text", "html", "svg", "json"], Option("--as", help="How to write it.")] = "text",
-    out: Annotated[Path | None, Option(help="Write to a file; its ending may say how.")] = None,
-    open_it: Annotated[bool, Option("--open", help="Show the page in a browser.")] = False,
-    mechanism: Annotated[str | None, Option(help="Only this attention: cross, encoder or decoder.")] = None,
-    layer: Annotated[str, Option(help="Which layer, from 0, from the end where negative, or all.")] = "-1",
-    head: Annotated[str, Option(help="Which head, from 0, the mean of all, or all one by one.")] = "mean",
+    text: Annotated[
+        str | None, Argument(metavar="[TEXT]", help="What the model reads; none: the curves of its training.")
+    ] = None,
+    steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,
+    mechanism: Annotated[
+        str | None,
+        option("What is shown", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
+    ] = None,
+    layer: Annotated[
+        str, option("What is shown", metavar="N", help="Layer from 0, negative from the end, or all.")
+    ] = "-1",
+    head: Annotated[
+        str, option("What is shown", metavar="N", help="Head from 0, or mean (of all), or all (one by one).")
+    ] = "mean",
+    form: FormOption = None,
+    out: OutOption = None,
+    open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
     *,
     flags: dict[str, Any],
 ) -> None:
-    """See where a model looked while it wrote."""
+    """See where a model looked while it read and wrote; without TEXT, its training's curves."""
     from heed.cli.look import Drawing, run_look
 
     run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
 
 
-@app.command()
+@app.command(cls=called("[NAME|FILE.yaml]"))
 def lesson(
     name: Annotated[
-        str | None, Argument(metavar="[NAME|FILE.yaml]", help="Lesson or own matrices; none: list.")
+        str | None,
+        Argument(metavar="NAME|FILE.yaml", help="A lesson, or your own matrices; without it, the lessons are listed."),
     ] = None,
-    row: Annotated[str | None, Option(help="Token, or its number from 0, whose row is worked out alone.")] = None,
-    stage: Annotated[list[str] | None, Option(help="Only this stage; may be given several times.")] = None,
-    form: Annotated[Literal["text", "html", "json"], Option("--as", help="How to write it.")] = "text",
-    out: Annotated[Path | None, Option(help="Write to a file; its ending may say how.")] = None,
+    row: Annotated[
+        str | None, option(metavar="TOKEN", help="Work out this token's row (or row N from 0) alone.")
+    ] = None,
+    stage: Annotated[list[str] | None, option(metavar="NAME", help="Only this stage; repeatable.")] = None,
+    form: Annotated[
+        Literal["text", "html", "json"] | None,
+        option("--as", metavar="text|html|json", help="How to write it; as --out says, or text."),
+    ] = None,
+    out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .json, .txt.")] = None,
 ) -> None:
     """Work attention out by hand, every number shown."""
     from heed.cli.lesson import run_lesson_command
@@ -259,9 +330,15 @@ def lesson(
     run_lesson_command(name, row, stage or [], form, out)
 
 
-@app.command()
-def models(scores: Annotated[bool, Option("--scores", help="List the attention scores.")] = False) -> None:
-    """List the models, their fields and their sizes."""
-    from heed.cli.models import list_models_text, list_scores_text
+@app.command(cls=called("[NAME]"))
+def models(
+    name: Annotated[
+        str | None,
+        Argument(metavar="NAME", help="A model: its fields and sizes.", autocompletion=complete_model),
+    ] = None,
+    scores: Annotated[bool, option("--scores", help="List the attention scores (model.score).")] = False,
+) -> None:
+    """List the models by task; of one, its fields and sizes."""
+    from heed.cli.models import list_scores_text, model_text, models_table
 
-    print(list_scores_text() if scores else list_models_text())
+    print(list_scores_text() if scores else models_table() if name is None else model_text(name))

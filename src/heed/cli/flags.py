@@ -7,11 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_type_hints
 
-from typer import Option
-
+from heed.cli.help import option
 from heed.errors import ConfigError
 from heed.tasks import spec_of, task_names
 from heed.tasks.base.spec import Flag
+
+_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
@@ -46,13 +47,15 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     kind = list[kind] if flag.several else kind
-    option = Option(f"--{flag.name}", help=f"{flag.help} [{', '.join(tasks)}]", min=flag.least)
+    metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else _METAVARS.get(flag.type)
+    words = (f"--{flag.name}", f"For runs of {' and '.join(', '.join(tasks).rsplit(', ', 1))}")
+    described = option(*words, metavar=metavar, help=flag.help, min=flag.least)
     switch = kind is bool
     return inspect.Parameter(
         flag.key,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=False if switch else None,
-        annotation=Annotated[kind if switch else kind | None, option],
+        annotation=Annotated[kind if switch else kind | None, described],
     )
 
 

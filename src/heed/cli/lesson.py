@@ -9,11 +9,13 @@ from heed.errors import ConfigError, suggest
 from heed.lessons import Lesson, list_lessons, run_lesson
 
 
-def run_lesson_command(name: str | None, row: str | None, stages: list[str], form: str, out: Path | None) -> None:
+def run_lesson_command(
+    name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
+) -> None:
     """Work a lesson out in the terminal, stage by stage, or write it to a file or a pipe; without a name, list them."""
     if name is None:
         lessons = list_lessons()
-        if row is not None or stages or out is not None or form != "text":
+        if row is not None or stages or out is not None or form is not None:
             raise ConfigError(f"which lesson? one of {', '.join(lessons)}, or a .yaml file")
         longest = max(map(len, lessons))
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-import inspect
+import textwrap
+from typing import Any
 
 from heed.attention import scores
+from heed.cli.terminal import width
+from heed.errors import ConfigError, suggest
+from heed.models.base import Body, ModelConfig, TextEncoder
 from heed.registry import list_models
+from heed.tasks import config_class, spec_of, task_names
+
+_NAME = 16
+"""Columns of the names of models and fields."""
 
 
-def list_models_text() -> str:
-    """Every model with its fields, defaults and sizes."""
+def models_table() -> str:
+    """Every model by task: its name, what it is, and its paper."""
     blocks = []
-    for name, body in list_models():
-        summary = (inspect.getmodule(body).__doc__ or "").strip().splitlines()[0]
-        lines = [f"{name} ({body.interface.replace('_', ' ')}): {summary}"]
-        for field, info in body.config_class.model_fields.items():
-            default = "from the data" if info.is_required() else repr(info.default)
-            lines.append(f"  {field:<20} {default:<14} {info.description}")
-        for size, fields in body.config_class.sizes.items():
-            changes = ", ".join(f"{key} {value}" for key, value in fields.items()) or "the defaults, the paper's"
-            lines.append(f"  size {size:<15} {changes}")
+    for task in task_names():
+        default = config_class(task).model_fields["model"].default.name
+        lines = [f"{task}: {spec_of(task).summary}"]
+        for name, body in list_models():
+            if _fits(task, body):
+                mark = "*" if name == default else " "
+                lines.append(f"{mark} {name:<{_NAME}}{body.summary:<42}{body.paper}")
         blocks.append("\n".join(lines))
+    blocks.append("* the model where none is named\nheed models NAME shows the fields and sizes of a model.")
     return "\n\n".join(blocks)
+
+
+def model_text(name: str) -> str:
+    """The fields and sizes of one model, for each kind of task that it is for.
+
+    Raises:
+        ConfigError: There is no such model.
+    """
+    bodies = [body for other, body in list_models() if other == name]
+    if not bodies:
+        raise ConfigError(f"unknown model '{name}'{suggest(name, [other for other, _ in list_models()])}")
+    return "\n\n".join(_body_text(name, body) for body in bodies)
 
 
 def list_scores_text() -> str:
@@ -29,3 +48,43 @@ def list_scores_text() -> str:
     table = [line for line in (scores.__doc__ or "").splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in [rows[0], *rows[2:]])
+
+
+def _fits(task: str, body: type[Body]) -> bool:
+    """Whether a task can use a model."""
+    spec = spec_of(task)
+    return body.interface in spec.interfaces and not (spec.per_token and issubclass(body, TextEncoder))
+
+
+def _body_text(name: str, body: type[Body]) -> str:
+    tasks = " and ".join(task for task in task_names() if _fits(task, body))
+    lines = [f"{name} for {tasks}: {body.summary} ({body.paper})", "", f"  {'field':<22}{'default':<14}meaning"]
+    for field, info in body.config_class.model_fields.items():
+        default = "from the data" if info.is_required() else _written(info.default)
+        lines += _wrapped(f"  {field:<22}{default:<14}", " ".join((info.description or "").split()), 38)
+    lines += ["", f"  {'size':<22}fields that differ from the defaults"]
+    for size, fields in body.config_class.sizes.items():
+        changes = ", ".join(f"{key} {_written(value)}" for key, value in fields.items())
+        lines += _wrapped(f"  {size:<22}", changes or f"none{_whose(body.config_class)}", 24)
+    return "\n".join(lines)
+
+
+def _whose(config: type[ModelConfig]) -> str:
+    """What the docstring of a configuration says of its defaults."""
+    first = (config.__doc__ or "").partition("\n\n")[0]
+    said = " ".join(first.split()).partition("; ")[2].rstrip(".")
+    return f"; {said}" if said else ""
+
+
+def _written(value: Any) -> str:
+    """A value as it is written in YAML."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(list(value) if isinstance(value, tuple) else value)
+
+
+def _wrapped(start: str, text: str, indent: int) -> list[str]:
+    """Text after a beginning, in lines no wider than the terminal."""
+    return textwrap.wrap(
+        text, max(60, width()), initial_indent=start, subsequent_indent=" " * indent, break_long_words=False
+    ) or [start.rstrip()]

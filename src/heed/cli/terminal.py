@@ -53,14 +53,16 @@ def read_lines(path: Path | None) -> list[str]:
     return lines
 
 
-def form_of(form: str, out: Path | None, forms: tuple[str, ...]) -> str:
-    """The form that was asked for by --as, else the one that the ending of the file names.
+def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
+    """The form that was asked for by --as, else the one that the ending of the file names, else "text".
 
     Raises:
         ConfigError: The ending names none of the forms.
     """
-    if out is None or form != "text":
+    if form is not None:
         return form
+    if out is None:
+        return "text"
     endings = {ending: name for ending, name in _ENDINGS.items() if name in forms}
     if out.suffix not in endings:
         raise ConfigError(f"'{out}' does not say how to write; end it in {', '.join(endings)}, or give --as")

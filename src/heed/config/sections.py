@@ -49,15 +49,16 @@ class TokenizerConfig(Section):
 
 
 class ModelSection(BaseModel):
-    """Which model; all other fields are the model's own (`heed models` lists them)."""
+    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     name: str = "bahdanau"
     """File in `heed/models`."""
-    size: Literal["auto", "scarce", "tiny", "small", "base"] = "auto"
-    """Named size; base is the paper's, scarce is for a few thousand pairs of text (where the model has it), auto is
-    chosen from the amount of data."""
+    size: Literal["auto", "scarce", "tiny", "small", "base", "large"] = "auto"
+    """Named size: auto is chosen from the amount of data, base is the model's defaults, scarce is for a few thousand
+    pairs of text; scarce and large where the model has them. `heed models NAME` lists them and says whose widths the
+    defaults are."""
     from_: str | None = Field(None, alias="from")
     """Run to start from: its weights where name and shape fit, its embeddings by token; its name, size and fields
     where others are not given."""
@@ -114,8 +115,12 @@ class TrainingConfig(Section):
     CPU, triton on a GPU. See docs/performance.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
-    patience: int | None = Field(None, gt=0)
-    """Stop after this many validations without a better score; null for never."""
+    patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
+    """Stop after this many validations without a better score; null for never. "auto" is never where steps are given;
+    under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
+    log: Literal["tensorboard"] | None = None
+    """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
+    `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 

@@ -36,6 +36,8 @@ class AttentionLM(LanguageModel):
     """Residual causal self-attention layers on token and position embeddings."""
 
     config_class = AttentionLMConfig
+    summary = "causal self-attention and nothing else"
+    paper = "lecture notes"
 
     def __init__(self, config: AttentionLMConfig) -> None:
         super().__init__(config)

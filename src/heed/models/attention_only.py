@@ -49,6 +49,8 @@ class AttentionOnly(PairDecoder):
     """Embeddings, attention from target to source, output layer."""
 
     config_class = AttentionOnlyConfig
+    summary = "one attention layer and nothing else"
+    paper = "lecture notes"
 
     def __init__(self, config: AttentionOnlyConfig) -> None:
         super().__init__(config)

@@ -45,6 +45,8 @@ class Bag(TextEncoder):
     """Mean of embeddings and a feed-forward net."""
 
     config_class = BagConfig
+    summary = "mean of the words' embeddings, no order"
+    paper = "Iyyer et al. 2015"
 
     def __init__(self, config: BagConfig) -> None:
         super().__init__(config)

@@ -95,6 +95,8 @@ class Bahdanau(PairDecoder):
     """Recurrent encoder, alignment at every output token, decoder fed with the context."""
 
     config_class = BahdanauConfig
+    summary = "recurrent, additive attention"
+    paper = "Bahdanau et al. 2015"
 
     def __init__(self, config: BahdanauConfig) -> None:
         super().__init__(config)

@@ -28,7 +28,10 @@ def named_sizes(
 
 
 class ModelConfig(BaseModel):
-    """The fields of a model. Class defaults are the paper's base size."""
+    """The fields of a model; the defaults are size base.
+
+    The docstring of each begins with "Fields of `name`" and says after a semicolon whose widths the defaults are.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -77,6 +80,10 @@ class Body(nn.Module, ABC):
 
     interface: ClassVar[Interface]
     config_class: ClassVar[type[ModelConfig]]
+    summary: ClassVar[str]
+    """What it is, in at most 40 characters (`heed models`)."""
+    paper: ClassVar[str]
+    """Where it comes from: authors and year, or the lecture notes."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

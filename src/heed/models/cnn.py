@@ -51,6 +51,8 @@ class CNN(TextEncoder):
     """Embeddings, one bank of filters per window, the maximum over the text."""
 
     config_class = CNNConfig
+    summary = "filters over neighbouring words"
+    paper = "Kim 2014"
 
     def __init__(self, config: CNNConfig) -> None:
         super().__init__(config)

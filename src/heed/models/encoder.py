@@ -65,6 +65,8 @@ class Encoder(TokenEncoder):
     """A stack of encoder blocks over token and position embeddings."""
 
     config_class = EncoderConfig
+    summary = "Transformer encoder"
+    paper = "Vaswani et al. 2017"
     sees_all = True
 
     def __init__(self, config: EncoderConfig) -> None:

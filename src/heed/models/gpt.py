@@ -89,6 +89,8 @@ class GPT(LanguageModel):
     """A stack of pre-norm decoder blocks without a memory over token embeddings."""
 
     config_class = GPTConfig
+    summary = "Transformer decoder"
+    paper = "Radford et al. 2019"
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__(config)

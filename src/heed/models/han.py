@@ -61,6 +61,8 @@ class HAN(TextEncoder):
     """Recurrent layers and a learned query over words, and once more over sentences."""
 
     config_class = HANConfig
+    summary = "attention to words, then to sentences"
+    paper = "Yang et al. 2016"
     hierarchical = True
 
     def __init__(self, config: HANConfig) -> None:

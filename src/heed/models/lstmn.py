@@ -71,6 +71,8 @@ class LSTMN(TokenEncoder):
     """An LSTM over tapes of hidden and cell states; tokens see no later ones."""
 
     config_class = LSTMNConfig
+    summary = "LSTM that attends to its earlier states"
+    paper = "Cheng et al. 2016"
 
     def __init__(self, config: LSTMNConfig) -> None:
         super().__init__(config)
@@ -121,6 +123,8 @@ class LstmnLanguageModel(LanguageModel):
     """The same network from left to right over a stream of text, and an output layer."""
 
     config_class = LstmnLanguageModelConfig
+    summary = "LSTM that attends to its earlier states"
+    paper = "Cheng et al. 2016"
     config: LstmnLanguageModelConfig
     carries = True
 

@@ -82,6 +82,8 @@ class Luong(PairDecoder):
     """Stacked recurrent encoder and decoder, attention on top, its result combined with the state."""
 
     config_class = LuongConfig
+    summary = "recurrent, attention from the new state"
+    paper = "Luong et al. 2015"
     config: LuongConfig
 
     def __init__(self, config: LuongConfig) -> None:

@@ -45,6 +45,8 @@ class MLP(TextEncoder):
     """Embeddings side by side and one hidden layer."""
 
     config_class = MLPConfig
+    summary = "plain network over a window of words"
+    paper = "Bengio et al. 2003"
 
     def __init__(self, config: MLPConfig) -> None:
         super().__init__(config)
@@ -90,6 +92,8 @@ class RowMLP(RowEncoder):
     """Hidden layers over the columns."""
 
     config_class = RowMLPConfig
+    summary = "plain network, hidden layers"
+    paper = "lecture notes"
     config: RowMLPConfig
 
     def __init__(self, config: RowMLPConfig) -> None:

@@ -98,6 +98,8 @@ class RNN(TokenEncoder):
     """Embeddings and recurrent layers."""
 
     config_class = RNNConfig
+    summary = "recurrent, one direction or both"
+    paper = "Elman 1990"
 
     def __init__(self, config: RNNConfig) -> None:
         super().__init__(config)
@@ -152,6 +154,8 @@ class RnnTranslator(PairDecoder):
     """The same layers over the source and on over the target."""
 
     config_class = RnnTranslatorConfig
+    summary = "one recurrent network for both sides"
+    paper = "lecture notes"
     config: RnnTranslatorConfig
 
     def __init__(self, config: RnnTranslatorConfig) -> None:
@@ -215,6 +219,8 @@ class RnnLanguageModel(LanguageModel):
     """Recurrent layers from left to right, and an output layer."""
 
     config_class = RnnLanguageModelConfig
+    summary = "recurrent, from left to right"
+    paper = "Zaremba et al. 2014"
     config: RnnLanguageModelConfig
     carries = True
 
@@ -268,6 +274,8 @@ class RnnSeries(SeriesEncoder):
     """Recurrent layers from left to right."""
 
     config_class = RnnSeriesConfig
+    summary = "recurrent, from left to right"
+    paper = "Elman 1990"
 
     def __init__(self, config: RnnSeriesConfig) -> None:
         super().__init__(config)

@@ -71,6 +71,8 @@ class SelfRNN(TokenEncoder):
     """A cell that reads each token beside a summary of its own earlier states; tokens see no later ones."""
 
     config_class = SelfRNNConfig
+    summary = "recurrent, attends to its own states"
+    paper = "lecture notes"
 
     def __init__(self, config: SelfRNNConfig) -> None:
         super().__init__(config)
@@ -124,6 +126,8 @@ class SelfRnnLanguageModel(LanguageModel):
     """The same network from left to right over a stream of text, and an output layer."""
 
     config_class = SelfRnnLanguageModelConfig
+    summary = "recurrent, attends to its own states"
+    paper = "lecture notes"
     config: SelfRnnLanguageModelConfig
     carries = True
 

@@ -66,6 +66,8 @@ class Seq2Seq(PairDecoder):
     """An encoder, its last states, and a decoder that starts from them."""
 
     config_class = Seq2SeqConfig
+    summary = "recurrent, one vector for the source"
+    paper = "Cho et al. 2014"
     config: Seq2SeqConfig
 
     def __init__(self, config: Seq2SeqConfig) -> None:

@@ -71,6 +71,8 @@ class Transformer(PairDecoder):
     """Stacks of encoder and decoder blocks over token and position embeddings."""
 
     config_class = TransformerConfig
+    summary = "attention in place of recurrence"
+    paper = "Vaswani et al. 2017"
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)

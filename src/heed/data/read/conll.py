@@ -13,12 +13,19 @@ from pathlib import Path
 
 from heed.config import TagOptions
 from heed.data.examples import Sentence
+from heed.data.read.contents import Advice, content_of, no_advice
 from heed.data.read.findings import BadLine, Findings
+from heed.data.read.head import Head
 from heed.data.read.lines import lines_of
 from heed.data.read.reader import Reader
 from heed.data.read.tags import OUTSIDE, entities, find_scheme, is_entity_tag, write_tags
 from heed.errors import DataError
 
+_FEW = 8
+"""Lines below which a file is not judged."""
+_STOPS = (".", "!", "?", "\u0964", "\u3002")
+_WORDS = ("word", "words", "token", "tokens", "form")
+"""What a header calls the column of words."""
 _NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
 
@@ -80,6 +87,15 @@ class ColumnFile:
             raise DataError(f"{has}, so data.columns.{field} cannot be {number}")
         return number % len(row)
 
+    def leave_out_header(self, word: int, label: int, findings: Findings) -> None:
+        """Leave out a first line that names the columns, and note it."""
+        row, *rest = self.rows
+        if not isinstance(row, list) or row[word].casefold() not in _WORDS:
+            return
+        if all(row[label] != one[label] for one in rest if isinstance(one, list)):
+            self.rows[0] = None
+            findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.path, 1)
+
     def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
         """Each sentence: the line it begins at, from 1, and its rows, or its first bad line."""
         rows: list[list[str] | BadLine] = []
@@ -96,27 +112,32 @@ def _split(line: str, tabs: bool) -> list[str]:
     return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
 
 
-def sentence_reader(data: TagOptions) -> Reader[Sentence]:
-    """Reads sentences from files in columns."""
-    return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings))
+def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
+    """Reads sentences from files in columns; `advice` names commands for files that are no such."""
+    return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings, advice))
 
 
-def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None) -> list[Sentence]:
+def read_sentences(
+    files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None, advice: Advice = no_advice
+) -> list[Sentence]:
     """Read sentences from files, one after the other; tags that mark entities come as BIO.
 
-    A bad line takes its whole sentence with it; without `findings` it is an error.
+    A bad line takes its whole sentence with it; without `findings` it is an error. A first line that names the columns
+    is left out and noted.
 
     Raises:
-        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
-            too long, of other columns, with a word or tag that is none) and that is an error; with file, line, field
-            and value.
+        DataError: A file is missing, empty, cut off, no text, or changes while it is read; it holds texts and no words
+            with tags; a line is bad (not UTF-8, too long, of other columns, with a word or tag that is none) and that
+            is an error; with file, line, field and value.
     """
     findings = Findings() if findings is None else findings
     sentences: list[Sentence] = []
     places: list[tuple[Path | str, int | str]] = []
     for path in map(Path, files):
+        _refuse_texts(path, data.columns.word, findings, advice)
         file = ColumnFile.read(path, findings)
         word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
+        file.leave_out_header(word, label, findings)
         for line, sentence in file.sentences():
             rows = sentence if isinstance(sentence, BadLine) else _with_tags(sentence, label, file, line, findings)
             if isinstance(rows, BadLine):
@@ -134,6 +155,33 @@ def read_sentences(files: Sequence[str | Path], data: TagOptions, findings: Find
             findings.remarks.append("no tag marks an entity (as B-person does), so tags are taken as they are")
         return sentences
     return in_bio(sentences, places, scheme, findings)
+
+
+def _refuse_texts(path: Path, word: int, findings: Findings, advice: Advice) -> None:
+    """Refuse a file of texts, whose lines have any number of words."""
+    head = Head.of(path, findings)
+    lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
+    if len(lines) < _FEW:
+        return
+    tabs = "\t" in lines[0]
+    rows, most = [_split(line, tabs) for line in lines], 0.5 * len(lines)
+    even = sum(len(row) == len(rows[0]) for row in rows) >= most
+    blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > most
+    content = content_of(head)
+    kind = "" if content is None else content.kind
+    ends = {row[-1] for row in rows}
+    texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > most or len(ends) > max(50, most))
+    dense = (len(head.lines) - len(head.filled)) * 100 < len(lines)  # without blank lines, which end sentences
+    texts |= kind == "labelled" and word == 0 and dense and len(rows[0]) > 2
+    json = lines[0].startswith(("{", "["))
+    alone = all(len(row) == 1 for row in rows)
+    if kind == "tagged" or (even and not blanks and not texts and not alone):
+        return
+    why = "its lines have any number of words" if content is None else content.why
+    if alone and kind != "rows":
+        why = "its lines have one column"
+    what = f"{why}; expected one word a line, with its tag in another column"
+    raise DataError(f"'{path}': {what}{advice(kind or ('' if even or json else 'sentences'), path)}")
 
 
 def _with_tags(

@@ -34,6 +34,7 @@ class Content:
 
     kind: str
     why: str
+    sure: bool = True  # whether nothing else looks like it
 
 
 def content_of(head: Head) -> Content | None:
@@ -126,7 +127,9 @@ def _tagged(head: Head) -> Content | None:
     if not one_word or not (entities or plain) or all(map(is_number, tags)):
         return None
     example = next((n for n, tag in enumerate(tags) if tag != OUTSIDE), 0)
-    return Content("tagged", f"it has one word a line with a tag beside it (as '{words[example]} {tags[example]}')")
+    return Content(
+        "tagged", f"it has one word a line with a tag beside it (as '{words[example]} {tags[example]}')", entities
+    )
 
 
 def _of_columns(head: Head, separator: str) -> Content | None:
@@ -137,8 +140,9 @@ def _of_columns(head: Head, separator: str) -> Content | None:
         return Content("rows", "its columns hold numbers")
     picked = pick(columns)
     between = f"separated by {SEPARATORS[separator]}"
-    if picked.text is not None and picked.label is not None and picked.text.words > 1:
-        where = f"column {picked.label.name} ({some(picked.label.first)}) repeats beside the texts of column"
+    label = picked.label or next((column for column in columns if column.repeats and column is not picked.text), None)
+    if picked.text is not None and label is not None and picked.text.words > 1:
+        where = f"column {label.name} ({some(label.first)}) repeats beside the texts of column"
         return Content("labelled", f"{where} {picked.text.name}, {between}")
     if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
         first, second = _texts(columns)[:2]

@@ -78,6 +78,17 @@ class Head:
         return bool(odd) and all(not _is_utf8(line) and as_windows(line) for line in odd)
 
 
+def excel_head(path: Path, findings: Findings) -> Head:
+    """The head of a CSV file; as Windows-1252 where it is separated by semicolons, as Excel exports it."""
+    head = Head.of(path, findings)
+    if head.odd and head.is_windows:
+        wide = Head.of(path, Findings("skip", "windows-1252", findings.max_line))
+        if wide.separator(",") == ";":
+            findings.recognise_encoding(path, "windows-1252")
+            return Head.of(path, findings)
+    return head
+
+
 def rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
     """Rows of lines, without blank ones."""
     if separator == "\t":

@@ -4,8 +4,8 @@
 |---|---|
 | two files | line N of one belongs to line N of the other |
 | .tsv, .txt, or anything else | tab separated, columns by number or by the names of a first line |
-| .csv | comma separated, quoted as usual, columns as above |
-| .jsonl, .json | one object a line, fields by name |
+| .csv | comma separated (or by semicolons, tabs, bars), quoted as usual, columns as above |
+| .jsonl, .json | one object a line, fields by name; its only two texts where it has no other |
 
 Each may end in .gz or .xz as well. A blank line is a pair with two blank sides.
 """
@@ -19,15 +19,21 @@ from pathlib import Path
 
 from heed.config import Columns
 from heed.data.examples import Pair
+from heed.data.read.contents import Advice, no_advice
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import INNER_RETURN, ending_of, lines_of
+from heed.data.read.pair_layout import PairColumns, pair_columns, pair_fields
 from heed.data.read.reader import Reader
 from heed.data.read.rows import Column, column_rows, json_rows, text_of
 from heed.errors import DataError
 
 
-def pair_reader(files: Sequence[str], columns: Columns, field: str, files_field: str) -> Reader[Pair]:
+def pair_reader(
+    files: Sequence[str], columns: Columns, field: str, files_field: str, advice: Advice = no_advice
+) -> Reader[Pair]:
     """Reads pairs from files or data sets with these columns; messages call columns and files by their fields.
+
+    `advice` names commands for files that hold no pairs.
 
     Raises:
         DataError: Two parallel files have columns, where they would say nothing.
@@ -38,18 +44,23 @@ def pair_reader(files: Sequence[str], columns: Columns, field: str, files_field:
         )
     return Reader(
         Pair,
-        lambda files, findings: read_pairs(files, columns.source, columns.target, findings),
+        lambda files, findings: read_pairs(files, columns.source, columns.target, findings, advice),
         lambda row, place, findings: Pair(row["source"], row["target"], origin=place),
-        {"columns": columns.model_dump(mode="json")},
+        {"columns": columns.model_dump(mode="json"), "recognised": 1},
     )
 
 
 def read_pairs(
-    files: Sequence[str | Path], source: Column = None, target: Column = None, findings: Findings | None = None
+    files: Sequence[str | Path],
+    source: Column = None,
+    target: Column = None,
+    findings: Findings | None = None,
+    advice: Advice = no_advice,
 ) -> Iterator[Pair]:
     """Read pairs from two parallel files or from one file of columns.
 
-    Columns are 0 and 1 by default, "source" and "target" in JSON lines. Bad lines are errors without `findings`.
+    Columns are 0 and 1 by default, "source" and "target" in JSON lines. Bad lines are errors without `findings`;
+    `advice` names commands for files that hold no pairs.
 
     Yields:
         One pair a line, blank sides included; its origin names file and line.
@@ -63,8 +74,10 @@ def read_pairs(
     if len(paths) == 2:
         yield from _parallel(paths[0], paths[1], findings)
     elif len(paths) == 1:
-        read = _objects if ending_of(paths[0]) in (".jsonl", ".json") else _columns
-        yield from read(paths[0], source, target, findings)
+        if ending_of(paths[0]) in (".jsonl", ".json"):
+            yield from _objects(paths[0], pair_fields(paths[0], source, target, findings), findings)
+        else:
+            yield from _columns(paths[0], pair_columns(paths[0], source, target, findings, advice), findings)
     else:
         given = f"{len(paths)} files were given ({', '.join(map(str, paths))})"
         raise DataError(f"{given}; expected two parallel files, or one with both sides")
@@ -96,15 +109,14 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     )
 
 
-def _columns(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
-    wanted = {"source": 0 if source is None else source, "target": 1 if target is None else target}
-    tabs, hint = ending_of(path) != ".csv", "; or give two parallel files"
-    for number, sides in column_rows(path, wanted, findings, separator="\t" if tabs else ",", hint=hint):
+def _columns(path: Path, columns: PairColumns, findings: Findings) -> Iterator[Pair]:
+    wanted = {"source": columns.source, "target": columns.target}
+    hint = "; or give two parallel files"
+    for number, sides in column_rows(path, wanted, findings, separator=columns.separator, hint=hint):
         yield from _pair(["", ""] if sides is None else sides, f"{path.name}:{number}", findings)
 
 
-def _objects(path: Path, source: Column, target: Column, findings: Findings) -> Iterator[Pair]:
-    names = ("source" if source is None else str(source), "target" if target is None else str(target))
+def _objects(path: Path, names: tuple[str, str], findings: Findings) -> Iterator[Pair]:
     for number, row in json_rows(path, findings, names):
         sides = [text_of(row, name, path, number, findings) if row is not None else "" for name in names]
         yield from _pair(sides, f"{path.name}:{number}", findings)

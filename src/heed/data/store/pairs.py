@@ -10,6 +10,7 @@ from heed.data.embedded.dates import LANGUAGES, DateSource
 from heed.data.embedded.digits import DigitSource
 from heed.data.embedded.generated import PairSource
 from heed.data.examples import Pair
+from heed.data.read.contents import Advice, no_advice
 from heed.data.read.pairs import pair_reader
 from heed.data.read.reader import Reader
 from heed.data.read.shuffled import sentence_reader
@@ -18,9 +19,11 @@ from heed.data.store.splits import Splits, open_splits
 
 
 def open_pairs(
-    data: DatesData | DigitsData | GrammarData | FilesData, given: Mapping[str, Sequence[Pair]] | None = None
+    data: DatesData | DigitsData | GrammarData | FilesData,
+    given: Mapping[str, Sequence[Pair]] | None = None,
+    advice: Advice = no_advice,
 ) -> Splits[Pair]:
-    """Read or generate the examples; `given` ones take the place of files.
+    """Read or generate the examples; `given` ones take the place of files, `advice` names commands for other files.
 
     Raises:
         DataError: A value of the section that the data cannot satisfy; the message names it.
@@ -29,8 +32,10 @@ def open_pairs(
         if data.shuffle_source is not None and isinstance(data, HubSection):  # both sides are made from one column
             column = "text" if data.columns.target is None else data.columns.target
             data = data.model_copy(update={"columns": Columns(source=column, target=column)})
-        reader = _reader(data, data.train, data.columns, "data.columns", "data.train")
-        extra = [(one, _reader(data, one.files, one.columns, "data.extra columns", "files")) for one in data.extra]
+        reader = _reader(data, data.train, data.columns, "data.columns", "data.train", advice)
+        extra = [
+            (one, _reader(data, one.files, one.columns, "data.extra columns", "files", advice)) for one in data.extra
+        ]
         read = open_splits(data, reader, given)
         read.extra, remarks = open_extra(extra, data, read.examples)
         read.remarks += remarks
@@ -57,8 +62,10 @@ def open_pairs(
     return Splits({**drawn}, made=f"{what}: {listing}{counts}")
 
 
-def _reader(data: FilesData, files: Sequence[str], columns: Columns, field: str, files_field: str) -> Reader[Any]:
+def _reader(
+    data: FilesData, files: Sequence[str], columns: Columns, field: str, files_field: str, advice: Advice
+) -> Reader[Any]:
     """Reads pairs, or sentences and shuffles their words; messages call columns and files by their fields."""
     if data.shuffle_source is not None:
         return sentence_reader(columns, data.shuffle_seed)
-    return pair_reader(files, columns, field, files_field)
+    return pair_reader(files, columns, field, files_field, advice)

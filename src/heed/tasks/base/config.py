@@ -6,7 +6,7 @@ from heed.config.sections import DataPath, ModelSection, RunConfig
 
 
 class TextModelSection(ModelSection):
-    """Which model; all other fields are the model's and the task's own (`heed models` lists them)."""
+    """Which model; all other fields are the model's and the task's own (`heed models NAME` lists them)."""
 
     name: str = "rnn"
     """File in `heed/models`."""

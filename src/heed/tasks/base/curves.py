@@ -165,7 +165,8 @@ def curves_of(folder: Path, config: RunConfig | None = None) -> ShownCurves:
         raise RunError(f"{folder / folders.METRICS} holds no update: there are no curves to draw yet")
     select_by = config.evaluation.select_by
     best = log.best(select_by)
-    mark = None if best is None else (float(best["step"]), "kept")
+    finished = folders.state_of(folder) is folders.State.FINISHED
+    mark = None if best is None else (float(best["step"]), "kept" if finished else "best so far")
     training = [Line("training", log.binned(_UPDATE, _loss), 0)]
     training += [
         Line(_said(name).removeprefix("loss."), log.binned(_UPDATE, _part_of(name)), 2 + i)

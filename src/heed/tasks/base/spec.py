@@ -32,9 +32,11 @@ class TaskSpec:
     summary: str  # one line
     example: str  # its training files, as in `heed train TASK <example>`
     interfaces: tuple[str, ...]  # of the models it can use, the preferred one first
+    per_token: bool = False  # whether its models must give a state for each token, not one vector for a text
     num_files: tuple[int, int | None] = (1, None)  # fewest and most training files; None for any number
     files: str = "any number of files"  # how messages call its training files
     flags: tuple[Flag, ...] = ()  # options that only some tasks have
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"  # after training
+    unit: str = "example"  # what one example is, in reports: "pair", "text"
     takes: tuple[tuple[str, str], ...] = ()  # contents of files it trains on (`heed.data.read.contents`), and how

@@ -138,7 +138,7 @@ class DocumentTokenizer(TokenizerConfig):
 
 
 class LanguageModelSection(ModelSection):
-    """Which model; all other fields are the model's own (`heed models` lists them)."""
+    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
     name: str = "gpt"
     """File in `heed/models`."""

@@ -32,7 +32,7 @@ class MemoryRows(InMemory, TableData):
 
 
 class TableModelSection(ModelSection):
-    """Which model of a table; all other fields are the model's own (`heed models` lists them)."""
+    """Which model of a table; all other fields are the model's own (`heed models NAME` lists them)."""
 
     name: str = "mlp"
     """File in `heed/models`."""

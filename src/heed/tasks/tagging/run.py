@@ -19,6 +19,7 @@ from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
+from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun, part
@@ -94,7 +95,10 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
         """Sentences from files in the run's own columns."""
         data = self.task.config.data
-        return read_sentences(files, data, Findings.of(data, strict=True))
+        findings = Findings.of(data, strict=True)
+        sentences = read_sentences(files, data, findings, advice)
+        self.reading = findings.lines()
+        return sentences
 
     def outcomes(
         self, examples: Sequence[Sentence], outputs: Sequence[Sequence[str]] | None = None, plain: bool | None = None

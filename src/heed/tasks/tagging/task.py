@@ -23,6 +23,7 @@ from heed.evaluation.entities import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.base.contents import advice
 from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.tasks.tagging.memory import hold_sentences
@@ -93,7 +94,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         if isinstance(data, TeddyData):
             seed, mirrored = data.seed, data.mirrored
             return drawn(data, lambda name, size: draw_sentences(name, size, seed, mirrored), "sentences")
-        return open_splits(data, sentence_reader(data), given)
+        return open_splits(data, sentence_reader(data, advice), given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Sentence]:

@@ -4,7 +4,8 @@ from heed.tasks.base.flags import BEAM, JSON, LOOK_BEAM, NBEST, SAMPLING
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
-    summary="Write a text for a text: translation, dates, anything in two columns.",
+    unit="pair",
+    summary="Write a text for a text: translation, dates, any two columns.",
     example="my.en my.yo",
     interfaces=("pair_decoder",),
     num_files=(1, 2),

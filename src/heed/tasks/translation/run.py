@@ -21,6 +21,7 @@ from heed.evaluation.report import summarise
 from heed.generation import Writer
 from heed.models.base import PairDecoder
 from heed.observe.frames import Look
+from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.run import TextRun, part
 from heed.tasks.translation.baselines import NearestSentence
@@ -28,6 +29,7 @@ from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.outputs import TranslationOutputs
 from heed.tasks.translation.report import body
+from heed.tasks.translation.sides import remarks_on_files
 from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation, output_measures
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 from heed.tasks.translation.word_order import baselines as word_order_baselines
@@ -109,14 +111,14 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         data = self.task.config.data
         # Columns of a Hub data set are none of a file's.
         columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
-        findings = Findings.of(data, strict=True) if isinstance(data, FilesData) else None
+        findings = Findings.of(data, strict=True)
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
-            return list(
-                sentence_reader(Columns(target=columns[1]), data.shuffle_seed).read(
-                    [*map(str, files)], Findings.of(data, strict=True)
-                )
-            )
-        return list(read_pairs(files, *columns, findings))
+            reader = sentence_reader(Columns(target=columns[1]), data.shuffle_seed)
+            return list(reader.read([*map(str, files)], findings))
+        pairs = list(read_pairs(files, *columns, findings, advice))
+        name = ", ".join(Path(file).name for file in files)
+        self.reading = [*findings.lines(), *remarks_on_files(self.task, pairs, name)]
+        return pairs
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
         """The source as it stands, and the translation of the nearest training sentence.

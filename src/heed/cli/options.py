@@ -1,0 +1,65 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument
+
+from heed.cli.complete import complete_model, complete_run, complete_run_or_task, complete_size, complete_task
+from heed.cli.help import option
+from heed.tasks import task_names
+
+RunArgument = Annotated[
+    str,
+    Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.", autocompletion=complete_run),
+]
+WithOption = Annotated[
+    list[str] | None,
+    option("--with", metavar="RUN", help="Another run, to average probabilities; repeatable.", complete=complete_run),
+]
+_TASKS = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
+_FILES = (
+    f"A task ({_TASKS}) and its training files, source before target; or hub:USER/NAME, a data set of the Hugging Face "
+    "Hub; or a YAML file with all settings. SECTION.KEY=VALUE sets any field (docs/configuration.md)."
+)
+WordsArgument = Annotated[
+    list[str],
+    Argument(metavar="TASK FILE...", help=f"{_FILES} With --resume a run folder.", autocompletion=complete_task),
+]
+CheckedArgument = Annotated[
+    list[str],
+    Argument(metavar="TASK FILE...", help=f"{_FILES} Or a run folder.", autocompletion=complete_task),
+]
+ComparedArgument = Annotated[
+    list[str],
+    Argument(
+        metavar="RUN...",
+        help="Run folders, or the folder of a comparison. With --models: a task and its training files, or a YAML "
+        "file, as for `heed train`.",
+        autocompletion=complete_run_or_task,
+    ),
+]
+FilesOption = Annotated[
+    list[str] | None, option("Data", metavar="FILE", help="Test files, written as those of training; two as a,b.")
+]
+ValidOption = Annotated[
+    list[str] | None, option("Data", metavar="FILE|N", help="Validation files, two as a,b; or how many to hold out.")
+]
+SIZES = "auto, tiny, small or base; scarce and large where the model has them (heed models NAME)."
+ModelOption = Annotated[
+    str | None, option("Model", metavar="NAME", help="Name of the model (heed models).", complete=complete_model)
+]
+SizeOption = Annotated[str | None, option("Model", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size)]
+ParentOption = Annotated[
+    str | None,
+    option("Model", "--from", metavar="RUN", help="Start from this run's weights.", complete=complete_run),
+]
+FormOption = Annotated[
+    Literal["text", "html", "svg", "json"] | None,
+    option(
+        "Output", "--as", metavar="text|html|svg|json", help="How to write it; as the ending of --out says, or text."
+    ),
+]
+OutOption = Annotated[Path | None, option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt.")]
