@@ -13,6 +13,7 @@ from heed.runs.train import model_to_train
 from heed.tasks import task_class
 from heed.tasks.base.settling import settings_text
 from heed.training.budget import VALIDATIONS
+from heed.training.checkpoint import Progress
 from heed.training.device import peak_memory
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet, duration
@@ -30,18 +31,20 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     training = config.training
     torch.manual_seed(training.seed)
     model = model_to_train(task)
-    trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet())
+    trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
     cost = trainer.predict_cost(task.work)
     start = time.perf_counter()
     trainer.evaluate()
-    validations = (VALIDATIONS + task.finishing_work) * (time.perf_counter() - start)
+    progress = Progress(validation_seconds=max(0.1, time.perf_counter() - start), kept=[0])
     memory = max(cost.memory, peak_memory(trainer.device))
     if training.steps is not None:
-        seconds = prepared + training.steps * cost.seconds + validations
+        validation = task.trained_validation * progress.validation_seconds
         updates = training.steps
+        seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
     else:
-        seconds = trainer.budget.seconds
-        updates = max(1, int((seconds - prepared - validations) / cost.seconds))
+        # What has been done so far takes as long in the run itself.
+        trainer.budget.updated(cost.seconds)
+        updates, seconds = trainer.budget.plan(progress).total_steps, trainer.budget.seconds
     updates_per_pass = math.ceil(len(task.train_batches(0)) / training.accumulate)
     return "\n".join(
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
+from heed.runs.scoring import scored_splits, try_scoring
 from heed.runs.settings import setting_named
 from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
@@ -248,7 +250,8 @@ def train_config(
 
     if not processes.is_first:
         reporter = Quiet()
-    trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
+    asked = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
+    trainer = Trainer(*asked, partial(try_scoring, run))
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     predicted = trainer.predict_cost(task.work)
@@ -268,9 +271,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
     say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
-    for split in task.split_names:
-        if split not in ("train", "valid"):
-            scores[split] = run.evaluate(split)
+    for split in scored_splits(run):
+        scores[split] = run.evaluate(split)
     add_parent_scores(run, scores, say)
     if [*scores] == ["valid"]:
         scores["valid"] |= run.beside(result.validation, run.validated())
