@@ -4,7 +4,7 @@
 
 DATA is the folder of the corpora. Each point is a run of its own, given in updates, so that the learning rate has come
 to its end; one thread; the score is that of the validation set which chooses the weights. One line of JSON for each
-run goes to OUT/results.jsonl; what is there already is not run again. The tables in `tasks/*/curves.py` are made of
+run goes to OUT/results.jsonl; what is there already is not run again. The tables in `tasks/*/learning.py` are made of
 these lines.
 """
 

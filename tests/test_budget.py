@@ -11,7 +11,7 @@ import torch
 from heed.config import TrainingConfig
 from heed.runs.advice import Adviser, count
 from heed.tasks import check_config, task_names
-from heed.tasks.base.curves import curves_of, share_after
+from heed.tasks.base.learning import curves_of, share_after
 from heed.tasks.translation.task import Translation
 from heed.training import budget, loop
 from heed.training.checkpoint import Progress

@@ -16,6 +16,7 @@ from heed.evaluation.labels import calibration_error, f1_measures, label_outcome
 from heed.evaluation.measures import values_of
 from heed.evaluation.report import summarise
 from heed.observe.edits import Uniform
+from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
@@ -80,8 +81,9 @@ def test_the_deciding_word_is_learned_and_looked_at(run):
     assert run.report["scores"]["test"]["accuracy"]["value"] >= 0.95
     assert run.predict("the film was great").label == "pos"
     shown = run.look("we saw the story and it was awful of film")
-    (shading,) = shown.look.shadings
+    shading, added = shown.look.shadings
     assert shown.target == "neg"
+    assert added.axis.labels[int(np.argmax(added.weights))] == "awful" and "'neg'" in added.title
     assert shading.axis.labels[int(np.argmax(shading.weights))] == "awful"
     assert np.isclose(sum(shading.weights), 1.0, atol=1e-5)
 
@@ -110,7 +112,8 @@ def test_padding_and_company_change_nothing(run):
 
 
 def test_a_look_shows_gates_of_both_directions_and_every_step(run):
-    shown = run.look("the film was great", steps=True)
+    assert not run.look("the film was great", steps=True).maps  # only when asked for
+    shown = run.look("the film was great", steps=True, gates=True)
     assert {trace.mechanism for trace in shown.maps} == {"forward", "backward"}
     assert all(trace.query.labels == ("reset", "update", "state") for trace in shown.maps)
     assert len(shown.look.encoder) == 4 and set(shown.look.encoder[0].states) == {"forward", "backward"}
@@ -126,13 +129,42 @@ def test_han_finds_the_deciding_word_and_shows_both_levels(files, tmp_path):
     (tmp_path / "c.yaml").write_text(json.dumps(values))
     run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
     assert run.report["scores"]["test"]["accuracy"]["value"] >= 0.95
-    shown = run.look("We saw the film. It was awful. The story of it was it.")
-    words, sentences = shown.look.shadings
+    text = "We saw the film. It was awful. The story of it was it."
+    shown = run.look(text, gates=True, steps=True)
+    words, sentences, added = shown.look.shadings
     assert shown.target == "neg"
     assert [len(label.split()) for label in sentences.axis.labels] == [5, 4, 7]
-    assert np.isclose(sum(sentences.weights), 1.0, atol=1e-5) and np.isclose(sum(words.weights), 3.0, atol=1e-5)
+    assert np.isclose(sum(sentences.weights), 1.0, atol=1e-5) and np.isclose(sum(words.weights), 1.0, atol=1e-5)
+    assert added.axis.labels[int(np.argmax(added.weights))] == "awful"
+    assert f"{sentences.weights[1]:.3f}</td>" in shown.html()  # a table of numbers
+    check_levels(run, text, words, sentences, shown)
     assert words.axis.labels[5 + int(np.argmax(words.weights[5:9]))] == "awful"
     assert "awful" in shown.text() and "awful" in shown.html() and shown.svg().startswith("<svg")
+
+
+def check_levels(run, text, words, sentences, shown):
+    """The weights and gates of a hierarchy, from its own modules, sentence by sentence."""
+    model, (encoded,) = run.model.body, run.task.encode_texts([text])
+    vectors, start = [], 0
+    nets = {one.mechanism: one for one in shown.maps}
+    assert set(nets) == {"forward", "backward", "sentence forward", "sentence backward"}
+    with torch.no_grad():
+        for number, sentence in enumerate(encoded.sentences):
+            states, _ = model.words(model.embedding(torch.tensor([sentence])), torch.ones(1, len(sentence)).bool())
+            weights = torch.softmax(torch.tanh(model.word_pooling.key(states[0])) @ model.word_pooling.query[0], 0)
+            places = slice(start, start + len(sentence))
+            expected = weights * sentences.weights[number]
+            np.testing.assert_allclose(words.weights[places], expected, atol=1e-6)
+            size = states[0, :, :8].abs().mean(1)
+            np.testing.assert_allclose(nets["forward"].weights[-1, places], size, atol=1e-5)
+            frame = shown.look.encoder[start]
+            torch.testing.assert_close(frame.states["backward"], states[0, 0, 8:])
+            vectors.append(weights @ states[0])
+            start += len(sentence)
+        states, _ = model.sentences(torch.stack(vectors).unsqueeze(0), torch.ones(1, len(vectors)).bool())
+        size = states[0, :, 8:].abs().mean(1)
+    np.testing.assert_allclose(nets["sentence backward"].weights[-1], size, atol=1e-5)
+    assert len(shown.look.encoder) == start
 
 
 @pytest.mark.parametrize("model", ["self_rnn", "lstmn"])
@@ -140,16 +172,30 @@ def test_a_network_that_looks_back_shows_where(files, model):
     values = settings(files)
     values["model"] = {"name": model, **SMALL, "d_attention": 8}
     task = prepare(values)
-    look = look_at_text(task, task.build_model(), "the film was great")
+    look = look_at_text(task, task.build_model(), "the film was great", gates=True)
     (shown,) = [one for one in look.maps if one.mechanism == "self"]
-    assert shown.weights.shape == (4, 4) and not shown.weights.triu(1 if model == "self_rnn" else 0).any()
-    assert np.allclose(shown.weights.sum(1)[1:], 1.0, atol=1e-5)
+    ahead = torch.ones(4, 4).triu(1 if model == "self_rnn" else 0).bool()
+    assert shown.weights.shape == (4, 4) and torch.equal(shown.mask, ~ahead)
+    rows = slice(0 if model == "self_rnn" else 1, None)
+    assert np.allclose(shown.weights.sum(1)[rows], 1.0, atol=1e-5)
+    again = torch.softmax(shown.scores.masked_fill(~shown.mask, -torch.inf), -1)
+    torch.testing.assert_close(again[rows], shown.weights[rows])
+    if model == "self_rnn":
+        assert "The result enters with word t + 1; that of the last row enters nothing." in shown.caption
+    else:
+        assert "Nothing is before the first, so its row is empty." in shown.caption and not shown.weights[0].any()
     traced = {one.mechanism for one in look.maps} - {"self"}
     assert traced == {"forward"}
+    for i, frame in enumerate(look.encoder):
+        (glance,) = frame.glances
+        assert torch.equal(glance.weights, shown.weights[i]) and torch.equal(glance.scores, shown.scores[i])
+        assert torch.equal(glance.mask, shown.mask[i])
+    text = ShownLook(look, steps=True).text()
+    assert "////" in text and text.count("  weights ") == 4
 
 
 def test_an_edit_reaches_the_pooling_attention(run):
-    (shading,) = run.look("the film was great", edits=[Uniform("pooling")]).look.shadings
+    (shading,) = run.look("the film was great", edits=[Uniform("pooling")]).look.shadings  # nothing is left out then
     assert np.allclose(shading.weights, 0.25)
 
 
@@ -195,8 +241,10 @@ def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_pat
         state = model.body(before, torch.ones_like(before, dtype=torch.bool))[:, 0]
         torch.testing.assert_close(logits[row], model.output(state)[0], rtol=1e-4, atol=1e-5)
     look = look_at_text(task, model, "it was awful")
-    (shading,), (attention,) = look.shadings, look.maps
-    assert shading.axis.labels == ("it", "was", "awful") and "where [CLS] looked" in shading.title
+    (shading, _), (attention,) = look.shadings, look.maps
+    assert [list(frame.states) for frame in look.encoder] == [["layer 0"]] * 4
+    assert all(torch.equal(f.glances[0].weights, attention.weights[i]) for i, f in enumerate(look.encoder))
+    assert shading.axis.labels == ("it", "was", "awful") and "Where [CLS] looked" in shading.title
     assert attention.key.labels == ("[CLS]", "it", "was", "awful")
     np.testing.assert_allclose(shading.weights, attention.weights[0, 1:], atol=1e-6)
     with pytest.raises(ConfigError, match="in model rnn a token before the text does not see it; use encoder"):

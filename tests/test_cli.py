@@ -205,13 +205,13 @@ def test_train_writes_a_run_and_says_what_to_type_next(call, config, tmp_path):
     assert effective["training"]["seed"] == 5
     assert effective["model"]["d_hidden"] == 8
     assert effective["training"]["optimizer"] == "adamw"  # every default is written
-    assert "test: 25 examples" in out and "exact match" in out
+    assert "test: 25 pairs" in out and "exact match" in out
     assert out.count("\n\n") <= 2 and "update" not in out  # progress goes to stderr
     for part in ("steps: 3", "device cpu", "1 thread", "parameters", "run folder", "heed look"):
         assert part in err
     made = {path.name for path in folder.iterdir()}
     assert made == {
-        *("README.md", "checkpoints", "checksums.json", "config.yaml", "format.json", "metrics.jsonl"),
+        *("README.md", "checkpoints", "checksums.json", "config.yaml", "curves.svg", "format.json", "metrics.jsonl"),
         *("model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json"),
     }
     assert re.search(r"\btest\W+25\b", (folder / "README.md").read_text())
@@ -394,12 +394,12 @@ def test_evaluate_repeats_the_scores_of_the_report(call, run):
     code, out, _ = call("evaluate", run.folder)
     assert code == 0
     value = run.report["scores"]["test"]["exact_match"]["value"]
-    assert "test: 25 examples" in out and f"{value:.2%}" in out
+    assert "test: 25 pairs" in out and f"{value:.2%}" in out
 
 
 def test_evaluating_the_validation_set_says_what_it_was_used_for(call, run):
     code, out, _ = call("evaluate", run.folder, "--split", "valid")
-    assert code == 0 and "valid: 20 examples" in out and "selected" in out
+    assert code == 0 and "valid: 20 pairs" in out and "selected" in out
     assert "note" in json.loads(call("evaluate", run.folder, "--split", "valid", "--json")[1])["valid"]
 
 

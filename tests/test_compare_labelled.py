@@ -155,7 +155,7 @@ def test_runs_of_tagging_are_compared(tags):
     example = next(e for e in json.loads(comparison.to_json())["examples"] if "[" in e["reference"])
     assert "[Ann Lee]per in [" in example["reference"]
     page = comparison.to_html(sentences=3)
-    assert "as the tags" in page and "<ruby>" in page
+    assert "as the tags" in page and '<span class="found c' in page
     drawn, different = _chosen(comparison, 9)  # sentences without any entity have no F1 of their own
     assert len(drawn) + len(different) <= 9
 
@@ -181,7 +181,9 @@ def test_models_may_be_planned_and_one_that_weighs_no_words_says_so(folder, labe
     assert [one.name for one in planned][:2] == ["bag-seed1", "rnn_pooling=max-seed1"]
     assert planned[1].config.model.model_extra == {"pooling": "max"}
     bag = trained(folder, "classification", "bag", 2, **{"model.name": "bag", "model.d_hidden": 8})
-    assert "This model weighs no words" in heed.compare([labels[0], bag], resamples=20).to_html(sentences=2)
+    assert "This model has no attention of which words could be shaded" in heed.compare(
+        [labels[0], bag], resamples=20
+    ).to_html(sentences=2)
 
 
 # --- runs that answer together

@@ -1,11 +1,14 @@
 """Drawings say what the map says: every number, on the right axes, in files that any reader accepts."""
 
+import base64
 import json
 import math
 import re
+import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -14,13 +17,16 @@ import torch
 
 from heed.observe import palette
 from heed.observe.draw_html import look_to_html
+from heed.observe.draw_shading import shading_to_html, shading_to_svg, shading_to_text
 from heed.observe.draw_svg import map_to_svg
 from heed.observe.draw_text import look_to_text, map_to_text
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import CELLS_IN_A_TABLE
 from heed.observe.labels import visible
-from heed.observe.maps import Axis, Map
-from heed.observe.spans import best_spans, key_units, links
+from heed.observe.maps import Axis, Map, Traces
+from heed.observe.pixels import MASKED
+from heed.observe.shading import Shading, TagSpan
+from heed.observe.spans import PEAK, best_spans, key_units, links, peaks
 from heed.observe.to_json import look_to_json
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -212,6 +218,90 @@ def test_maps_without_rows_or_columns_are_said_to_be_empty():
     Page(look_to_html(Look("t", "a", "", (empty,), (), ()), steps=True))
 
 
+def test_a_row_without_a_peak_names_no_word():
+    even, sharp = [0.1] * 10, [0.0] * 3 + [0.3] + [0.1] * 6 + [0.1]
+    two = [0.3, 0.3] + [0.05] * 8
+    most = [0.51] + [0.49 / 9] * 9
+    map = make_map("abcd", "0123456789", kind="word", weights=[even, sharp[:10], two, most])
+    rows = map_to_text(map, width=40).split("\n\n")[1].split("\n")[1:]
+    tails = [row[12:].strip() for row in rows]
+    assert tails == ["", "0.30 3", "", "0.51 0"]  # twice an even share, and 1.5 times the next; or over a half
+    assert PEAK in map_to_text(map, width=40)
+    causal = make_map(
+        "abc", "abc", kind="word", mask=CAUSAL.mask, weights=[[1.0, 0, 0], [0.5, 0.5, 0], [0.3, 0.4, 0.3]]
+    )
+    assert [span and span.start for span in peaks(causal)] == [0, None, None]
+
+
+GATES = Axis("gates", "gate", ("input", "state"))
+
+
+@pytest.mark.parametrize("labels", ["abcdefghijkl", "\u0645\u0627\u064a"])
+def test_a_map_of_gates_says_what_it_is(labels):
+    """Nothing of it is a look at words: no peaks, no shares, no words that were looked at."""
+    values = torch.linspace(0.1, 0.9, 2 * len(labels)).view(2, -1)
+    traces = Traces("forward", 0, None, GATES, Axis("text", "character", tuple(labels)), values)
+    text = map_to_text(traces, width=30)
+    assert PEAK not in text and "share" not in text and "looked" not in text
+    if labels.isascii():
+        assert [row.split()[-1][-1] in "·░▒▓█" for row in text.split("\n\n")[1].split("\n")[1:]] == [True] * 2
+    else:
+        line = next(line for line in text.split("\n") if labels[1] in line)
+        assert line.split()[:2] == [f"{float(values[row, 1]):.2f}" for row in range(2)]
+    page = look_to_html(Look("t", "a", "b", (traces,), (), ()))
+    assert "Choose a gate, or the state; the text is shaded by its values." in page and "looked at" not in page
+    assert f"gate input -&gt; text {labels[0]} 0.100" in page
+
+
+# shadings
+
+PEOPLE = Shading(
+    "Entities", Axis("text", "word", ("Ann", "Lee", "left", "<Rome>")), (0.9, 0.8, 0.99, 0.6), 1.0,
+    ("B-PER", "I-PER", "O", "B-LOC"), ("else O 0.100",) * 4, (TagSpan(0, 2, "PER", 1), TagSpan(3, 4, "LOC", 9)),
+)  # fmt: skip
+
+
+def test_tags_are_spans_in_the_colour_of_their_type_with_certainty_beside_them():
+    page = shading_to_html(PEOPLE)
+    Page(page)
+    assert '<span class="found c1" title="0.900, 0.800"><bdi>Ann Lee</bdi> <small>PER</small></span>' in page
+    assert (
+        '<span class="found c1" title="0.600"><bdi>&lt;Rome&gt;</bdi> <small>LOC</small></span>' in page
+    )  # the ninth is the first again
+    assert "<bdi>left</bdi>" in page and "ruby" not in page
+    for words in ("B-PER</td>", "0.900", "else O 0.100", "probability</th>", "width:80.0%"):
+        assert words in page
+    style = look_to_html(Look("t", "", "", (), (), (), shadings=(PEOPLE,)))
+    for scheme, colors in zip(
+        re.findall(r":root\{(--w0.*?)\}", style), (palette.TAGS_LIGHT, palette.TAGS_DARK), strict=True
+    ):
+        assert f"--c1:{colors[1]};--ct1:{palette.ink(colors[1])};" in scheme
+    lines = shading_to_text(PEOPLE, 80, color=False)
+    assert lines[2] == "0.900  B-PER  Ann     else O 0.100"
+    assert "\x1b[48;2;" in "".join(shading_to_text(PEOPLE, 80, color=True))
+    root = ElementTree.fromstring(shading_to_svg(PEOPLE))
+    fills = [rect.get("fill") for rect in root.iter(f"{SVG}rect") if rect.get("rx")]
+    assert fills == [palette.TAGS_LIGHT[1]] * 2 + ["#ffffff", palette.TAGS_LIGHT[1]]
+    assert "B-PER 0.90" in [text.text for text in root.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_numbers_below_zero_have_another_colour(listed):
+    axis = Axis("text", "word", ("good", "not", "the"))
+    shading = Shading("What", axis, (0.5, -0.25, 0.0), 0.5, signed=True, listed=listed)
+    page = shading_to_html(shading)
+    assert [name in page for name in ("a10", "b5", "a0")] == [True] * 3 and "shaded from -0.5 to 0.5" in page
+    text = "\n".join(shading_to_text(shading, 80, color=False))
+    assert ("-0.250  not" if listed else "█good -▓not  the") in text
+    painted = "\n".join(shading_to_text(shading, 80, color=True))
+    ground = palette.DOWN_DARK[1]  # halfway along the ramp lies between its second and third anchor
+    assert "\x1b[48;2;" in painted and palette.signed_shade(-0.5, dark=True) != palette.signed_shade(0.5, dark=True)
+    assert ground != palette.UP_DARK[1]
+    fills = [rect.get("fill") for rect in ElementTree.fromstring(shading_to_svg(shading)).iter(f"{SVG}rect")]
+    assert palette.DOWN_LIGHT[1][:2] and palette.signed_shade(-0.5) in fills
+    assert json.loads(look_to_json(Look("t", "", "", (), (), (), shadings=(shading,))))["shadings"][0]["signed"] is True
+
+
 # spans
 
 
@@ -257,15 +347,49 @@ def test_svg_cells_get_darker_with_weight():
 
 
 def test_text_over_any_colour_can_be_read():
-    for ramp in (palette.LIGHT, palette.DARK):
-        for i in range(101):
-            background = palette.shade(i / 100, ramp)
-            assert palette.contrast(background, palette.ink(background)) >= 4.5
+    ramps = (palette.LIGHT, palette.DARK, palette.UP_LIGHT, palette.UP_DARK, palette.DOWN_LIGHT, palette.DOWN_DARK)
+    shades = [palette.shade(i / 100, ramp) for ramp in ramps for i in range(101)]
+    for background in (*shades, *palette.TAGS_LIGHT, *palette.TAGS_DARK):
+        assert palette.contrast(background, palette.ink(background)) >= 4.5
     # The quiet ink of numbers near zero: of figures, and of the page in both schemes.
     style = look_to_html(Look("t", "", "", (), (), ()))
     quiet = re.findall(r"--quiet: (#[0-9a-f]{6})", style)
     for color, ramp in zip(quiet, (palette.LIGHT, palette.DARK), strict=True):
         assert all(palette.contrast(color, palette.shade(weight, ramp)) >= 4.5 for weight in (0.0, 0.025))
+
+
+def read_png(data):
+    """Width, height and the colour of each pixel of an image with a palette and no filters."""
+    chunks, at = {}, 8
+    while at < len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size]) == (zlib.crc32(kind + content),)
+        chunks[kind], at = content, at + 12 + size
+    width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+    raw = zlib.decompress(chunks[b"IDAT"])
+    rows = [raw[i * (width + 1) : (i + 1) * (width + 1)] for i in range(height)]
+    assert all(row[0] == 0 for row in rows)
+    color = [f"#{chunks[b'PLTE'][3 * i : 3 * i + 3].hex()}" for i in range(256)]
+    return width, height, [[color[i] for i in row[1:]] for row in rows]
+
+
+def test_a_large_map_is_drawn_as_pixels():
+    n = 512
+    mask = torch.ones(n, n).tril().bool()
+    map = make_map([f"q{i}" for i in range(n)], [f"k{i}" for i in range(n)], kind="token", mask=mask)
+    text = map_to_svg(map)
+    assert len(text) < 1_000_000 and text == map_to_svg(map)
+    root = ElementTree.fromstring(text)
+    (image,) = root.iter(f"{SVG}image")
+    width, height, pixels = read_png(base64.b64decode(image.get("href").split(",")[1]))
+    assert (width, height) == (n, n) and image.get("width") == image.get("height") == "1024"
+    for i, j in ((0, 0), (3, 2), (100, 7), (511, 511), (0, 1), (255, 256)):
+        expected = palette.shade(round(float(map.weights[i, j]) * 250) / 250) if mask[i, j] else MASKED
+        assert pixels[i][j] == expected, (i, j)
+    shown = {text.text for text in root.iter(f"{SVG}text")}
+    assert {"q0", "k0", "masked"} <= shown and "q1" not in shown
+    assert "JSON forms." in " ".join(filter(None, shown))
 
 
 # html
@@ -281,10 +405,14 @@ def test_html_table_holds_each_weight(map):
     ]
     assert [cell["aria-label"].split()[-1] for cell in cells] == said
     assert cells[1]["aria-label"].startswith(
-        f"query {visible(map.query.labels[0])} -> key {visible(map.key.labels[1])}"
+        f"target {visible(map.query.labels[0])} -> source {visible(map.key.labels[1])}"
     )
     assert [cell["tabindex"] for cell in cells].count("0") == 1
-    (data,) = [json.loads(text) for tag, text in page.text if tag == "script" and text.startswith('{"query"')]
+    (data,) = [
+        json.loads(text)
+        for tag, text in page.text
+        if tag == "script" and text.startswith('{"names":["target","source"],"query"')
+    ]
     expected = [
         -1 if hidden else round(w * 1000) for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
     ]

@@ -471,6 +471,7 @@ CASES = {
 }
 ELSEWHERE = {
     "TrainingConfig.compile": "needs a C++ compiler and a minute: tests/test_compiled.py",
+    "TrainingConfig.log": "needs an optional package: tests/test_callback.py",
 }
 """Fields without a case, and why."""
 

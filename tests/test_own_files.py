@@ -326,9 +326,9 @@ def test_intervals_where_nothing_matches():
 
 def test_the_validation_set_is_marked(call, run):
     code, out, _ = call("evaluate", "run", "--split", "valid")
-    assert code == 0 and "valid: 30 examples" in out and "selected on" in out
+    assert code == 0 and "valid: 30 pairs" in out and "selected on" in out
     out = call("evaluate", "run")[1]
-    for part in ("test: 25 examples", "BLEU", "chrF", "TER", "chrF by source tokens", "nrefs:1|case:mixed"):
+    for part in ("test: 25 pairs", "BLEU", "chrF", "TER", "chrF by source tokens", "nrefs:1|case:mixed"):
         assert part in out
 
 

@@ -156,12 +156,15 @@ def test_character_features_are_the_largest_of_a_convolution():
 
 
 def test_a_look_shows_tags_probabilities_and_gates(run):
-    shown = run.look("we met Ann in Rome", steps=True)
+    assert not run.look("we met Ann in Rome").maps  # gates only when asked for
+    shown = run.look("we met Ann in Rome", steps=True, gates=True)
     (shading,) = shown.look.shadings
     assert shading.tags == ("O", "O", "B-per", "O", "B-loc")
     assert {trace.mechanism for trace in shown.maps} == {"forward", "backward"}
     assert "B-per" in shown.text() and "encoder step 5 of 5" in shown.text()
-    assert "<ruby>Rome<rt>B-loc</rt></ruby>" in shown.html()
+    assert [(span.start, span.stop, span.label) for span in shading.spans] == [(2, 3, "per"), (4, 5, "loc")]
+    assert "<bdi>Rome</bdi> <small>loc</small>" in shown.html()
+    assert "Word by word: what the model held and the mean of each gate." in shown.html()
     assert "B-loc" in shown.svg() and json.loads(shown.json())["shadings"][0]["tags"][2] == "B-per"
 
 

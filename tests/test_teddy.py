@@ -182,6 +182,6 @@ def test_the_embedded_data_can_be_checked_and_misspelt(capsys):
 def test_a_look_at_a_delayed_tagger_shows_its_words(tmp_path):
     settings = SETTINGS | {"model.bidirectional": False, "model.delay": 1, "model.name": "rnn", "data.train": 40}
     run = heed.train("tagging", data="teddy", steps=1, out=tmp_path / "run", settings=settings, quiet=True)
-    look = run.look("He said Teddy bear is soft", steps=True)
+    look = run.look("He said Teddy bear is soft", steps=True, gates=True)
     (traces,) = look.maps
     assert traces.key.labels == ("He", "said", "Teddy", "bear", "is", "soft") and len(look.look.encoder) == 6

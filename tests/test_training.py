@@ -557,12 +557,13 @@ def test_a_loaded_model_is_in_evaluation_mode(folder):
 
 def test_nothing_in_a_run_folder_executes(finished):
     endings = {path.suffix for path in finished.folder.rglob("*") if path.is_file()}
-    assert endings == {".yaml", ".json", ".jsonl", ".safetensors", ".md"}
+    assert endings == {".yaml", ".json", ".jsonl", ".safetensors", ".md", ".svg"}
+    assert "<script" not in (finished.folder / "curves.svg").read_text()
 
 
 def test_nothing_in_a_run_folder_names_another_place(finished):
     for path in finished.folder.rglob("*"):
-        if path.suffix in (".yaml", ".json", ".jsonl", ".md"):
+        if path.suffix in (".yaml", ".json", ".jsonl", ".md", ".svg"):
             assert str(finished.folder.parent) not in path.read_text(), path.name
 
 

@@ -4,12 +4,14 @@
     cross_val_score(Classifier(minutes=1), texts, labels, cv=3)
 
 They follow scikit-learn's protocol (fit, predict, predict_proba, score, get_params, set_params), so that `clone`,
-`GridSearchCV` and `Pipeline` work with them. Fitting trains a run of heed; `run_` is that run, with `look` and all else.
+`GridSearchCV` and `Pipeline` work with them. Fitting trains a run of heed; `run_` is that run, which can `look`.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -62,12 +64,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         seed = self.random_state
         if seed is not None and not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
-        self._temporary = tempfile.TemporaryDirectory(prefix="heed-")
         if self.folder is None:
-            out = Path(self._temporary.name) / "run"
+            out = self._temporary_folder()
         else:  # fitted again, as a search does, an estimator must not write over what it fitted before
             out = next(path for n in count(1) if not (path := Path(self.folder) / f"fit-{n}").exists())
-        self.run_ = train(
+        self.run_: Any = train(
             self._task,
             train=examples,
             valid=self.valid,
@@ -91,7 +92,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def __getstate__(self) -> dict[str, Any]:
         """With the files of the run in place of the run, so that a pickle needs no folder beside it."""
         state = dict(super().__getstate__())
-        state.pop("_temporary", None)
         if (run := state.pop("run_", None)) is not None:
             paths = (path for path in sorted(run.folder.rglob("*")) if path.is_file())
             names = {str(path.relative_to(run.folder)): path for path in paths}
@@ -104,12 +104,18 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         files = state.pop("_files", None)
         super().__setstate__(state)
         if files is not None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="heed-")
+            folder = self._temporary_folder()
             for name, content in files.items():
-                path = Path(self._temporary.name) / "run" / name
+                path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            self.run_ = load(Path(self._temporary.name) / "run")
+            self.run_ = load(folder)
+
+    def _temporary_folder(self) -> Path:
+        """A place for a run, which is removed with this estimator."""
+        folder = tempfile.mkdtemp(prefix="heed-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder) / "run"
 
 
 class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
@@ -172,11 +178,13 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(texts))
                          for name in self._names()], axis=1)  # fmt: skip
         made[[not text.strip() for text in texts]] = self._shares
-        return made / made.sum(1, keepdims=True)
+        shares: np.ndarray[Any, Any] = made / made.sum(1, keepdims=True)
+        return shares
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The most probable class of each text, `(n,)`."""
-        return self.classes_[self.predict_proba(X).argmax(1)]  # type: ignore[no-any-return]
+        chosen = self.predict_proba(X).argmax(1)
+        return self.classes_[chosen]  # type: ignore[no-any-return]
 
 
 class Tagger(_Estimator):

@@ -282,7 +282,9 @@ def compare(
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[str, Argument(metavar="TEXT", help="What the model reads.")],
+    text: Annotated[
+        str | None, Argument(metavar="[TEXT]", help="What the model reads; none: the curves of its training.")
+    ] = None,
     steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,
     mechanism: Annotated[
         str | None,
@@ -300,7 +302,7 @@ def look(
     *,
     flags: dict[str, Any],
 ) -> None:
-    """See where a model looked while it read and wrote."""
+    """See where a model looked while it read and wrote; without TEXT, its training's curves."""
     from heed.cli.look import Drawing, run_look
 
     run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import heed
+from heed import folder
 from heed.cli.flags import options_of
 from heed.cli.terminal import form_of, use_color, width, write_output
 from heed.errors import ConfigError
 from heed.tasks.base.capabilities import Looks, capability
+from heed.tasks.base.curves import curves_of
 
 
 @dataclass(frozen=True)
@@ -28,23 +30,18 @@ class Drawing:
     head: str
 
 
-def run_look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> None:
-    """Draw a look in the terminal, or write it to a file or stdout."""
+def run_look(name: str, text: str | None, flags: dict[str, Any], drawing: Drawing) -> None:
+    """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows a page of HTML, not {form}; leave --as away, and end --out in .html")
         form = "html"
-    run = heed.load(name)
-    layer, head = drawing.layer, drawing.head
-    shown = capability(run, Looks).look(
-        text,
-        steps=drawing.steps,
-        mechanism=drawing.mechanism,
-        layer="all" if layer == "all" else _number("layer", layer, "all"),
-        head=head if head in ("mean", "all") else _number("head", head, "mean or all"),
-        **options_of(run.config.task, "look", flags),
-    )
+    if text is None:
+        _refuse_options_of_a_text(flags, drawing)
+        shown: Any = curves_of(folder.find(name, folder.State.BEGUN))
+    else:
+        shown = _look(name, text, flags, drawing)
     if form == "text" and out is None:
         print(shown.text(width(), use_color()))
         return
@@ -54,6 +51,30 @@ def run_look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> N
     write_output(drawn, out)
     if drawing.open_it and out is not None:
         webbrowser.open(out.absolute().as_uri())
+
+
+def _look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> Any:
+    run = heed.load(name)
+    layer, head = drawing.layer, drawing.head
+    return capability(run, Looks).look(
+        text,
+        steps=drawing.steps,
+        mechanism=drawing.mechanism,
+        layer="all" if layer == "all" else _number("layer", layer, "all"),
+        head=head if head in ("mean", "all") else _number("head", head, "mean or all"),
+        **options_of(run.config.task, "look", flags),
+    )
+
+
+def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
+    """Refuse what only a look at a text can do."""
+    plain = {"steps": False, "mechanism": None, "layer": "-1", "head": "mean"}
+    given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
+    if given:
+        raise ConfigError(
+            f"--{given[0]} is for a look at a text, and without one the curves of training are drawn; give the text "
+            "after the run"
+        )
 
 
 def _number(name: str, text: str, words: str) -> int:

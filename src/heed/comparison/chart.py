@@ -63,11 +63,12 @@ def chart(comparison: Compared) -> str:
     return (
         f'<figure class="chart"><figcaption>{title}; whiskers are 95 % intervals</figcaption>'
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
-        f"{_legend(comparison)}</figure>"
+        f"{legend(comparison)}</figure>"
     )
 
 
-def _legend(comparison: Compared) -> str:
+def legend(comparison: Compared) -> str:
+    """The entries with their colours, as a list."""
     items = "".join(
         f'<li><svg viewBox="0 0 28 10" aria-hidden="true"><path {_ink(i)} '
         f'stroke-dasharray="{_DASHES[i // len(LINES) % len(_DASHES)]}" d="M0 5H28"/>'

@@ -47,6 +47,10 @@ class Comparison(Compared):
             (folder / f"compare.{ending}").write_text(text, encoding="utf-8", newline="")
         return [folder / f"compare.{ending}" for ending in texts]
 
+    def __repr__(self) -> str:
+        labels = ", ".join(entry.label for entry in self.entries)
+        return f"<comparison of {labels} on {len(self.examples):,} examples; print it>"
+
     def __str__(self) -> str:
         return self.text()
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 
-from heed.comparison.chart import chart
+from heed.comparison.chart import chart, legend
 from heed.comparison.compared import Compared
 from heed.comparison.tables import tables_html
+from heed.observe.draw_curves import page_style, panels_to_html
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean
+from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
 
 _AT_RANDOM = 2 / 3
@@ -35,6 +37,7 @@ def to_html(comparison: Compared, sentences: int = 15) -> str:
         f'<header><h1 dir="auto">{escape(clean(title))}</h1></header><main>',
         tables_html(comparison),
         chart(comparison),
+        _training(comparison),
         _sentences(comparison, "Sentences drawn at random", "", random_ones, numbers),
         _sentences(
             comparison,
@@ -46,7 +49,31 @@ def to_html(comparison: Compared, sentences: int = 15) -> str:
         "</main>",
     ]
     css = files("heed.comparison").joinpath("compare.css").read_text(encoding="utf-8")
-    return page_to_html(title, parts, css=f"\n{css}", kind="compare", script=True)
+    return page_to_html(title, parts, css=f"\n{css}\n{page_style()}", kind="compare", script=True)
+
+
+def _training(comparison: Compared) -> str:
+    """The curves of every run, a colour for each entry; nothing where no run has a log."""
+    curves = compared(
+        [
+            (clean(entry.label), number, run.folder, run.config)
+            for number, entry in enumerate(comparison.entries)
+            for run in entry.runs
+        ]
+    )
+    if curves is None:
+        return ""
+    several = any(len(entry.runs) > 1 for entry in comparison.entries)
+    hints = [
+        f"To the right: {curves.x}.",
+        "Validation scores are those of greedy search." if comparison.examiner.has_beam else "",
+        "Each seed has a line of its own." if several else "",
+    ]
+    said = " ".join(hint for hint in hints if hint)
+    return (
+        f'<section class="training"><h2>Training</h2><p class="hint">{said}</p>{legend(comparison)}'
+        f"{panels_to_html(curves)}</section>"
+    )
 
 
 def _chosen(comparison: Compared, wanted: int) -> tuple[list[int], list[int]]:

@@ -118,6 +118,9 @@ class TrainingConfig(Section):
     patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
     """Stop after this many validations without a better score; null for never. "auto" is never where steps are given;
     under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
+    log: Literal["tensorboard"] | None = None
+    """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
+    `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 

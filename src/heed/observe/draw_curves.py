@@ -110,6 +110,8 @@ def _panel(panel: Panel, curves: Curves) -> str:
         x = across(panel.mark[0])
         said = f"{panel.mark[1]}: {x_name} {number(panel.mark[0])}"
         parts.append(f'<path class="mark" d="M{x:.1f} {_TOP}V{bottom}"><title>{escape(said)}</title></path>')
+        ends, beside = (' class="end"', -4) if x > (_LEFT + right) / 2 else ("", 4)
+        parts.append(f'<text{ends} x="{x + beside:.1f}" y="{bottom - 5}">{escape(panel.mark[1])}</text>')
     for line in panel.lines:
         parts.append(_drawn(line, [(across(x), down(y)) for x, y in line.points], x_name))
     return "".join(parts)

@@ -65,11 +65,11 @@ def _listed(shading: Shading, color: bool) -> Iterator[str]:
 # HTML ---------------------------------------------------------------------------------------------------------
 
 
-def shading_to_html(shading: Shading) -> str:
-    """A section of a page."""
+def shading_to_html(shading: Shading, *, numbers: bool = True) -> str:
+    """A section of a page; without `numbers` no table stands beside tags, and each says its own when pointed at."""
     head = f'<section class="shading"><h2>{escape(clean(shading.title))}</h2>'
     if shading.tags:
-        return f"{head}{_found(shading)}{_table(shading)}</section>"
+        return f"{head}{_found(shading)}{_table(shading) if numbers else ''}</section>"
     head += f'<p class="axes">{shading.scale}</p>'
     if shading.listed:
         return f"{head}{_table(shading)}</section>"
@@ -109,7 +109,8 @@ def _found(shading: Shading) -> str:
             continue
         color = f"c{span.color % len(palette.TAGS_LIGHT)}"
         label = f"<small>{escape(clean(span.label))}</small>"
-        parts.append(f'<span class="found {color}"><bdi>{words}</bdi> {label}</span>')
+        said = ", ".join(f"{weight:.3f}" for weight in shading.weights[start:stop])
+        parts.append(f'<span class="found {color}" title="{said}"><bdi>{words}</bdi> {label}</span>')
     return f'<p class="tagged" dir="auto">{" ".join(parts)}</p>'
 
 

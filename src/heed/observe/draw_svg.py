@@ -7,8 +7,8 @@ from html import escape
 
 from torch import Tensor
 
-from heed.observe import palette
-from heed.observe.labels import axes_line, axis_name, clean, cut, visible
+from heed.observe import palette, pixels
+from heed.observe.labels import axes_line, axis_name, cell_name, clean, cut, visible
 from heed.observe.maps import Axis, Map
 
 _FONT = 12
@@ -17,6 +17,8 @@ _LONGEST = 24
 _NUMBER_FROM = 28
 _MARGIN = 16
 _BAR = 160
+_LARGEST = 1024  # pixels of a large map, on its longer side
+_PIXELS = " One square a cell, a label for every few; the numbers are in the HTML and JSON forms."
 _UNITS = 64  # of a vector, in one line
 _UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
 _QUIET = "#4a525c"  # numbers near zero, so that the others stand out
@@ -38,10 +40,15 @@ def map_to_svg(map: Map, *, cell: int = 30) -> str:
     """Draw a map as a self-contained SVG with cells of `cell` pixels.
 
     The scale is fixed from 0 to 1, so that two figures can be compared. Cells of 28 px and more hold their number;
-    every cell says query, key and weight when pointed at. Masked cells are hatched.
+    every cell says what it is and its weight when pointed at. Masked cells are hatched. A map of more than
+    `pixels.MOST_CELLS` cells is one embedded picture, masked cells grey, with every few labels.
     """
+    small = len(map.query) * len(map.key) <= pixels.MOST_CELLS
+    if not small:
+        cell = max(1, min(cell, _LARGEST // max(len(map.query), len(map.key))))
+    step = 1 if cell >= _FONT else -(-_FONT * 5 // (4 * cell))  # between two labels
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
-    header = [clean(map.title), axes_line(map), *_wrapped(map.caption)]
+    header = [clean(map.title), axes_line(map), *_wrapped(map.caption + ("" if small else _PIXELS))]
     upright = all(len(_label(label)) * _ADVANCE <= cell for label in map.key.labels)
     top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else int(_extent(map.key) * 0.87) + 6)
     width = max(left + cell * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
@@ -51,10 +58,10 @@ def map_to_svg(map: Map, *, cell: int = 30) -> str:
     parts = [
         *_header(header),
         *_axis_names(map, left, top, cell, upright),
-        *_row_labels(map.query, left, top, cell),
-        *_column_labels(map.key, left, top, cell, upright),
-        *_cells(map, left, top, cell),
-        *_color_bar(map, left, bottom + 24),
+        *_row_labels(map.query, left, top, cell, step),
+        *_column_labels(map.key, left, top, cell, upright, step),
+        *(_cells(map, left, top, cell) if small else [pixels.map_to_image(map, left, top, cell)]),
+        *_color_bar(map, left, bottom + 24, "url(#masked)" if small else pixels.MASKED),
     ]
     label, defs = f"{header[0]}; {header[1]}", _HATCH.format(stops=_stops())
     return svg_image(width, bottom + 56, label, _STYLE, [defs], parts)
@@ -131,14 +138,15 @@ def _axis_names(map: Map, left: int, top: int, cell: int, upright: bool) -> list
     ]
 
 
-def _row_labels(axis: Axis, left: int, top: int, cell: int) -> list[str]:
-    middles = (top + cell * (i + 0.5) for i in range(len(axis)))
-    return [svg_text(left - 6, y, _label(label), "row") for y, label in zip(middles, axis.labels, strict=True)]
+def _row_labels(axis: Axis, left: int, top: int, cell: int, step: int) -> list[str]:
+    shown = range(0, len(axis), step)
+    return [svg_text(left - 6, top + cell * (i + 0.5), _label(axis.labels[i]), "row") for i in shown]
 
 
-def _column_labels(axis: Axis, left: int, top: int, cell: int, upright: bool) -> list[str]:
+def _column_labels(axis: Axis, left: int, top: int, cell: int, upright: bool, step: int) -> list[str]:
     lines = []
-    for i, label in enumerate(axis.labels):
+    for i in range(0, len(axis), step):
+        label = axis.labels[i]
         x, y = left + cell * (i + 0.5), top - 6
         if upright:
             lines.append(svg_text(x, y, _label(label), "middle"))
@@ -153,7 +161,7 @@ def _cells(map: Map, left: int, top: int, cell: int) -> list[str]:
         for j, (key, weight) in enumerate(zip(map.key.labels, row, strict=True)):
             x, y = left + cell * j, top + cell * i
             said = "masked" if weight is None else f"{weight:.3f}"
-            title = escape(f"query '{visible(query)}' -> key '{visible(key)}' {said}", quote=False)
+            title = escape(f"{cell_name(map, query, key)} {said}", quote=False)
             color = "url(#masked)" if weight is None else palette.shade(weight)
             lines.append(
                 f'<rect class="cell" x="{x}" y="{y}" width="{cell}" height="{cell}" fill="{color}">'
@@ -175,7 +183,7 @@ def _stops() -> str:
     return "".join(f'<stop offset="{i / last:g}" stop-color="{color}"/>' for i, color in enumerate(palette.LIGHT))
 
 
-def _color_bar(map: Map, left: int, top: int) -> list[str]:
+def _color_bar(map: Map, left: int, top: int, masked: str) -> list[str]:
     lines = [
         f'<rect x="{left}" y="{top}" width="{_BAR}" height="10" fill="url(#ramp)" stroke="#9aa3ad"/>',
         svg_text(left, top + 24, "0", "small"),
@@ -184,6 +192,6 @@ def _color_bar(map: Map, left: int, top: int) -> list[str]:
     ]
     if map.has_masked:
         x = left + _BAR + 24
-        lines.append(f'<rect x="{x}" y="{top}" width="10" height="10" fill="url(#masked)" stroke="#9aa3ad"/>')
+        lines.append(f'<rect x="{x}" y="{top}" width="10" height="10" fill="{masked}" stroke="#9aa3ad"/>')
         lines.append(svg_text(x + 16, top + 9, "masked", "small"))
     return lines

@@ -55,6 +55,11 @@ class Map:
     mask: Tensor | None = None
     caption: str = ""
 
+    def __repr__(self) -> str:
+        head = "" if self.head is None else f" head {self.head}"
+        sizes = f"{len(self.query)} x {len(self.key)} {self.key.kind}s"
+        return f"<map {self.mechanism} layer {self.layer}{head}: {sizes}>"
+
     def __post_init__(self) -> None:
         expected = (len(self.query), len(self.key))
         for name in ("weights", "scores", "mask"):
@@ -92,7 +97,7 @@ class Map:
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Traces(Map):
     """Numbers of a recurrent network over a text, drawn as a map is: one row a gate, one column a position.
 

@@ -58,6 +58,15 @@ class ShownLook:
         """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
         save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
 
+    def __repr__(self) -> str:
+        look = self.look
+        counts = {"map": len(look.maps), "shading": len(look.shadings)}
+        if self.steps:
+            counts["step"] = len(look.encoder) + len(look.decoder)
+        shown = ", ".join(f"{count} {unit}{'' if count == 1 else 's'}" for unit, count in counts.items() if count)
+        source = look.source if len(look.source) <= 40 else f"{look.source[:37]}..."
+        return f"<look at {source!r}: {shown or 'no map'}; print it, or save it as .html>"
+
     def __str__(self) -> str:
         return self.text()
 
@@ -73,7 +82,21 @@ def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str]]) -> None:
     Path(path).write_text(kinds[ending](), encoding="utf-8")
 
 
+_FIT = (
+    "(f=>{const w=f.contentWindow,d=w.document.documentElement,"
+    "fit=()=>{f.style.height=Math.ceil(d.getBoundingClientRect().height)+2+'px'};"
+    "fit();new w.ResizeObserver(fit).observe(d)})(this)"
+)
+"""Makes a frame as high as the root element of its page, now and whenever that changes (a step is taken, a table is
+opened, the window gets narrower). The root element is measured, not its scroll height, which never shrinks."""
+
+
 def framed(page: str, title: str) -> str:
-    """A page in a notebook: an iframe keeps its style and script apart from the notebook's."""
-    content = html.escape(page, quote=True)
-    return f'<iframe srcdoc="{content}" style="width:100%;height:640px;border:0" title="{title}"></iframe>'
+    """A page in a notebook: an iframe keeps its style and script apart from the notebook's.
+
+    It is as high as the page; where a viewer runs no scripts, 640 pixels, and the page scrolls in it.
+    """
+    content, fit = html.escape(page, quote=True), html.escape(_FIT, quote=True)
+    return (
+        f'<iframe srcdoc="{content}" style="width:100%;height:640px;border:0" title="{title}" onload="{fit}"></iframe>'
+    )

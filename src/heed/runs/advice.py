@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from heed.tasks.base.curves import curves_of, share_after, updates_for
+from heed.tasks.base.learning import curves_of, share_after, updates_for
 from heed.tasks.base.task import Task
 from heed.training.contracts import TrainResult
 from heed.training.progress import duration

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any
 
+from heed.config import RunConfig
+from heed.errors import RunError
+from heed.runs.parent import parent_line
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
 from heed.tasks.base.baselines import baseline_lines
+from heed.tasks.base.curves import curves_of
+from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
+
+_CURVES = "curves.svg"
+_CURVES_SHOWN = "heed look {run}"
 
 
 def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
@@ -18,36 +28,63 @@ def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
 def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
-        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report)])
-    lines = [f"{name}: {report['examples']} examples", *run.body(report)]
+        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
+    unit = spec_of(run.config.task).unit
+    lines = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
     lines += baseline_lines(report)
+    lines += parent_line(report)
     if "note" in report:
         lines.append(f"  {report['note']}")
     return "\n".join(lines)
 
 
 def write_card(run: Run[Any, Any]) -> None:
-    """Write the model card, `README.md`."""
+    """Write the model card, `README.md`, and `curves.svg`, the drawing of the training that it shows."""
     path, report, config = run.folder, run.report, run.config
-    training = report["training"]
-    uses = (use.format(run=path.name) for use in spec_of(config.task).uses)
-    examples = ", ".join(f"{counts['examples']:,} {name}" for name, counts in report["data"].items())
+    training, spec = report["training"], spec_of(config.task)
+    place, here = _place(path)
+    examples = ", ".join(f"{counted(counts['examples'], spec.unit)} ({n})" for n, counts in report["data"].items())
     lines = [
         f"# {config.model.name} on {config.data.name}",
         "",
-        f"A {report['task']} model of {report['parameters']:,} parameters, trained by heed "
+        f"A {report['task'].replace('_', ' ')} model of {report['parameters']:,} parameters, trained by heed "
         f"{report['versions']['heed']} (torch {report['versions']['torch']}).",
         "",
-        f"Data: {examples} examples. "
-        f"Training: {training['updates']:,} updates in {training['seconds']:.0f} s on {training['device']} "
-        f"({training['threads']} threads, {training['precision']}), seed {training['seed']}; "
+        f"Data: {examples}. "
+        f"Training: {counted(training['updates'], 'update')} in {training['seconds']:.0f} s on {training['device']} "
+        f"({counted(training['threads'], 'thread')}, {training['precision']}), seed {training['seed']}; "
         f"{training['ended']}; weights of {training['kept']}.",
         "",
         "```",
         scores_text(run, {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}),
         "```",
         "",
-        "Use it: " + ", ".join(f"`{use}`" for use in uses) + ".",
+        *_curves(path, config),
+        f"Commands, to be typed in {here}; elsewhere, give the path of this folder instead of `{place}`:",
+        "",
+        "```",
+        *(use.format(run=shlex.quote(place)) for use in (*spec.uses, _CURVES_SHOWN)),
+        "```",
     ]
     text = "\n".join(lines) + "\n"
     write_whole(path / "README.md", lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def _place(path: Path) -> tuple[str, str]:
+    """The name of a run folder in commands, and where a user who types them stands.
+
+    A folder outside the current one has its own name only: a run folder names no place of the machine it was made on.
+    """
+    if path.absolute().is_relative_to(Path.cwd()):
+        return str(path.absolute().relative_to(Path.cwd())), "the directory in which it was trained"
+    return path.name, "the directory that holds this folder"
+
+
+def _curves(path: Path, config: RunConfig) -> list[str]:
+    """Draw the curves of training; their place in the card, or nothing where nothing was logged."""
+    try:
+        drawn = curves_of(path, config).svg()
+    except RunError:  # the log could not be written, of which training has warned
+        return []
+    write_whole(path / _CURVES, lambda part: part.write_text(drawn, encoding="utf-8"))
+    return [f"![Loss, validation scores, learning rate and speed during training]({_CURVES})", ""]

@@ -19,8 +19,11 @@ from heed.config import RunConfig, read_config, set_field, write_config
 from heed.config.memory import InMemory
 from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
 from heed.runs.advice import Adviser
+from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
+from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.memory import check_same, handed_over, hold_all
+from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
 from heed.runs.scoring import scored_splits, try_scoring
 from heed.runs.settings import setting_named
@@ -39,6 +42,7 @@ from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 from heed.training.recompute import recompute_blocks
+from heed.training.tensorboard import check_log, logged
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
@@ -117,6 +121,7 @@ def train(
     out: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     resume: bool = False,
+    callback: Callback | None = None,
     quiet: bool = False,
 ) -> Run[Any, Any]:
     """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
@@ -142,6 +147,8 @@ def train(
         out: Run folder to make; `runs/<data>-<model>-<n>` by default.
         settings: Any other field, as `{"training.learning_rate": 0.001}`.
         resume: Go on with the unfinished run in `out`; data that was handed over must be handed over again.
+        callback: Called after each update and each validation with a `TrainingEvent` (step, loss, scores, and after a
+            validation the run so far); training ends early where it returns True.
         quiet: Print nothing.
 
     Returns:
@@ -179,7 +186,9 @@ def train(
     config, held = hold_all(config, handed) if handed else (config, None)
     if resume and out is not None:
         check_same(Path(out), config)
-    run, result = train_config(config, out, Quiet() if quiet else usual_reporter(), resume=resume, given=held)
+    run, result = train_config(
+        config, out, Quiet() if quiet else usual_reporter(), resume=resume, given=held, callback=callback
+    )
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
@@ -201,13 +210,14 @@ def train_config(
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
     given: Given | None = None,
     settings: Callable[[Task[Any, Any]], str] | None = None,
+    callback: Callback | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
     With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
     called after each validation with the run so far, its scores and the seconds spent. `given` are the examples of
     each split where they were handed over in Python. `settings` writes the settings out for people, which are said once
-    the data has been read.
+    the data has been read. `callback` is told about each update and validation, and ends training by returning True.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -222,6 +232,11 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
+    if resume and out is not None and (done := result_if_done(Path(out), config)) is not None:
+        opened = load(out, finished=True)
+        if processes.is_first:
+            reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+        return opened, done
     begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
     path, task, model, changed = begun or _follow(path, given)
@@ -231,16 +246,21 @@ def train_config(
     def validated(trainer: Trainer, scores: dict[str, float]) -> None:
         if on_validation is not None:
             on_validation(run, scores, trainer.progress.seconds)
+        if caller is not None:
+            caller.validated(scores)
 
     if not processes.is_first:
         reporter = Quiet()
-    parts = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
-    trainer = Trainer(*parts, partial(try_scoring, run))
+    asked = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
+    trainer = Trainer(*asked, partial(try_scoring, run))
+    caller = None if callback is None else Caller(callback, trainer, run)
+    trainer.asks = callback is not None
     predicted = trainer.predict_cost(task.work)
     adviser = Adviser(task)
     if not resume and (advice := adviser.before_budget(predicted.seconds, trainer.budget.elapsed)):
         reporter.say(advice)
-    result = trainer.run(resume, changed)
+    with logged(config.training.log, trainer, path):
+        result = trainer.run(resume, changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
             _finish(run, trainer, result, predicted, adviser)
@@ -257,6 +277,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in scored_splits(run):
         scores[split] = run.evaluate(split)
+    add_parent_scores(run, scores, say)
     if [*scores] == ["valid"]:
         scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
@@ -312,6 +333,7 @@ def _begin(
     settings: Callable[[Task[Any, Any]], str] | None = None,
 ) -> _Begun:
     """Make a run folder, or open one to resume."""
+    check_log(config.training.log)
     if given is None and isinstance(config.data, InMemory):
         raise DataError(config.data.missing)
     kind = task_class(config.task)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from heed.errors import DiskError
 from heed.storage.disk import write_whole
+
+Listener = Callable[[str, int, Mapping[str, float]], None]
 
 
 class MetricsLog:
@@ -20,6 +22,11 @@ class MetricsLog:
         self._say = say
         self._writes = writes
         self._warned = False
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Have every event told to a function too: its name, its step, its values."""
+        self._listeners.append(listener)
 
     def write(self, event: str, step: int, **values: float) -> None:
         """Append one event."""
@@ -31,6 +38,8 @@ class MetricsLog:
                 file.write(line)
         except OSError as error:
             self._warn(error.strerror or str(error))
+        for listener in self._listeners:
+            listener(event, step, values)
 
     def keep_until(self, step: int) -> None:
         """Leave out what came after an update: a run that goes on from there will write it again."""

@@ -110,4 +110,4 @@ def shadings_html(look: Look) -> str:
     """The shaded words of a look."""
     if not look.shadings:
         return '<p class="hint">This model has no attention of which words could be shaded.</p>'
-    return "".join(map(shading_to_html, look.shadings))
+    return "".join(shading_to_html(shading, numbers=False) for shading in look.shadings)

@@ -1,75 +1,249 @@
-"""Learning curves: how much of its final score a model has after how many updates, measured on other data.
-
-A share is counted from what a guess scores: (score - guess) / (final - guess). The guess is the share of the most
-frequent label for accuracy, 0 for F1 and exact match, 10 for chrF (what broken text scores), and for a loss that of
-the frequencies alone. Each task's folder brings the curves that were measured for it (`curves.py`).
-"""
+"""Curves of training from the logs of run folders: loss, validation scores, learning rate, speed."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import json
 import math
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from heed import tasks
+from heed import folder as folders
+from heed.config import RunConfig, read_config
+from heed.errors import RunError
+from heed.observe.curves import Curves, Line, Panel
+from heed.observe.curves_text import curves_to_text
+from heed.observe.draw_curves import curves_to_html, curves_to_svg
+from heed.observe.shown import framed, save_as
+from heed.tasks import check_config
+from heed.training.metrics import read_metrics
+
+_BINS = 200
+"""Most points of a curve that has a value for each update: more cannot be told apart."""
+_UPDATE, _MINUTES = "update", "minutes of training"
+
+Point = tuple[float, float]
+
+
+class ShownCurves:
+    """The curves of a run; a notebook displays them."""
+
+    def __init__(self, curves: Curves) -> None:
+        self.curves = curves
+
+    def text(self, width: int = 100, color: bool = False) -> str:
+        """As text for a terminal."""
+        return curves_to_text(self.curves, width=width, color=color)
+
+    def html(self) -> str:
+        """As one self-contained page."""
+        return curves_to_html(self.curves)
+
+    def svg(self) -> str:
+        """As one image."""
+        return curves_to_svg(self.curves)
+
+    def json(self) -> str:
+        """The points of every curve as JSON."""
+        return json.dumps(asdict(self.curves), indent=1, ensure_ascii=False) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
+        save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return framed(self.html(), "heed curves")
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One model on one set of data, each point a run of its own whose learning rate came to its end."""
+class Log:
+    """What a run has logged: its updates and its validations, in their order."""
 
-    data: str  # what it was measured on, for people
-    model: str
-    score: str  # the validation score it was selected by
-    updates_per_pass: int
-    shares: Mapping[int, float]  # updates -> share of the final score
+    updates: tuple[dict[str, Any], ...]
+    validations: tuple[dict[str, Any], ...]
 
-    def share(self, updates: float) -> float:
-        """The share after some updates, linear in their logarithm between the points."""
-        points = [(1, 0.0), *sorted(self.shares.items())]
-        at = bisect_left([count for count, _ in points], updates)
-        if at == 0:
-            return 0.0
-        if at == len(points):
-            return points[-1][1]
-        (a, low), (b, high) = points[at - 1], points[at]
-        return low + (high - low) * math.log(updates / a) / math.log(b / a)
+    @classmethod
+    def read(cls, folder: Path) -> Log:
+        """Read `metrics.jsonl`; of an update that was logged twice the later line counts."""
+        by_kind: dict[str, dict[int, dict[str, Any]]] = {"update": {}, "validation": {}}
+        for event in read_metrics(folder / folders.METRICS):
+            if event["event"] in by_kind:
+                by_kind[event["event"]][event["step"]] = event
+        updates, validations = ([each[step] for step in sorted(each)] for each in by_kind.values())
+        return cls(tuple(updates), tuple(validations))
+
+    @property
+    def seconds(self) -> float:
+        """What all updates took, without validations."""
+        return sum(event["seconds"] for event in self.updates)
+
+    @property
+    def scores(self) -> list[str]:
+        """The validation scores by name, without the loss."""
+        names = {name: None for event in self.validations for name in event}
+        return [name for name in names if name not in ("event", "step", "loss")]
+
+    def places(self, x: str) -> dict[int, float]:
+        """Where each update lies on the x axis."""
+        if x == _UPDATE:
+            return {event["step"]: event["step"] for event in (*self.updates, *self.validations)}
+        places, passed = {}, 0.0
+        for event in self.updates:
+            passed += event["seconds"] / 60
+            places[event["step"]] = passed
+        return places
+
+    @property
+    def bin_size(self) -> int:
+        """How many updates one point of a curve stands for."""
+        return max(1, math.ceil(len(self.updates) / _BINS))
+
+    def binned(self, x: str, value: Callable[[Sequence[dict[str, Any]]], float]) -> tuple[Point, ...]:
+        """A value of every few updates that follow one another, at the last of them."""
+        places, size = self.places(x), self.bin_size
+        parts = (self.updates[i : i + size] for i in range(0, len(self.updates), size))
+        return _finite((places[part[-1]["step"]], value(part)) for part in parts)
+
+    def validated(self, x: str, name: str) -> tuple[Point, ...]:
+        """A score of every validation."""
+        places = self.places(x)
+        found = ((event["step"], event[name]) for event in self.validations if name in event)
+        return _finite((places[step], float(value)) for step, value in found if step in places)
+
+    def best(self, select_by: str) -> dict[str, Any] | None:
+        """The validation whose weights are the best: the first of equal ones."""
+        best: tuple[tuple[float, ...], dict[str, Any]] | None = None
+        for event in self.validations:
+            loss = event["loss"] if math.isfinite(event["loss"]) else math.inf
+            rank = (-loss,) if select_by == "loss" else (event.get(select_by, -math.inf), -loss)
+            if best is None or rank > best[0]:
+                best = rank, event
+        return best[1] if best is not None else None
 
 
-def curves_of(task: str) -> Sequence[Curve]:
-    """What was measured for a task: `CURVES` in the file `curves.py` of its folder, nothing without that file."""
-    name = f"{tasks.__name__}.{task}.curves"
-    if importlib.util.find_spec(name) is None:
-        return ()
-    return importlib.import_module(name).CURVES  # type: ignore[no-any-return]
+def _finite(points: Iterator[Point]) -> tuple[Point, ...]:
+    return tuple((x, y) for x, y in points if math.isfinite(y))
 
 
-def share_after(curves: Sequence[Curve], model: str, score: str, updates_per_pass: int, updates: float) -> float | None:
-    """The share of the final score to expect; None where nothing was measured.
+def _loss(part: Sequence[dict[str, Any]]) -> float:
+    """Mean loss of some updates, each weighted by its targets."""
+    weights = [event.get("tokens") or 1 for event in part]
+    return float(sum(event["loss"] * w for event, w in zip(part, weights, strict=True)) / sum(weights))
 
-    Curves of the same score go before others, and of these the same model's before others. Of several the mean is
-    taken, in which those count more that were measured with about as many updates in a pass.
+
+def _rate(part: Sequence[dict[str, Any]]) -> float:
+    return float(part[-1]["learning_rate"])
+
+
+def _speed(part: Sequence[dict[str, Any]]) -> float:
+    return len(part) / max(1e-9, sum(event["seconds"] for event in part))
+
+
+def _said(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def curves_of(folder: Path, config: RunConfig | None = None) -> ShownCurves:
+    """The curves of one run, finished or not.
+
+    Args:
+        folder: The run folder.
+        config: Of the run; read from the folder by default.
+
+    Raises:
+        RunError: It is no run folder, or no update was logged.
     """
-    chosen = [one for one in curves if one.score == score] or list(curves)
-    chosen = [one for one in chosen if one.model == model] or chosen
-    if not chosen:
+    if config is None:
+        folders.check_format(folder)
+        config = check_config(read_config(folder / folders.CONFIG), str(folder / folders.CONFIG))
+    log = Log.read(folder)
+    if not log.updates:
+        raise RunError(f"{folder / folders.METRICS} holds no update: there are no curves to draw yet")
+    select_by = config.evaluation.select_by
+    best = log.best(select_by)
+    finished = folders.state_of(folder) is folders.State.FINISHED
+    mark = None if best is None else (float(best["step"]), "kept" if finished else "best so far")
+    training = [Line("training", log.binned(_UPDATE, _loss), 0)]
+    training += [
+        Line(_said(name).removeprefix("loss."), log.binned(_UPDATE, _part_of(name)), 2 + i)
+        for i, name in enumerate(n for n in log.updates[-1] if n.startswith("loss."))
+    ]
+    validated = [Line("validation", log.validated(_UPDATE, "loss"), 1, dots=True)]
+    panels = [Panel("loss", _kept([*training, *validated]), mark)]
+    scores = sorted(log.scores, key=lambda name: name != select_by)
+    panels += [Panel(_said(n), _kept([Line("", log.validated(_UPDATE, n), 1, dots=True)]), mark) for n in scores]
+    panels.append(Panel("learning rate", _kept([Line("", log.binned(_UPDATE, _rate), 0)]), whole=True))
+    panels.append(Panel("updates per second", _kept([Line("", log.binned(_UPDATE, _speed), 0)]), whole=True))
+    title = f"{config.model.name} on {config.data.name} ({folder.name})"
+    facts = tuple(_facts(folder, config, log, best))
+    return ShownCurves(Curves(title, facts, _UPDATE, tuple(panel for panel in panels if panel.lines)))
+
+
+def _part_of(name: str) -> Callable[[Sequence[dict[str, Any]]], float]:
+    return lambda part: sum(event.get(name, 0.0) for event in part) / len(part)
+
+
+def _kept(lines: list[Line]) -> tuple[Line, ...]:
+    return tuple(line for line in lines if line.points)
+
+
+def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | None) -> Iterator[str]:
+    done, seconds = len(log.updates), log.seconds
+    training = folders.read_report(folder).get("training", {})
+    finished = folders.state_of(folder) is folders.State.FINISHED
+    ended = f"; {training['ended']}" if finished and "ended" in training else "" if finished else "; not finished"
+    count = len(log.validations)
+    yield (
+        f"{done:,} update{'' if done == 1 else 's'} in {seconds:,.1f} s of training, {count} "
+        f"validation{'' if count == 1 else 's'}{ended}"
+    )
+    if best is not None:
+        names = dict.fromkeys((config.evaluation.select_by, "loss"))
+        scores = ", ".join(f"{_said(name)} {best[name]:.4g}" for name in names if name in best)
+        where = f"update {best['step']}"
+        if not (finished and "kept" in training):
+            yield f"best validation so far: {where} ({scores})"
+        elif training["kept"] == where:
+            yield f"kept {where}, the best on the validation set ({scores})"
+        else:
+            yield f"kept {training['kept']}; best validation of a single update: {where} ({scores})"
+    if log.bin_size > 1:
+        yield f"each point of training loss and speed stands for {log.bin_size} updates"
+    if config.training.label_smoothing:
+        yield f"the training loss includes label smoothing ({config.training.label_smoothing:g})"
+
+
+def compared(runs: Sequence[tuple[str, int, Path, RunConfig]]) -> Curves | None:
+    """The curves of several runs on common axes; None where none of them has logged anything.
+
+    Over updates where every run was given in steps, over the minutes that training took otherwise.
+
+    Args:
+        runs: For each its name, the number of its colour, its folder and its configuration.
+    """
+    logs = [(label, color, Log.read(folder)) for label, color, folder, _ in runs]
+    logs = [entry for entry in logs if entry[2].updates]
+    if not logs:
         return None
-    weights = [1 / (0.3 + abs(math.log(updates_per_pass / one.updates_per_pass))) for one in chosen]
-    shares = [one.share(updates) for one in chosen]
-    return sum(w * share for w, share in zip(weights, shares, strict=True)) / sum(weights)
+    x = _UPDATE if all(config.training.steps is not None for *_, config in runs) else _MINUTES
+    select_by = runs[0][3].evaluation.select_by
+    scores = dict.fromkeys(name for *_, log in logs for name in log.scores)
+    panels = [
+        _panel("training loss", [Line(label, log.binned(x, _loss), color) for label, color, log in logs]),
+        _panel("validation loss", [Line(label, log.validated(x, "loss"), color, True) for label, color, log in logs]),
+        *(
+            _panel(_said(name), [Line(label, log.validated(x, name), color, True) for label, color, log in logs])
+            for name in sorted(scores, key=lambda name: name != select_by)
+        ),
+        _panel("learning rate", [Line(label, log.binned(x, _rate), color) for label, color, log in logs], True),
+        _panel("updates per second", [Line(label, log.binned(x, _speed), color) for label, color, log in logs], True),
+    ]
+    return Curves("Training", (), x, tuple(panel for panel in panels if panel.lines))
 
 
-def updates_for(curves: Sequence[Curve], model: str, score: str, updates_per_pass: int, share: float) -> int | None:
-    """The updates after which a share of the final score is to be expected, to 5 %; None where no curve says so."""
-    updates = 10.0
-    while updates < 1e6:
-        expected = share_after(curves, model, score, updates_per_pass, updates)
-        if expected is None:
-            return None
-        if expected >= share:
-            return round(updates)
-        updates *= 1.05
-    return None
+def _panel(title: str, lines: list[Line], whole: bool = False) -> Panel:
+    return Panel(title, _kept(lines), whole=whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from heed.errors import ConfigError
@@ -36,6 +36,19 @@ class Predictions(list[P]):
         lines = [repr(one) for one in self[:_SHOWN]]
         more = [f"... and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
         return "[" + ",\n ".join([*lines, *more]) + "]"
+
+
+class Scores(dict[str, Any]):
+    """The report of some examples: plain values, which print as lines for people."""
+
+    def __init__(self, values: dict[str, Any], lines: Callable[[dict[str, Any]], list[str]]) -> None:
+        """`lines` are what a person reads of the values."""
+        super().__init__(values)
+        self._lines = lines
+
+    def __repr__(self) -> str:
+        count = self["examples"]
+        return "\n".join([f"<scores of {count:,} example{'' if count == 1 else 's'}", *self._lines(self)]) + ">"
 
 
 def data_frame(rows: Any, **options: Any) -> Any:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def counted(count: int, unit: str) -> str:
+    """A count with its unit: "1 pair", "1,200 pairs"."""
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
 def interval(values: dict[str, float]) -> str:
     """A share with its interval, in per cent."""
     return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"

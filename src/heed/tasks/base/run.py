@@ -18,7 +18,8 @@ from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
 from heed.tasks.base.baselines import beside
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
-from heed.tasks.base.predictions import Predictions
+from heed.tasks.base.curves import ShownCurves, curves_of
+from heed.tasks.base.predictions import Predictions, Scores
 from heed.tasks.base.task import Task
 
 T = TypeVar("T", bound=Task[Any, Any])
@@ -102,8 +103,9 @@ class Run(ABC, Generic[T, M]):
 
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
-        report = self.report_of(examples)
-        return {**report, **self.beside(report, examples)}
+        report: dict[str, Any] = Scores(self.report_of(examples), self.body)
+        report |= self.beside(report, examples)
+        return report
 
     def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
         """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""
@@ -168,6 +170,14 @@ class Run(ABC, Generic[T, M]):
                 if name in vars(kind) and not name.startswith("_"):
                     raise MissingCapabilityError(missing(self, kind))
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+    def curves(self) -> ShownCurves:
+        """Loss, validation scores, learning rate and speed of the run's training; a notebook displays them.
+
+        Raises:
+            RunError: Nothing was logged.
+        """
+        return curves_of(self.folder, self.config)
 
     @property
     def title(self) -> str:

@@ -38,4 +38,5 @@ class TaskSpec:
     flags: tuple[Flag, ...] = ()  # options that only some tasks have
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"  # after training
+    unit: str = "example"  # what one example is, in reports: "pair", "text"
     takes: tuple[tuple[str, str], ...] = ()  # contents of files it trains on (`heed.data.read.contents`), and how

@@ -4,6 +4,7 @@ from heed.tasks.base.flags import ERRORS, GATES, JSON, NBEST, SORT
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
+    unit="text",
     summary="Give texts labels.",
     example="reviews.tsv",
     interfaces=("encoder",),

@@ -16,7 +16,7 @@ from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
-from heed.data.read.memory import hold, repeating
+from heed.data.read.memory import check_order, hold, labelled_columns
 from heed.data.read.sentences import without_breaks
 from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, open_splits
@@ -74,7 +74,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """Texts with labels: (text, label) tuples, (texts, labels), or columns `text` and `label`."""
         columns = config.data.columns
         wanted = {"text": columns.text, "label": columns.label}
-        return hold(data, split, text_reader(text_format(config.data)), wanted, findings, guess=repeating)
+        held = hold(data, split, text_reader(text_format(config.data)), wanted, findings, guess=labelled_columns)
+        check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
+        return held
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heed.data.read.layout import TextFormat
 from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.read.texts import TextFormat
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.contents import advice

@@ -4,6 +4,7 @@ from heed.tasks.base.flags import BEAM, JSON, LOOK_BEAM, NBEST, SAMPLING
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
+    unit="document",
     summary="Continue, rank and score texts.",
     example="my_texts/",
     interfaces=("language_model",),

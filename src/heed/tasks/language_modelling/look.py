@@ -4,56 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens.tokenizer import END
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
+from heed.observe.frames import Look
 from heed.observe.maps import Axis
 from heed.observe.shading import Shading
 from heed.observe.trace import Maps, Trace, edit
-from heed.tasks.base.looking import Network, Typed, Words, networks, notes_on, token_labels, watched
+from heed.tasks.base.looking import Typed, Words, networks, notes_on, token_labels, watched
 from heed.tasks.base.views import Shown, views_of
 from heed.tasks.language_modelling.continuation import WritingOptions
+from heed.tasks.language_modelling.look_frames import WRITTEN, LookedAt, label_of, reading_frames, writing_frames
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.writing import context_of, continue_all
 
 LENGTH = 20
 """Tokens that a look writes by default."""
-_TOP = 5
-_MARK = "\u2581"
-_SPECIAL = {END: "end", START: "start"}
-_WRITTEN = "+"
 _READ = "Row t: where the model looked when it had read token t, before the next token. Weights before dropout."
 _EARLIER = (
     "Row t: where the model looked when it read token t, among the tokens before it; the first has none and no row. "
     "Weights before dropout."
 )
-
-
-@dataclass(frozen=True)
-class _Text:
-    """The tokens of a look."""
-
-    ids: list[int]  # as they are read, the first token first
-    labels: tuple[str, ...]  # of each
-    first_written: int  # the place from which on they were written by the model; their number if none was
-    ended: bool  # whether an end token was written after them
-
-    @property
-    def axis(self) -> Axis:
-        """Written tokens are marked."""
-        return Axis("text", "token", tuple(self.marked))
-
-    @property
-    def marked(self) -> list[str]:
-        return [_WRITTEN * (n >= self.first_written) + label for n, label in enumerate(self.labels)]
 
 
 def look_at(
@@ -116,9 +94,10 @@ def _look(
         )
         best = continue_all(task, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
-        cut = ["written by the model" + ("" if ended else f", cut off after {options.length} tokens")]
+        count = f"{options.length} token{'s' * (options.length != 1)}"
+        cut = ["written by the model" + ("" if ended else f", cut off after {count}")]
     shown = _text(task, text, written, ended)
-    context = context_of(task, model)
+    context, count = context_of(task, model), len(shown.ids)
     if context is not None and len(shown.ids) > context:
         left = len(shown.ids) - context
         shown = replace(
@@ -132,8 +111,9 @@ def _look(
     views = _views(seen, choice, shown.axis)
     nets = networks(seen, len(shown.ids))
     bits = _surprisal(logits, shown)
-    total = sum(bits[shown.first_written - 1 :]) if written else sum(bits)
-    said = f"{'output' if written else 'text'}: log-probability {-total * math.log(2):.4g}"
+    total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
+    part = " of the tokens shown" if context is not None and count > context else ""
+    said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
     words = Words.counted(shown.axis, [1] * len(shown.ids))
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     return Look(
@@ -141,8 +121,8 @@ def _look(
         text,
         task.tokenizer.decode(written),
         (*(view.map for view in views), *(net.traces(words) for net in nets)),
-        _reading(task, seen, nets, views, shown, logits, 0 if given else first),
-        _writing(task, seen, nets, views, shown, logits, first),
+        reading_frames(task, seen, nets, views, shown, logits, 0 if given else first),
+        writing_frames(task, seen, nets, views, shown, logits, first),
         (f"{said}; {', '.join(cut)}" if cut else said, *_notes(task, text, edits, choice, views, written)),
         shadings=_shadings(shown, bits, logits),
         names=("text", "") if given else ("prompt", "written"),
@@ -150,11 +130,11 @@ def _look(
     )
 
 
-def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> _Text:
+def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> LookedAt:
     ids = [task.first_token, *task.tokenizer.encode(text).ids, *written]
     groups, typed = [range(n, n + 1) for n in range(len(ids))], Typed.of(task.tokenizer, text, before=1)
-    labels = token_labels(task.tokenizer, ids, groups, {}, typed, lambda token: _label(task, token[0]))
-    return _Text(ids, labels, len(ids) - len(written), ended)
+    labels = token_labels(task.tokenizer, ids, groups, {}, typed, lambda token: label_of(task, token[0]))
+    return LookedAt(ids, labels, len(ids) - len(written), ended)
 
 
 def _notes(
@@ -165,7 +145,7 @@ def _notes(
     views: Sequence[View],
     written: Sequence[int],
 ) -> list[str]:
-    marked = [f"{_WRITTEN} marks tokens that the model wrote"] if written and views else []
+    marked = [f"{WRITTEN} marks tokens that the model wrote"] if written and views else []
     return [*marked, *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views))]
 
 
@@ -184,110 +164,14 @@ def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
     return views_of(seen, choice, shown)
 
 
-def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
-    """Where each attention looked when the token at a place of `count` had been read, without the tokens after it."""
-    glances = []
-    for view in views:
-        row = place - (count - len(view.map.query))
-        if row >= 0:
-            one, end = view.glance(row), min(place + 1, len(view.map.key))
-            if one.mask is not None:
-                end = min(end, int(one.mask.nonzero().max()) + 1)
-            glances.append(
-                replace(
-                    one,
-                    key=replace(one.key, labels=one.key.labels[:end]),
-                    weights=one.weights[:end],
-                    scores=None if one.scores is None else one.scores[:end],
-                    mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
-                )
-            )
-    return tuple(glances)
-
-
-def _top(task: LanguageModelling, logits: Tensor) -> tuple[tuple[str, float], ...]:
-    """The most probable tokens after one place, from logits `(vocab_size,)`."""
-    best = torch.softmax(logits, -1).topk(min(_TOP, len(logits)))
-    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return tuple((_label(task, token), probability) for token, probability in pairs)
-
-
-def _label(task: LanguageModelling, token: int) -> str:
-    """The text of a token, the blank before it included; the boundary tokens by name."""
-    return _SPECIAL.get(token) or task.tokenizer.piece(token).replace(_MARK, " ")
-
-
-def _states(seen: Trace, nets: Sequence[Network]) -> dict[str, Tensor]:
-    """States of each layer, `(tokens, d)`."""
-    states = {net.label: net.hidden for net in nets}
-    return states | {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-
-
-def _gates(nets: Sequence[Network], place: int) -> dict[str, float]:
-    return {f"{net.label} {gate}": float(net.gates[gate][place]) for net in nets for gate in net.gates}
-
-
-def _reading(
-    task: LanguageModelling,
-    seen: Trace,
-    nets: Sequence[Network],
-    views: Sequence[View],
-    text: _Text,
-    logits: Tensor,
-    count: int,
-) -> tuple[EncoderFrame, ...]:
-    """A frame for each of the first `count` tokens."""
-    states = _states(seen, nets)
-    return tuple(
-        EncoderFrame(
-            place,
-            text.labels[place],
-            {name: state[place] for name, state in states.items()},
-            _gates(nets, place),
-            _glances(views, place, len(text.ids)),
-            _top(task, logits[place]),
-        )
-        for place in range(count)
-    )
-
-
-def _writing(
-    task: LanguageModelling,
-    seen: Trace,
-    nets: Sequence[Network],
-    views: Sequence[View],
-    text: _Text,
-    logits: Tensor,
-    first: int,
-) -> tuple[DecoderFrame, ...]:
-    """A frame for each token from the place `first` on, and for the end token that was written: how it was chosen."""
-    states = list(_states(seen, nets).values())
-    tokens = [*text.labels[first:], *(["end"] if text.ended else [])]
-    frames = []
-    for index, token in enumerate(tokens):
-        place = first + index - 1  # of the token that was read last
-        frames.append(
-            DecoderFrame(
-                index,
-                text.labels[: place + 1],
-                token,
-                states[-1][place] if states else logits[place],
-                _glances(views, place, len(text.ids)),
-                _top(task, logits[place]),
-                _gates(nets, place),
-            )
-        )
-    return tuple(frames)
-
-
-def _surprisal(logits: Tensor, text: _Text) -> list[float]:
+def _surprisal(logits: Tensor, text: LookedAt) -> list[float]:
     """Bits of each token but the first, and of the end token that was written."""
     labels = torch.tensor([*text.ids[1:], *([END] if text.ended else [])], device=logits.device)
     log_probs = torch.log_softmax(logits[: len(labels)].double(), -1).gather(1, labels.unsqueeze(1)).squeeze(1)
     return (-log_probs / math.log(2)).tolist()
 
 
-def _shadings(text: _Text, bits: Sequence[float], logits: Tensor) -> tuple[Shading, ...]:
+def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor) -> tuple[Shading, ...]:
     """The surprisal of what was given and of what was written, on one scale."""
     count = len(text.ids)
     own = bits[: count - 1]

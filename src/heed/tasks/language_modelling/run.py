@@ -59,9 +59,9 @@ class LanguageModelRun(ContinuesText):
         return LanguageModelOutputs(self, options)
 
     def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """A trigram model of the run's own tokens, counted on its training set; none for a stream."""
+        """A trigram model of the run's own tokens, counted on its training set, where that is known and no stream."""
         task = self.task
-        if task.splits.stream is not None:
+        if self.known() is None:
             return {}
         if self._trigram is None:
             self._trigram = Trigram(task.stream("train").ids, task.tokenizer.vocab_size)

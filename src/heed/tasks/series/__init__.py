@@ -3,6 +3,7 @@
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
+    unit="row",
     summary="Forecast series of numbers.",
     example="sales.csv",
     interfaces=("series",),

@@ -4,6 +4,7 @@ from heed.tasks.base.flags import ERRORS, JSON
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
+    unit="row",
     summary="Give rows of numbers labels.",
     example="flowers.csv",
     interfaces=("rows",),

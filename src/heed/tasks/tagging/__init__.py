@@ -4,6 +4,7 @@ from heed.tasks.base.flags import ERRORS, GATES, JSON, SORT
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
+    unit="sentence",
     summary="Give each word of a sentence a tag.",
     example="train.conll",
     takes=(("tagged", "{file}"),),

@@ -4,6 +4,7 @@ from heed.tasks.base.flags import BEAM, JSON, LOOK_BEAM, NBEST, SAMPLING
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
+    unit="pair",
     summary="Write a text for a text: translation, dates, any two columns.",
     example="my.en my.yo",
     interfaces=("pair_decoder",),

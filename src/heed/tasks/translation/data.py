@@ -66,7 +66,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
             shuffled = sentence_reader(columns, section.shuffle_seed)
             return hold(data, split, shuffled, {"target": columns.target}, findings, {"target": ("text",)})
         wanted = {"source": columns.source, "target": columns.target}
-        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings, guess=lambda columns: (0, 1))
+        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings)
 
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""

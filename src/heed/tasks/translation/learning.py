@@ -8,7 +8,7 @@ those of more than 5,000 pairs are test scores of runs under budgets of 3 and 10
 
 from __future__ import annotations
 
-from heed.tasks.base.curves import Curve
+from heed.tasks.base.learning import Curve
 
 CURVES = (
     Curve("Multi30k, 5,000 pairs", "bahdanau", "chrf", 210, {210: 0.0, 2968: 0.95, 6000: 1.0}),

@@ -7,7 +7,7 @@ Validation accuracy. A guess is right in 51 % (SST-2) and 49 % (the acts); final
 
 from __future__ import annotations
 
-from heed.tasks.base.curves import Curve
+from heed.tasks.base.learning import Curve
 
 CURVES = (
     Curve("SST-2, 6,900 sentences", "cnn", "accuracy", 67, {34: 0.05, 67: 0.3, 134: 0.93, 268: 1.0}),

@@ -6,7 +6,7 @@ Validation loss. The last value repeated has 0.157; final: 0.073.
 
 from __future__ import annotations
 
-from heed.tasks.base.curves import Curve
+from heed.tasks.base.learning import Curve
 
 CURVES = (
     Curve("two noisy waves, 2,000 rows", "rnn", "loss", 1, {10: 0.05, 30: 0.19, 100: 0.42, 300: 0.89, 1000: 1.0}),

@@ -6,7 +6,7 @@ Validation F1 of entities; a guess has 0; final: 25 % on WNUT-17, 68 % on the tw
 
 from __future__ import annotations
 
-from heed.tasks.base.curves import Curve
+from heed.tasks.base.learning import Curve
 
 CURVES = (
     Curve("WNUT-17, 3,400 sentences", "rnn", "entity_f1", 31, {124: 0.0, 248: 0.11, 496: 0.52, 1240: 1.0}),

@@ -1,0 +1,79 @@
+"""`training.log: tensorboard`: what `metrics.jsonl` holds, for TensorBoard too. It never stops a run."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from heed.errors import ConfigError
+
+FOLDER = "tensorboard"
+"""Of a run folder: what TensorBoard reads."""
+_NAMES = {"waited": "seconds waited for data", "tokens": "targets", "seconds": "seconds per update"}
+
+
+def check_log(log: str | None) -> None:
+    """Whether the package that a log needs is installed.
+
+    Raises:
+        ConfigError: It is not; the message has the command that installs it.
+    """
+    if log == "tensorboard" and importlib.util.find_spec("tensorboard") is None:
+        raise ConfigError(
+            "training.log is 'tensorboard', but the package tensorboard is not installed; install it with: "
+            "pip install 'heed-attention[tensorboard]', or leave the field out (metrics.jsonl is always written)"
+        )
+
+
+def _writer_class() -> Any:
+    with warnings.catch_warnings():  # of the packages that it imports in turn
+        warnings.simplefilter("ignore")
+        from torch.utils.tensorboard import SummaryWriter
+    return SummaryWriter
+
+
+class TensorBoardLog:
+    """Writes the events of training for `tensorboard --logdir RUNS`."""
+
+    def __init__(self, run: Path, say: Callable[[str], None]) -> None:
+        """Prepare; files are made at the first event, which says where a resumed run goes on."""
+        self._path = run / FOLDER
+        self._say = say
+        self._writer: Any = None
+        self._broken = False
+
+    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """Write the values of one event, each under a name such as "update/loss"."""
+        if self._broken:
+            return
+        try:
+            if self._writer is None:
+                self._writer = _writer_class()(str(self._path), purge_step=step)
+            for name, value in values.items():
+                self._writer.add_scalar(f"{event}/{_NAMES.get(name, name)}", value, step)
+        except OSError as error:
+            self._broken = True
+            self._say(f"warning: {self._path} cannot be written ({error.strerror or error}); continuing without it")
+
+    def close(self) -> None:
+        """Write what is still held back."""
+        if self._writer is not None and not self._broken:
+            self._writer.close()
+
+
+@contextmanager
+def logged(log: str | None, trainer: Any, run: Path) -> Iterator[None]:
+    """Within this, the events of a trainer are written where `training.log` says, in addition to the run's own log."""
+    if log is None:
+        yield
+        return
+    events = TensorBoardLog(run, trainer.reporter.say)
+    trainer.listen(events.write)
+    try:
+        yield
+    finally:
+        events.close()
