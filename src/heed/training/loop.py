@@ -189,12 +189,11 @@ class Trainer:
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
+        if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
+            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
+            p.bad, p.ending = 0, False
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
-        elif {"training.steps", "training.minutes"} & {*changed}:
-            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
-        if {"training.steps", "training.minutes", "training.patience"} & {*changed}:
-            p.bad, p.ending = 0, False
         if "training.validate_every" in changed and c.validate_every is not None:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
