@@ -72,9 +72,8 @@ def look_at_text(
     if encoded.cut:
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
     maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, words)
-    label = (
-        prediction.labels[0] if prediction.labels else max(prediction.probabilities, key=prediction.probabilities.get)
-    )  # type: ignore[arg-type]
+    best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
+    label = prediction.labels[0] if prediction.labels else best
     shadings += evidence(task, model, seen, words, len(ids), label)
     if (beside := ngram_shading(task, model, encoded, words, label)) is not None:
         shadings.append(beside)

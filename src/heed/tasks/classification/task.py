@@ -28,6 +28,7 @@ from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
+from heed.tasks.base.report import counted_are
 from heed.tasks.base.started import Started
 from heed.tasks.classification import defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
@@ -128,8 +129,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             texts = super().encoded(split)
             if cut := sum(text.cut > 0 for text in texts):
                 self.splits.remarks.append(
-                    f"{split}: {cut:,} texts are longer than data.max_length {self.config.data.max_length} tokens; "
-                    "what follows is not read"
+                    f"{split}: {counted_are(cut, 'text')} longer than data.max_length {self.config.data.max_length} "
+                    "tokens; what follows is not read"
                 )
         return self._encoded[split]
 
