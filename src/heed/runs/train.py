@@ -18,6 +18,7 @@ from heed import kernels
 from heed.config import RunConfig, read_config, set_field, write_config
 from heed.config.memory import InMemory
 from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
+from heed.runs.advice import Adviser
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
 from heed.runs.done import how_to_go_on, result_if_done
@@ -255,17 +256,20 @@ def train_config(
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     predicted = trainer.predict_cost(task.work)
+    adviser = Adviser(task)
+    if not resume and (advice := adviser.before_budget(predicted.seconds, trainer.budget.elapsed)):
+        reporter.say(advice)
     with logged(config.training.log, trainer, path):
         result = trainer.run(resume, changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
-            _finish(run, trainer, result, predicted)
+            _finish(run, trainer, result, predicted, adviser)
     if not result.finished:
         return None, result
     return (run if processes.is_first else load(path)), result
 
 
-def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
+def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost, adviser: Adviser) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
     write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
@@ -316,6 +320,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         f"{took['waiting_share']:.1%} of the time waiting for data"
     )
     say(f"done in {duration(trainer.budget.elapsed)}")
+    if advice := adviser.after(path, result, trainer.budget.elapsed):
+        say(advice)
 
 
 def _begin(

@@ -15,7 +15,7 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.device import pin
-from heed.errors import DiskError, TrainingError
+from heed.errors import DiskError
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
@@ -33,6 +33,7 @@ from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, memory_explained
+from heed.training.failure import not_finite
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
@@ -275,7 +276,8 @@ class Trainer:
         total, parts = self._backward(batches, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._fail(total, norm, rate, [batch for batch, _ in batches])
+            examples = self.task.describe([i for batch, _ in batches for i in batch.indices])
+            raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
         self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
@@ -311,17 +313,6 @@ class Trainer:
                 parts = {name: parts.get(name, 0.0) + term.item() for name, term in terms.items()}
         total, *others = self.processes.total(total, *parts.values())
         return total, dict(zip(parts, others, strict=True))
-
-    def _fail(self, total: float, norm: float, rate: float, batches: list[Batch]) -> None:
-        what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient's norm is {norm}"
-        indices = [i for batch in batches for i in batch.indices]
-        before = latest_checkpoint(self.checkpoints)
-        back = f"; the last checkpoint is {before.name}" if before is not None else ""
-        raise TrainingError(
-            f"{what} at update {self.progress.step + 1} (epoch {self.progress.epoch}, learning rate {rate:.2g}) "
-            f"on {self.task.describe(indices)}; lower training.learning_rate (now {self.config.learning_rate}) or "
-            f"raise training.warmup (now {self.config.warmup}){back}"
-        )
 
     def _plan(self, after_validation: bool = True) -> None:
         """Decide how many updates fit the budget; said once, then kept up to date."""
