@@ -2,16 +2,18 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from heed import registry
 from heed.cli.flags import options_of
 from heed.config import short_config_text
 from heed.errors import ConfigError
-from heed.tasks import check_config, task_names
+from heed.tasks import check_config, spec_of, task_names
 from heed.tasks.base.capabilities import Looks, capability_table, missing
 from test_imports import LAYERS
 
@@ -95,9 +97,63 @@ def test_files_that_pages_name_exist():
             )
 
 
+SYSTEMS = dict(
+    re.findall(r"^### ([A-C]\d) [^\n]*\n(.*?)(?=^##)", page("docs/systems.md"), flags=re.MULTILINE | re.DOTALL)
+)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_system_has_its_equation_code_commands_and_test(name):
+    text = SYSTEMS[name]
+    assert "    " in text or name == "C6", "no equation"  # C6 is C4 and C5 together
+    (code,) = re.findall(r"^- Code: (.*)$", text, flags=re.MULTILINE)
+    assert re.search(r"`[a-z_]+/[a-z0-9_]+\.py`", code)
+    assert re.search(r"^- Train: .", text, flags=re.MULTILINE)
+    assert re.search(r"^- Test: .*`tests/\w+\.py::\w+`", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_every_model_is_the_code_of_a_system():
+    named = set(re.findall(r"models/(\w+)\.py", "".join(SYSTEMS.values())))
+    models = {path.stem for path in (ROOT / "src" / "heed" / "models").glob("*.py")} - {"__init__", "base"}
+    assert models - named == {"bag"}  # ours: the control for every model that claims to use the order of words
+
+
+def test_docstrings_name_systems_that_the_page_has():
+    for path in (ROOT / "src").rglob("*.py"):
+        for names in re.findall(
+            r"docs/systems\.md,((?:\s+(?:and\s+)?[A-G]\d(?:-[A-G]\d)?,?)+)", path.read_text(encoding="utf-8")
+        ):
+            for name in re.findall(r"[A-G]\d", names):
+                assert name in SYSTEMS, (path, name)
+
+
+def test_the_training_commands_of_the_page_of_systems_are_valid():
+    commands = re.findall(r"`heed (train [^`]+)`", page("docs/systems.md"))
+    assert len(commands) > 40
+    for command in commands:
+        _, task, *words = command.split()
+        model = words[words.index("--model") + 1] if "--model" in words else None
+        values = {
+            "data": {} if "data.name=" in command else {"train": ["file"]},
+            "model": {"name": model} if model else {},
+        }
+        for word in words:
+            if "=" in word:
+                section, field = word.split("=")[0].split(".")
+                values.setdefault(section, {})[field] = yaml.safe_load(word.split("=")[1])
+        config = check_config({"task": task, **values}, command)
+        body = registry.body_class(config.model.name, spec_of(task).interfaces)
+        module = vars(sys.modules[type(config).__module__])
+        heads = [module[name] for name in module if name.endswith("Head")]
+        fields = {
+            field for section in (type(config.model), body.config_class, *heads) for field in section.model_fields
+        }
+        assert set(values["model"]) <= fields, command
+
+
 def test_tests_that_the_page_of_systems_names_exist():
     named = re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", page("docs/systems.md"))
-    assert len(named) >= 8
+    assert len(named) >= 40
     for path, function in named:
         assert f"def {function}" in page(path), (path, function)
 

@@ -115,8 +115,9 @@ class TrainingConfig(Section):
     CPU, triton on a GPU. See docs/performance.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
-    patience: int | None = Field(None, gt=0)
-    """Stop after this many validations without a better score; null for never."""
+    patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
+    """Stop after this many validations without a better score; null for never. "auto" is never where steps are given;
+    under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
     log: Literal["tensorboard"] | None = None
     """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
     `tensorboard`)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import order, pizza, teddy
+from heed.lessons import cat, mess, order, pizza, politics, teddy
 from heed.lessons.parts import Stage
 from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
@@ -23,8 +23,11 @@ _LISTS: dict[str, type[Section]] = {
 
 
 TRAINED: dict[str, tuple[str, Callable[[], tuple[Stage, ...]]]] = {
+    "cat": (cat.TITLE, cat.cat_stages),
+    "mess": (mess.TITLE, mess.mess_stages),
     "order": (order.TITLE, order.order_stages),
     "pizza": (pizza.TITLE, pizza.pizza_stages),
+    "politics": (politics.TITLE, politics.politics_stages),
     "teddy": (teddy.TITLE, teddy.teddy_stages),
 }
 """Lessons that train small networks: title, and what makes their stages."""

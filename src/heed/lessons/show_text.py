@@ -42,7 +42,7 @@ def stage_to_lines(stage: Stage, place: int, count: int, width: int, color: bool
     """One stage, whose number of `count` is `place`."""
     head = f"-- {place}/{count} {clean(stage.title)} [{stage.name}] "
     lines = [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))]
-    lines += ["", f"    {stage.equation}"] if stage.equation else []
+    lines += ["", *_wrap(f"    {stage.equation}", width, "    ")] if stage.equation else []
     for shelf in _shelves([_table(table, width, color) for table in stage.tables], width):
         lines += ["", *shelf]
     if stage.moments:
@@ -95,7 +95,11 @@ def _table(table: Table, width: int, color: bool) -> list[str]:
     fitting = (width - 2 - label_width) // len(columns) - _GAP
     cell_width = natural if natural <= fitting else max(numbers, min(natural, max(fitting, _NARROW)))
     per_block = max(1, (width - 2 - label_width) // (cell_width + _GAP))
-    lines = [clean(table.title), *column_key, *(line for line in row_key if line not in column_key)]
+    lines = [
+        *(_wrap(table.title, width) if table.title else [""]),
+        *column_key,
+        *(line for line in row_key if line not in column_key),
+    ]
     for start in range(0, len(columns), per_block):
         part = range(start, min(start + per_block, len(columns)))
         heads = "".join(f"{cut(columns[j], cell_width):>{cell_width + _GAP}}" for j in part)

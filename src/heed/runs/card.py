@@ -29,7 +29,7 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
-    unit = spec_of(report["task"]).unit if "task" in report else "example"
+    unit = spec_of(run.config.task).unit
     lines = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
     lines += baseline_lines(report)
     lines += parent_line(report)

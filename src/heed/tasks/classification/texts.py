@@ -7,9 +7,10 @@ from typing import Any
 
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
+from heed.data.read.layout import TextFormat
 from heed.data.read.memory import Held, check_order, hold, labelled_columns
 from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.read.texts import TextFormat, text_reader
+from heed.data.read.texts import text_reader
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.contents import advice

@@ -184,6 +184,15 @@ class TranslationData(Task[TranslationConfig, Pair]):
         # Validation is greedy; a beam costs at most its width more.
         return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
 
+    @property
+    def trained_validation(self) -> float:
+        """An untrained model writes every output to the largest length, a trained one about to the reference's end."""
+        pairs = self.encoded("valid")
+        longest = max(len(pair.target) for pair in pairs) + 2
+        mean = sum(len(pair.target) + 1 for pair in pairs) / len(pairs)
+        # Outputs are written together, until the longest of them ends.
+        return min(1.0, 1.5 * mean / longest)
+
     def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
         """One source with one given output, as a batch of one."""
         pair = TokenPair(self.source_tokenizer.encode(source).ids, list(target))

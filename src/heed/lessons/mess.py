@@ -1,0 +1,314 @@
+"""A lesson that trains: a sentence that begins well and ends badly. Does a recurrent net forget how it began?
+
+Small networks learn generated reviews twice: first from reviews of one opinion only, then from reviews of two halves as
+well, where halves that disagree are neutral. Between the halves stand words that say nothing, few or many.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.data.embedded.generated import SPLITS, Split
+from heed.lessons.parts import Stage, Table
+from heed.runs.train import train
+
+TITLE = "The first half of the movie was great, but then it was a bit of a mess."
+_MESS = "The first half of the movie was great, but then it was a bit of a mess."
+_FUN = "The movie was fun, brisk and imaginative."
+_TURNED = "The first half of the movie was a bit of a mess, but then it was great."
+_LABELS = ("negative", "neutral", "positive")
+_GOOD = ("great", "fun", "brisk", "imaginative", "clever", "warm", "lovely", "a joy", "a lot of fun")
+_BAD = ("a bit of a mess", "a mess", "dull", "slow", "clumsy", "flat", "boring", "a bit of a bore", "a waste of time")
+_THINGS = ("movie", "film", "play", "show", "story", "concert")
+_JOINTS = ("but then", "and then", "then")
+_FILLER = (
+    "we sat in the third row",
+    "the room was full",
+    "it was raining outside",
+    "the seats were red",
+    "it began at eight",
+    "my brother bought the tickets",
+    "there was a break of ten minutes",
+    "we had come by bus",
+)
+_LONGEST = 8
+"""Most clauses of filler between the halves in training."""
+_DISTANCES = (0, 4, 8, 32)
+"""Clauses of filler in the test."""
+_SIZES = {"train": 3_000, "valid": 60, "test": 120}
+_MOSTLY = 0.9
+"""Share of right answers from which on a network is said to have learned it."""
+_EACH = 150
+"""Held-out reviews for each distance."""
+_STEPS = {"short": 150, "halves": 400}
+_SETTINGS: dict[str, Any] = {
+    "tokenizer.kind": "word",
+    "tokenizer.min_count": 1,
+    "tokenizer.lowercase": True,
+    "model.size": "tiny",
+    "model.dropout": 0.0,
+    "training.batch_tokens": 1_500,
+    "training.learning_rate": 0.005,
+    "training.warmup": 20,
+    "training.label_smoothing": 0.0,
+    "training.validate_every": 10_000,
+    "training.threads": 1,
+    "training.device": "cpu",
+    "evaluation.bootstrap": 1,
+}
+_FORWARD: dict[str, Any] = {
+    "model.name": "rnn",
+    "model.bidirectional": False,
+    "model.d_embedding": 32,
+    "model.d_hidden": 32,
+}
+
+
+_NETWORKS: dict[str, dict[str, Any]] = {
+    "simple recurrent, last state": {**_FORWARD, "model.cell": "rnn", "model.pooling": "last"},
+    "GRU, last state": {**_FORWARD, "model.cell": "gru", "model.pooling": "last"},
+    "simple recurrent, attention": {**_FORWARD, "model.cell": "rnn", "model.pooling": "attention"},
+    "bag of words": {"model.name": "bag", "model.d_embedding": 32, "model.d_hidden": 32},
+}
+"""All read from left to right; the first is the one that the notes speak of."""
+
+
+def draw_review(rng: Random, filler: int) -> tuple[str, str]:
+    """A review of two halves with some clauses of filler between them, and its label.
+
+    Which word joins them says nothing of the label. "great" and "a bit of a mess" do not meet: the lesson's sentence is
+    no part of the data, nor is it turned round.
+    """
+    while True:
+        signs = (rng.choice((1, -1)), rng.choice((1, -1)))
+        first, second = (rng.choice(_GOOD if sign > 0 else _BAD) for sign in signs)
+        if first != second and {first, second} != {"great", "a bit of a mess"}:
+            break
+    between = "".join(f", {rng.choice(_FILLER)}" for _ in range(filler))
+    thing, joint = rng.choice(_THINGS), rng.choice(_JOINTS)
+    text = f"The first half of the {thing} was {first}{between}, {joint} it was {second}."
+    return text, _LABELS[1 + sum(signs) // 2]
+
+
+def draw_short(rng: Random) -> tuple[str, str]:
+    """A review with one opinion, or none, and its label."""
+    sign, thing = rng.choice((1, 0, -1)), rng.choice(_THINGS)
+    if sign == 0:
+        return f"The {thing} began at eight and {rng.choice(_FILLER)}.", _LABELS[1]
+    words = rng.sample(_GOOD if sign > 0 else _BAD, 3)
+    said = rng.choice((words[0], f"{words[0]}, {words[1]} and {words[2]}"))
+    begun = rng.choice((f"The {thing}", f"The first half of the {thing}", f"{rng.choice(_JOINTS).capitalize()} it"))
+    return f"{begun} was {said}.", _LABELS[1 + sign]
+
+
+def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
+    """The reviews of a split. "short" has one opinion each; of "halves" two thirds have two, at every distance.
+
+    None of `valid` and `test` is in `train`, and the lesson's sentences are in none.
+    """
+    rng = Random(f"{kind} {split}")
+    known = {_MESS, _TURNED, _FUN}
+    if split != "train":
+        known |= {text for text, _ in draw_reviews("train", kind)}
+    drawn: list[tuple[str, str]] = []
+    while len(drawn) < _SIZES[split]:
+        short = kind == "short" or rng.random() < 1 / 3
+        text, label = draw_short(rng) if short else draw_review(rng, rng.randint(0, _LONGEST))
+        if text not in known:
+            drawn.append((text, label))
+    return drawn
+
+
+def mess_stages() -> tuple[Stage, ...]:
+    """Train every network on either data and ask it: takes half a minute."""
+    runs: dict[str, list[Any]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for kind, steps in _STEPS.items():
+            files: dict[str, Any] = {split: _write(Path(name) / f"{kind}-{split}.tsv", split, kind) for split in SPLITS}
+            runs[kind] = [
+                train(
+                    "classification",
+                    **files,
+                    steps=steps,
+                    out=Path(name) / f"{kind} {title}",
+                    settings=given,
+                    quiet=True,
+                )
+                for title, fields in _NETWORKS.items()
+                for given in ({**_SETTINGS, **fields},)
+            ]
+        said = {kind: torch.stack([_asked(run) for run in runs[kind]]) for kind in runs}
+        right = {kind: torch.stack([_by_distance(run) for run in runs[kind]]) for kind in runs}
+        read = torch.cat([_read(runs[kind][0]) for kind in runs], dim=1)
+    return (
+        _sentences(),
+        _answers("short", said["short"], right["short"]),
+        _answers("halves", said["halves"], right["halves"]),
+        _word_by_word(read),
+        _verdict(said, right),
+    )
+
+
+def _write(path: Path, split: Split, kind: str) -> str:
+    lines = "".join(f"{text}\t{label}\n" for text, label in draw_reviews(split, kind))
+    path.write_text(f"text\tlabel\n{lines}", encoding="utf-8")
+    return str(path)
+
+
+def _asked(run: Any) -> Tensor:
+    """The probability of each label of each of the lesson's sentences, `(sentences, labels)`."""
+    order = [run.task.labels.index(label) for label in _LABELS]
+    return run.probabilities([_MESS, _TURNED, _FUN])[:, order].double()  # type: ignore[no-any-return]
+
+
+def _by_distance(run: Any) -> Tensor:
+    """The share of held-out reviews of two halves that is labelled right, by the clauses between the halves."""
+    shares = []
+    for distance in _DISTANCES:
+        rng = Random(f"held-out {distance}")
+        texts, labels = zip(*(draw_review(rng, distance) for _ in range(_EACH)), strict=True)
+        found = [one.label for one in run.predict(list(texts))]
+        shares.append(sum(a == b for a, b in zip(found, labels, strict=True)) / len(labels))
+    return torch.tensor(shares, dtype=torch.float64)
+
+
+def _read(run: Any) -> Tensor:
+    """The probability of each label after each word of the sentence, `(words, labels)`."""
+    words = _MESS.split()
+    order = [run.task.labels.index(label) for label in _LABELS]
+    prefixes = [" ".join(words[: i + 1]) for i in range(len(words))]
+    return run.probabilities(prefixes)[:, order].double()  # type: ignore[no-any-return]
+
+
+def _sentences() -> Stage:
+    return Stage(
+        "sentences",
+        "which way does it tip?",
+        (
+            "Three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
+            "The notes say that a recurrent net calls the first one negative, since it has forgotten how it began.",
+        ),
+        "",
+        lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive"),
+    )
+
+
+_PROSE = {
+    "short": (
+        "learned from reviews of one opinion",
+        "No review of this training text has two opinions, as in most short reviews. That two opposite ones make a "
+        "neutral review can be learned nowhere here.",
+    ),
+    "halves": (
+        "learned from reviews of two halves as well",
+        f"Two thirds of this training text are reviews of two halves with up to {_LONGEST} clauses of filler between. "
+        '"great" and "a bit of a mess" never meet in one, and "but" joins halves that agree as well: it tells nothing.',
+    ),
+}
+
+
+def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
+    title, prose = _PROSE[kind]
+    rows = tuple(_NETWORKS)
+    columns = tuple(f"{label[:3]}." for label in _LABELS)
+    held_out = Table(
+        "share of held-out reviews of two halves that is right, by clauses of filler between the halves",
+        rows,
+        tuple(f"{distance} clauses" for distance in _DISTANCES),
+        right,
+        heat=(True,) * len(rows),
+    )
+    shown = (_MESS, _TURNED, _FUN)
+    tables = tuple(
+        Table(text, rows, columns, said[:, i], heat=(True,) * len(rows), notes=tuple(map(_label, said[:, i])))
+        for i, text in enumerate(shown)
+    )
+    last = f"A clause of filler is {min(map(_words, _FILLER))} to {max(map(_words, _FILLER))} words"
+    longer = f"; {_DISTANCES[-1]} of them are more than any review of the training text has."
+    numbers = {"probability": said, "accuracy": right}
+    lines = (last + (longer if kind == "halves" else "."),)
+    return Stage(
+        kind, title, (prose, "Shown are the probabilities of the labels."), "", numbers, (*tables, held_out), (), lines
+    )
+
+
+def _label(probabilities: Tensor) -> str:
+    return _LABELS[int(probabilities.argmax())]
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _word_by_word(read: Tensor) -> Stage:
+    columns = tuple(f"{kind}: {label[:3]}." for kind in _STEPS for label in _LABELS)
+    words = tuple(_MESS.split())
+    return Stage(
+        "words",
+        "word by word",
+        (
+            "What the simple recurrent net says after each word, once learned from short reviews, once from halves.",
+            "If it had forgotten the first half, nothing but the second could decide what it says at the end.",
+        ),
+        "h(t) = tanh(W_hh h(t-1) + W_hx x(t) + b)        label from h(t)",
+        {"short": read[:, :3], "halves": read[:, 3:]},
+        (Table("probability of each label", words, columns, read, heat=(True,) * len(words)),),
+    )
+
+
+def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
+    """What the numbers say about the claim."""
+    first, turned = ({kind: _label(said[kind][0, i]) for kind in said} for i in range(2))
+    sure = {kind: float(said[kind][0, 0].max()) for kind in said}
+    last, _, attention, bag = right["halves"]
+    far = float(last[-1])
+    neutral = [name for i, name in enumerate(_NETWORKS) if _label(said["halves"][i, 0]) == "neutral"]
+    turns = first["short"] == "negative" and turned["short"] == "positive"
+    remembers = first["halves"] == "neutral" and far > _MOSTLY
+    one_opinion = (
+        f"Learned from reviews of one opinion, the simple recurrent net says {first['short']} ({sure['short']:.2f}), "
+        f"and {turned['short']} of the sentence turned round: "
+        + ("its last words decide. Here the claim holds." if turns else "its last words alone do not decide.")
+    )
+    two_halves = (
+        f"Learned from reviews of two halves as well, it says {first['halves']} ({sure['halves']:.2f}), and is right "
+        f"on {far:.0%} of the held-out reviews with {_DISTANCES[-1]} clauses between the halves. "
+        + (
+            "Here the claim does not hold: the net keeps one bit, good or bad, once training shows that it matters."
+            if remembers
+            else "Here it forgets."
+        )
+    )
+    help_of_attention = "does not help" if float(attention.mean()) < float(last.mean()) else "does no harm"
+    lines = (
+        one_opinion,
+        two_halves,
+        f"{len(neutral)} of the {len(_NETWORKS)} networks then call the sentence neutral: {_list(neutral)}.",
+        f"Attention over the states {help_of_attention} here: {float(attention.mean()):.0%} of the held-out reviews "
+        f"are right with it, {float(last.mean()):.0%} with the last state.",
+        f"A bag of words is right on {float(bag[0]):.0%} of the reviews without filler and on {float(bag[-1]):.0%} of "
+        "those with the most: the balance of good and bad words needs no order"
+        + (", but in a mean over many words it is small." if float(bag[-1]) < float(bag[0]) else "."),
+    )
+    return Stage(
+        "verdict",
+        "what this shows",
+        (
+            "Claim of the notes: a recurrent net forgets the first half and calls the sentence negative.",
+            "Whether it does is decided by the text that it learned from; the network is the same.",
+        ),
+        "",
+        {"far": torch.tensor(far, dtype=torch.float64)},
+        lines=lines,
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    return "; ".join(names) if names else "none"

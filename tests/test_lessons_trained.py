@@ -1,0 +1,176 @@
+"""The lessons cat, mess and politics: what their stages say follows from the numbers in them."""
+
+import json
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from heed.cli import main
+from heed.data.embedded.generated import SPLITS
+from heed.errors import ConfigError
+from heed.lessons import cat, list_lessons, mess, politics, run_lesson
+
+STAGES = {
+    "cat": ["sentences", "who", "spanish", "verdict"],
+    "mess": ["sentences", "short", "halves", "words", "verdict"],
+    "politics": ["document", "training", "sentences", "words", "verdict"],
+}
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    """A lesson whose networks were trained for a few updates only."""
+    made = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cat, "_STEPS", dict.fromkeys(cat._STEPS, 2))
+        patch.setattr(mess, "_STEPS", dict.fromkeys(mess._STEPS, 2))
+        patch.setattr(mess, "_EACH", 6)
+        patch.setattr(politics, "_STEPS", 2)
+        patch.setattr(politics, "_SIZES", {"train": 60, "valid": 6, "test": 12})
+        yield lambda name: made.get(name) or made.setdefault(name, run_lesson(name))
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_the_lessons_have_their_stages_in_every_form(lesson, name):
+    found = lesson(name)
+    assert list_lessons()[name] == found.title and [stage.name for stage in found.stages] == STAGES[name]
+    for stage in found.stages:
+        assert stage.title in found.text() and f'id="{stage.name}"' in found.html()
+    assert json.loads(found.json())["lesson"] == name
+    for width in (60, 80, 100):
+        assert max(len(line) for line in found.text(width).splitlines() if not line.startswith("-- ")) <= width
+    with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row, so row 0 does not apply"):
+        run_lesson(name, row=0)
+
+
+def test_the_command_lists_them(capsys):
+    with pytest.raises(SystemExit):
+        main(["lesson"])
+    out = capsys.readouterr().out
+    for name in STAGES:
+        assert f"{name} " in out and list_lessons()[name] in out
+
+
+# cat
+
+
+def test_both_orders_of_two_nouns_are_in_one_split_and_the_lessons_sentences_are_held_out():
+    drawn = {split: cat.draw_sentences(split) for split in SPLITS}
+    met = {
+        split: {frozenset(word for word in cat._NOUNS if f" {word} " in f" {pair.source[:-1]} ") for pair, _ in pairs}
+        for split, pairs in drawn.items()
+    }
+    assert not met["train"] & met["test"] and not met["train"] & met["valid"] and not met["valid"] & met["test"]
+    held_out = {pair.source: (pair.target, sitter) for pair, sitter in drawn["test"]}
+    assert held_out[cat._PAIR[0]] == ("El gato se sentó en la pared.", "cat")
+    assert held_out[cat._PAIR[1]] == ("La pared se sentó sobre el gato.", "wall")
+    assert frozenset(("cat", "wall")) not in met["train"]
+
+
+def test_without_order_both_sentences_get_one_answer_however_little_is_learned(lesson):
+    found = lesson("cat")
+    for stage, kinds in (("who", cat.WHO), ("spanish", cat.SPANISH)):
+        for kind, apart in zip(kinds, found[stage]["apart"].tolist(), strict=True):
+            if not kind.order or stage == "who":  # a whole sentence has next to no probability after two updates
+                assert (apart < cat._SAME) == (not kind.order), kind.title
+    assert "It holds: their probabilities differ by" in found["verdict"].lines[0]
+
+
+@pytest.mark.slow
+def test_models_with_order_learn_who_sat_and_those_without_cannot():
+    found = run_lesson("cat")
+    who, spanish = found["who"], found["spanish"]
+    for i, kind in enumerate(cat.WHO):
+        low, high = (0.9, 1.0) if kind.order else (0.3, 0.6)
+        assert low <= float(who["accuracy"][i]) <= high, kind.title
+        assert (float(who["right"][i].min()) > 0.5) == kind.order, kind.title
+    right, turned = spanish["probability"][:, [0, 2]], spanish["probability"][:, [1, 3]]
+    assert_close(right[0, 0], turned[0, 1], atol=1e-6, rtol=0)  # one answer for both
+    assert bool((right[1:] > turned[1:]).all()) and float(spanish["exact_match"][2:].min()) > 0.9
+    assert found["verdict"].lines[2].startswith("With order, 4 of 4 classifiers")
+    assert "does not hold for words side by side" in found["verdict"].lines[3]
+
+
+# mess
+
+
+def test_reviews_are_labelled_by_the_balance_of_their_halves_and_the_joint_tells_nothing():
+    texts = [review for split in SPLITS for review in mess.draw_reviews(split, "halves")]
+    train = {text for text, _ in mess.draw_reviews("train", "halves")}
+    joints = {"but then": set(), "and then": set()}
+    for text, label in texts:
+        good = [word for word in mess._GOOD if f"was {word}" in text]
+        bad = [word for word in mess._BAD if f"was {word}" in text]
+        assert label in (("positive", "neutral") if good else ("negative", "neutral")) or bad, text
+        assert {"great", "a bit of a mess"} != {*good[:1], *bad[:1]} or label != "neutral", text
+        if ", " in text and text.count(" was ") == 2 and "half" in text:
+            for joint, seen in joints.items():
+                if f", {joint} it was" in text:
+                    seen.add(label)
+    assert joints == {"but then": set(mess._LABELS), "and then": set(mess._LABELS)}
+    for split in ("valid", "test"):
+        assert not train & {text for text, _ in mess.draw_reviews(split, "halves")}
+    assert not {mess._MESS, mess._TURNED, mess._FUN} & {text for text, _ in texts}
+    for text, label in mess.draw_reviews("train", "short"):
+        assert text.count(" was ") <= 1 + (label == "neutral"), text  # no two opinions
+
+
+def test_the_last_word_of_the_reading_is_the_answer(lesson):
+    found = lesson("mess")
+    for kind in ("short", "halves"):
+        assert_close(found["words"][kind][-1], found[kind]["probability"][0, 0], atol=1e-6, rtol=0)
+        assert_close(found[kind]["probability"].sum(-1), torch.ones(4, 3).double(), atol=1e-6, rtol=0)
+        bag = found[kind]["probability"][3]
+        assert_close(bag[0], bag[1], atol=1e-6, rtol=0)  # the same words
+
+
+@pytest.mark.slow
+def test_last_words_decide_until_training_shows_two_halves():
+    found = run_lesson("mess")
+    short, halves = found["short"], found["halves"]
+    assert short["probability"][0].argmax(-1).tolist() == [0, 2, 2]  # negative, positive turned round, positive
+    assert halves["probability"][0].argmax(-1).tolist() == [1, 1, 2]
+    assert float(halves["accuracy"][0].min()) > 0.9 and float(short["accuracy"].max()) < 0.7
+    one, two = found["verdict"].lines[:2]
+    assert "its last words decide. Here the claim holds." in one and "Here the claim does not hold" in two
+
+
+# politics
+
+
+def test_one_sentence_tells_the_subject_and_its_name_is_in_no_document():
+    train, test = politics.draw_documents("train"), politics.draw_documents("test")
+    assert not {document.text for document in train} & {document.text for document in test}
+    for document in (*train, *test):
+        assert (document.telling is None) == (document.label == politics._NONE)
+        telling = [i for i, text in enumerate(document.sentences) if text not in politics._FILLER]
+        assert telling == ([] if document.telling is None else [document.telling])
+        if document.telling is not None:
+            said = document.sentences[document.telling]
+            assert document.words and all(word in said for word in document.words)
+            assert set(document.words) <= set(politics._TELLING[document.label])
+        assert not any(name in document.text.lower() for name in politics._TELLING)
+
+
+def test_weights_add_up_and_what_is_lost_is_a_difference_of_probabilities(lesson):
+    found = lesson("politics")
+    assert_close(found["sentences"]["weight"].sum(), torch.tensor(1.0).double(), atol=1e-6, rtol=0)
+    for name, weights in found["words"].numbers.items():
+        assert_close(weights.sum(), torch.tensor(1.0).double(), atol=1e-6, rtol=0, msg=name)
+    assert len(found["words"].numbers) == len(politics.DOCUMENT)
+    assert found["sentences"]["lost"].abs().max() <= 1
+
+
+@pytest.mark.slow
+def test_the_telling_sentence_is_found_and_the_words_that_weigh_most_are_counted():
+    found = run_lesson("politics")
+    probabilities = found["document"]["probability"]
+    assert found["document"].tables[0].columns[int(probabilities.argmax())] == "politics"
+    assert int(found["sentences"]["weight"].argmax()) == int(found["sentences"]["lost"].argmax()) == 3
+    sentence, word, beside, costs = found["verdict"]["found"].tolist()
+    assert sentence > 0.9 and costs > 0.9 and word <= beside
+    says = (
+        "The claim holds here" if word >= politics._MOSTLY else "The claim holds for sentences and not for words here"
+    )
+    assert found["verdict"].lines[2].startswith(says)
