@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from heed.config import TrainingConfig
+from heed.cli import main
+from heed.config import TrainingConfig, read_config
 from heed.runs.advice import Adviser, count
+from heed.runs.train import train_config
 from heed.tasks import check_config, task_names
 from heed.tasks.base.learning import curves_of, share_after
 from heed.tasks.translation.task import Translation
@@ -242,3 +244,25 @@ def test_after_training_the_command_that_goes_on_or_what_is_given_back():
 @pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])
 def test_counts_have_their_plural(number, text):
     assert count(number, "pass", "es") == text
+
+
+# --- passes over the data
+
+
+def test_epochs_are_passes_over_the_data(tmp_path):
+    config = make_config(steps=None, epochs=2.5)
+    task = Translation.prepare(config)
+    a_pass = len(task.train_batches(0))
+    _, result = train_config(config, tmp_path / "run", Recorder())
+    assert result.progress.step == round(2.5 * a_pass)
+    again = read_config(tmp_path / "run" / "config.yaml")["training"]
+    assert (again["steps"], again["epochs"], again["minutes"]) == (result.progress.step, None, None)
+    longer = make_config(steps=None, epochs=4)
+    _, result = train_config(longer, tmp_path / "run", Recorder(), resume=True)
+    assert result.progress.step == 4 * a_pass
+
+
+def test_minutes_and_epochs_are_not_given_together(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "translation", "data.name=copy", "--minutes", "1", "--epochs", "2"])
+    assert "--minutes and --epochs are two ways to say how long to train; give one of them" in capsys.readouterr().err

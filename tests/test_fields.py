@@ -381,6 +381,7 @@ BYTES = {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 20}
 CASES = {
     "TrainingConfig.minutes": (COPY | ENDLESS, "training.minutes", (0.02, 0.05), number_of_updates, TICKING),
     "TrainingConfig.steps": (COPY, "training.steps", (2, 3), number_of_updates),
+    "TrainingConfig.epochs": (COPY | ENDLESS, "training.epochs", (1, 2), number_of_updates),
     "TrainingConfig.seed": (COPY, "training.seed", (1, 2), updates),
     "TrainingConfig.threads": (COPY, "training.threads", (1, 2), threads),
     "TrainingConfig.device": (COPY, "training.device", ("cpu", "cuda:99"), refused),
@@ -400,7 +401,7 @@ CASES = {
     "TrainingConfig.validate_every": (COPY | FOUR, "training.validate_every", (2, 3), validated),
     "TrainingConfig.activation_checkpointing": (BLOCKS, "training.activation_checkpointing", BOTH, attrgetter("calls")),
     "TrainingConfig.save_minutes": (COPY | FOUR, "training.save_minutes", (9.0, 1e-4), attrgetter("steps"), TICKING),
-    "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", (None, 1), number_of_updates, STEADY),
+    "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", ("auto", 1), number_of_updates, STEADY),
     "TrainingConfig.average": (COPY | TWO, "training.average", (1, 2), validated),
     "LanguageModelTraining.batch_tokens": (BOOK, "training.batch_tokens", (16, 32), targets),
     "LanguageModelTraining.betas": (BOOK, "training.betas", ((0.9, 0.95), (0.8, 0.95)), weights),

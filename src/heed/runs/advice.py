@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from heed.runs.epochs import updates_per_pass
 from heed.tasks.base.learning import curves_of, share_after, updates_for
 from heed.tasks.base.task import Task
 from heed.training.contracts import TrainResult
@@ -31,7 +32,7 @@ class Adviser:
         self._curves = (
             curves_of(config.task) if config.model.from_ is None else ()
         )  # a parent's weights know much already
-        self.updates_per_pass = math.ceil(len(task.train_batches(0)) / config.training.accumulate)
+        self.updates_per_pass = updates_per_pass(task)
 
     def share(self, updates: float) -> float | None:
         """The share of the model's final score to expect after some updates; None where nothing is known."""

@@ -9,6 +9,7 @@ import torch
 
 from heed.config import RunConfig
 from heed.runs.advice import Adviser, count
+from heed.runs.epochs import settle_epochs
 from heed.runs.train import model_to_train
 from heed.tasks import task_class
 from heed.tasks.base.settling import settings_text
@@ -26,6 +27,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     """
     began = time.perf_counter()
     task = task_class(config.task).prepare(config)
+    settle_epochs(task)
     prepared = time.perf_counter() - began
     config = task.config
     training = config.training

@@ -43,10 +43,10 @@ def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float |
         _scored(score, examples, 1)  # what is only made once (a baseline's table) is made by now
         spent = _scored(score, examples, _FEW)
         limit = may_take * len(examples) / sum(map(len, splits))
-        count = min(len(examples), int(_FEW * limit / max(1e-6, spent)))
-        if count > 2 * _FEW:  # more of them are closer to how all are scored, since they go through the model together
-            spent = _scored(score, examples, count) * _FEW / count
-        takes += spent * len(examples) / _FEW
+        # Intervals take about the same time for few examples as for many: what counts is the difference of two tries.
+        count = min(len(examples), max(4 * _FEW, int(_FEW * limit / max(1e-6, spent))))
+        whole = _scored(score, examples, count)
+        takes += whole + max(0.0, whole - spent) / (count - _FEW) * (len(examples) - count)
     return takes
 
 

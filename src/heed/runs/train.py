@@ -22,6 +22,7 @@ from heed.runs.advice import Adviser
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
 from heed.runs.done import how_to_go_on, result_if_done
+from heed.runs.epochs import settle_epochs
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
@@ -116,6 +117,7 @@ def train(
     size: str | None = None,
     minutes: float | None = None,
     steps: int | None = None,
+    epochs: float | None = None,
     seed: int | None = None,
     parent: str | Path | None = None,
     out: str | Path | None = None,
@@ -142,6 +144,7 @@ def train(
         size: "auto", "scarce", "tiny", "small" or "base".
         minutes: Time budget, evaluation included.
         steps: Number of updates instead of a time budget.
+        epochs: Passes over the training data instead of a time budget.
         seed: Seed of weights, order and dropout.
         parent: Run to start from (`model.from`).
         out: Run folder to make; `runs/<data>-<model>-<n>` by default.
@@ -176,6 +179,7 @@ def train(
         "model.from": None if parent is None else str(parent),
         "training.minutes": minutes,
         "training.steps": steps,
+        "training.epochs": epochs,
         "training.seed": seed,
         **(settings or {}),
     }
@@ -340,6 +344,7 @@ def _begin(
     held = {} if given is None else {"given": given}
     unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
     task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
+    settle_epochs(task)
     config = task.config
     torch.manual_seed(config.training.seed)
     model = model_to_train(task)

@@ -16,6 +16,7 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.device import pin
 from heed.errors import DiskError
+from heed.evaluation.report import score_line
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
@@ -189,12 +190,11 @@ class Trainer:
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
+        if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
+            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
+            p.bad, p.ending = 0, False
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
-        elif {"training.steps", "training.minutes"} & {*changed}:
-            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
-        if {"training.steps", "training.minutes", "training.patience"} & {*changed}:
-            p.bad, p.ending = 0, False
         if "training.validate_every" in changed and c.validate_every is not None:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
@@ -290,7 +290,7 @@ class Trainer:
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
         values |= {f"loss.{name}": value / count for name, value in parts.items()}
         self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
-        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding))
+        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding, self.task.targets))
         self.budget.updated(time.perf_counter() - start)
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
@@ -348,8 +348,8 @@ class Trainer:
         p.validation_seconds = max(0.1, time.perf_counter() - start)
         self._selection.note(p, self.validation)
         self._metrics.write("validation", p.step, **self.validation)
-        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.validation.items())
-        self._say(f"update {p.step}{'' if p.total_steps is None else f' of {p.total_steps}'}: {scores}")
+        of = "" if p.total_steps is None else f" of {p.total_steps}"
+        self._say(f"update {p.step}{of}: {score_line(self.validation)}")
         self._write()
         if self.on_validation is not None and self.processes.is_first:
             self.on_validation(self, self.validation)
