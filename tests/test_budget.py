@@ -1,13 +1,23 @@
 """A time budget is used whole and not exceeded, whatever changes while a run trains; early stopping by default."""
 
+import itertools
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
-from heed.config import TrainingConfig
+from heed.cli import main
+from heed.config import TrainingConfig, read_config
+from heed.runs.advice import Adviser, count
+from heed.runs.train import train_config
+from heed.tasks import check_config, task_names
+from heed.tasks.base.learning import curves_of, share_after
 from heed.tasks.translation.task import Translation
 from heed.training import budget, loop
+from heed.training.checkpoint import Progress
+from heed.training.contracts import TrainResult
 from heed.training.loop import Trainer
 from heed.training.schedule import course_at, rate_factor
 from test_training import Recorder, Scripted, make_config, metrics
@@ -91,8 +101,8 @@ def test_the_whole_budget_is_used_and_no_more(tmp_path, clock, costs):
     assert 4 <= len(asked) <= 14  # validations that are slow at first do not stay few
     rates = [line["learning_rate"] for line in metrics(tmp_path, "update")][5:]
     assert rates[-1] < 0.03  # the course has come to its end
-    assert all(later <= earlier for earlier, later in zip(rates, rates[1:], strict=False))
-    assert max(a - b for a, b in zip(rates, rates[1:], strict=False)) < 0.15
+    assert all(later <= earlier for earlier, later in itertools.pairwise(rates))
+    assert max(a - b for a, b in itertools.pairwise(rates)) < 0.15
 
 
 def test_a_plan_that_changes_moves_the_end_of_the_course_not_its_place():
@@ -160,3 +170,99 @@ def test_a_run_that_ended_early_goes_on_with_a_longer_budget(tmp_path, clock):
 def test_patience_is_kept_as_it_is_written(written):
     assert TrainingConfig(minutes=1, patience=written).patience == written
     assert TrainingConfig(minutes=1).patience == "auto"
+
+
+# --- the adviser
+
+
+class Known:
+    """As much of a task as the adviser asks for."""
+
+    def __init__(self, task="classification", model="rnn", score="accuracy", batches=67, parent=None, **training):
+        config = check_config(
+            {"task": task, "data": {"train": ["a.tsv"]}, "model": {"name": model}, "training": training}, "the test"
+        )
+        evaluation = config.evaluation.model_copy(update={"select_by": score})
+        section = config.model.model_copy(update={"from_": parent})
+        self.config = config.model_copy(update={"evaluation": evaluation, "model": section})
+        self.train_batches = lambda epoch: [[n] for n in range(batches)]
+
+
+# Runs that no curve was made from: task, model and score, updates in a pass, updates, share of the final score reached.
+UNSEEN = {
+    "MR, 10,000 sentences": (("classification", "rnn", "accuracy"), 114, 114, (0.69 - 0.5) / (0.77 - 0.5)),
+    "breast cancer, 570 rows": (("table", "mlp", "accuracy"), 1, 30, (0.885 - 0.627) / (0.982 - 0.627)),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_the_predicted_share_of_runs_that_no_curve_was_made_from(name):
+    (task, model, score), a_pass, updates, reached = UNSEEN[name]
+    predicted = share_after(curves_of(task), model, score, a_pass, updates)
+    assert predicted == pytest.approx(reached, abs=0.15)
+
+
+@pytest.mark.parametrize("task", task_names())
+def test_curves_rise_to_the_final_score(task):
+    for curve in curves_of(task):
+        shares = [curve.share(updates) for updates in (1, 10, 50, 100, 300, 1_000, 3_000, 10_000)]
+        assert shares == sorted(shares)
+        assert shares[0] == 0.0 and shares[-1] == 1.0
+
+
+def test_a_budget_that_gives_little_is_warned_of_and_another_proposed():
+    adviser = Adviser(Known(minutes=4))
+    advice = adviser.before(40, 5.0, 240)
+    assert advice.startswith("warning: about 40 updates, 0.6 passes over the data: expect about ")
+    assert "% of the way from guessing to this model's final score; about 80 % take " in advice
+    minutes = int(re.search(r"--minutes (\d+)", advice)[1])
+    assert adviser.share((60 * minutes - 40) / 5.0) >= 0.8  # of the 240 seconds, 40 went into everything else
+    assert "warning" not in adviser.before(120, 1.0, 240)
+    assert adviser.before(5_000, 0.04, 240).endswith("as much as this model usually needs for its final score")
+
+
+def test_nothing_is_said_where_nothing_is_known():
+    assert Adviser(Known(parent="runs/a", minutes=4)).before(40, 5.0, 240) == ""
+    assert Adviser(Known(steps=40)).before_budget(5.0, 3.0) == ""
+
+
+def ended(step, total, **more):
+    progress = Progress(step=step, total_steps=total, training_seconds=float(step), **more)
+    return TrainResult(Path(), True, "", progress, {}, "", 0.0, 0.0, 0.0)
+
+
+def test_after_training_the_command_that_goes_on_or_what_is_given_back():
+    adviser = Adviser(Known(minutes=1))
+    advice = adviser.after(Path("runs/a"), ended(50, 50, best_step=50), 60.0)
+    assert advice.startswith("validation was still improving at the end; to go on to ")
+    minutes = int(re.fullmatch(r".*: heed train runs/a --resume training.minutes=(\d+)", advice)[1])
+    assert minutes > 1
+    assert adviser.after(Path("runs/a"), ended(50, 50, best_step=10, bad=2), 59.0) == ""
+    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget are given back"
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])
+def test_counts_have_their_plural(number, text):
+    assert count(number, "pass", "es") == text
+
+
+# --- passes over the data
+
+
+def test_epochs_are_passes_over_the_data(tmp_path):
+    config = make_config(steps=None, epochs=2.5)
+    task = Translation.prepare(config)
+    a_pass = len(task.train_batches(0))
+    _, result = train_config(config, tmp_path / "run", Recorder())
+    assert result.progress.step == round(2.5 * a_pass)
+    again = read_config(tmp_path / "run" / "config.yaml")["training"]
+    assert (again["steps"], again["epochs"], again["minutes"]) == (result.progress.step, None, None)
+    longer = make_config(steps=None, epochs=4)
+    _, result = train_config(longer, tmp_path / "run", Recorder(), resume=True)
+    assert result.progress.step == 4 * a_pass
+
+
+def test_minutes_and_epochs_are_not_given_together(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "translation", "data.name=copy", "--minutes", "1", "--epochs", "2"])
+    assert "--minutes and --epochs are two ways to say how long to train; give one of them" in capsys.readouterr().err

@@ -45,6 +45,7 @@ def write_card(run: Run[Any, Any]) -> None:
     training, spec = report["training"], spec_of(config.task)
     place, here = _place(path)
     examples = ", ".join(f"{counted(counts['examples'], spec.unit)} ({n})" for n, counts in report["data"].items())
+    tested = {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}
     lines = [
         f"# {config.model.name} on {config.data.name}",
         "",
@@ -57,7 +58,7 @@ def write_card(run: Run[Any, Any]) -> None:
         f"{training['ended']}; weights of {training['kept']}.",
         "",
         "```",
-        scores_text(run, {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}),
+        scores_text(run, tested or report["scores"]),
         "```",
         "",
         *_curves(path, config),

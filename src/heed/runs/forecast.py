@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 
 import torch
 
 from heed.config import RunConfig
+from heed.runs.advice import Adviser, count
+from heed.runs.epochs import settle_epochs
 from heed.runs.train import model_to_train
 from heed.tasks import task_class
 from heed.tasks.base.settling import settings_text
@@ -26,6 +27,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     """
     began = time.perf_counter()
     task = task_class(config.task).prepare(config)
+    settle_epochs(task)
     prepared = time.perf_counter() - began
     config = task.config
     training = config.training
@@ -45,14 +47,17 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
         # What has been done so far takes as long in the run itself.
         trainer.budget.updated(cost.seconds)
         updates, seconds = trainer.budget.plan(progress).total_steps, trainer.budget.seconds
-    updates_per_pass = math.ceil(len(task.train_batches(0)) / training.accumulate)
+    adviser = Adviser(task)
+    passes = updates / adviser.updates_per_pass
+    advice = adviser.before(updates, cost.seconds, seconds)
     return "\n".join(
         [
             settings_text(task, whole),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
             f"device {trainer.device}, {trainer.precision}, {torch.get_num_threads()} threads",
-            f"predicted: {updates:,} updates ({updates / updates_per_pass:.1f} passes over the data), "
+            f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
+            *([advice] if advice else []),
         ]
     )

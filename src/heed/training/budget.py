@@ -182,7 +182,8 @@ class Budget:
     def _deadline(self, p: Progress) -> float:
         """When training must end."""
         last = self._validation(p) * (self._config.average > 1) + _WRITING + self.writing
-        if self._scoring is not None:
-            return self.seconds - min(last + self._scoring, 0.8 * self.seconds)
-        # A guess from a validation never keeps more than a third, however slow that one was.
-        return self.seconds - min(last + self._validation(p) * self._task.finishing_work, self.seconds / 3)
+        scoring = self._validation(p) * self._task.finishing_work if self._scoring is None else self._scoring
+        # However slow they were at first, validation and scoring of a model that is still learning keep no more than a
+        # third: an output that never ends would end training.
+        most = 0.6 if self._scoring is not None and self._tried == len(_MEASURED_AT) else 1 / 3
+        return self.seconds - min(last + scoring, most * self.seconds)

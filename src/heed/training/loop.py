@@ -15,7 +15,7 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.device import pin
-from heed.errors import DiskError, TrainingError
+from heed.errors import DiskError
 from heed.evaluation.report import score_line
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
@@ -34,6 +34,7 @@ from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, memory_explained
+from heed.training.failure import not_finite
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
@@ -189,12 +190,11 @@ class Trainer:
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
+        if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
+            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
+            p.bad, p.ending = 0, False
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
-        elif {"training.steps", "training.minutes"} & {*changed}:
-            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
-        if {"training.steps", "training.minutes", "training.patience"} & {*changed}:
-            p.bad, p.ending = 0, False
         if "training.validate_every" in changed and c.validate_every is not None:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
@@ -276,7 +276,8 @@ class Trainer:
         total, parts = self._backward(batches, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._fail(total, norm, rate, [batch for batch, _ in batches])
+            examples = self.task.describe([i for batch, _ in batches for i in batch.indices])
+            raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
         self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
@@ -312,17 +313,6 @@ class Trainer:
                 parts = {name: parts.get(name, 0.0) + term.item() for name, term in terms.items()}
         total, *others = self.processes.total(total, *parts.values())
         return total, dict(zip(parts, others, strict=True))
-
-    def _fail(self, total: float, norm: float, rate: float, batches: list[Batch]) -> None:
-        what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient's norm is {norm}"
-        indices = [i for batch in batches for i in batch.indices]
-        before = latest_checkpoint(self.checkpoints)
-        back = f"; the last checkpoint is {before.name}" if before is not None else ""
-        raise TrainingError(
-            f"{what} at update {self.progress.step + 1} (epoch {self.progress.epoch}, learning rate {rate:.2g}) "
-            f"on {self.task.describe(indices)}; lower training.learning_rate (now {self.config.learning_rate}) or "
-            f"raise training.warmup (now {self.config.warmup}){back}"
-        )
 
     def _plan(self, after_validation: bool = True) -> None:
         """Decide how many updates fit the budget; said once, then kept up to date."""
