@@ -13,7 +13,7 @@ import heed
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OF_USERS = ("hub", "export")  # extras that the package itself can use
+OF_USERS = ("hub", "export", "pandas")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
 
 
@@ -46,7 +46,7 @@ def test_the_dependencies_are_what_the_code_imports():
     assert not CORE & set(EXTRA)
 
 
-@pytest.mark.parametrize("extra", sorted({"hub", "export", "tensorboard"}))
+@pytest.mark.parametrize("extra", sorted({*OF_USERS, "tensorboard"}))
 def test_an_extra_is_named_where_its_package_is_missing(extra):
     named = [p for p in Path(heed.__file__).parent.rglob("*.py") if f"heed-attention[{extra}]" in p.read_text()]
     assert named

@@ -349,6 +349,7 @@ WORD = {"tokenizer.kind": "word", "tokenizer.min_count": 1}
 DESCENT = {"training.optimizer": "sgd"}
 STEADY = partial(trained, scores=[{"loss": 1.0, "token_accuracy": 0.5, "exact_match": 0.5}])
 TICKING = partial(trained, ticks=0.05)
+NGRAMS = {"model.ngrams": 2}
 HOPS = {"model.pooling_score": "self_attentive"}
 TWO_LABELS = {"data.train": "two.tsv", "data.valid": "two.tsv"}
 ENDLESS = {"training.steps": None}
@@ -380,6 +381,7 @@ BYTES = {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 20}
 CASES = {
     "TrainingConfig.minutes": (COPY | ENDLESS, "training.minutes", (0.02, 0.05), number_of_updates, TICKING),
     "TrainingConfig.steps": (COPY, "training.steps", (2, 3), number_of_updates),
+    "TrainingConfig.epochs": (COPY | ENDLESS, "training.epochs", (1, 2), number_of_updates),
     "TrainingConfig.seed": (COPY, "training.seed", (1, 2), updates),
     "TrainingConfig.threads": (COPY, "training.threads", (1, 2), threads),
     "TrainingConfig.device": (COPY, "training.device", ("cpu", "cuda:99"), refused),
@@ -399,7 +401,7 @@ CASES = {
     "TrainingConfig.validate_every": (COPY | FOUR, "training.validate_every", (2, 3), validated),
     "TrainingConfig.activation_checkpointing": (BLOCKS, "training.activation_checkpointing", BOTH, attrgetter("calls")),
     "TrainingConfig.save_minutes": (COPY | FOUR, "training.save_minutes", (9.0, 1e-4), attrgetter("steps"), TICKING),
-    "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", (None, 1), number_of_updates, STEADY),
+    "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", ("auto", 1), number_of_updates, STEADY),
     "TrainingConfig.average": (COPY | TWO, "training.average", (1, 2), validated),
     "LanguageModelTraining.batch_tokens": (BOOK, "training.batch_tokens", (16, 32), targets),
     "LanguageModelTraining.betas": (BOOK, "training.betas", ((0.9, 0.95), (0.8, 0.95)), weights),
@@ -460,6 +462,8 @@ CASES = {
     "ClassificationHead.pooling_score": (TEXTS, "model.pooling_score", ("additive", "dot"), loss, prepared),
     "ClassificationHead.d_pooling": (TEXTS, "model.d_pooling", (6, 5), loss, prepared),
     "ClassificationHead.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
+    "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
+    "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),
     "TaggingHead.head": (TAGS, "model.head", ("softmax", "crf"), loss, prepared),
     "TaggingHead.characters": (TAGS, "model.characters", ("none", "cnn"), loss, prepared),

@@ -14,7 +14,7 @@ from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.guided import alignment_loss, guides
-from heed.tasks.translation.sizes import FEW_PAIRS, for_few_pairs
+from heed.tasks.translation.sizes import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
 from heed.tasks.translation.task import Translation
 
 PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]
@@ -147,6 +147,17 @@ def test_a_weight_of_zero_is_the_loss_without_it(files):
     assert_close(task.loss(model, batch, 0.0), plain.loss(model, plain.collate([0, 1]), 0.0) + more)
 
 
+def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
+    minutes = {"minutes": 2, "device": "cpu"}
+    short = chosen(2 * PAIRS_A_MINUTE + 2_001, training=minutes)
+    assert (short.model.size, short.training.guided_attention, short.training.minutes) == ("scarce", 1.0, 2)
+    config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, "training": minutes})
+    assert few_because(config, 29_000) == "29,000 pairs are many for 2 minutes on a CPU"
+    assert few_because(config, 500) == "fewer than 10,000 pairs"
+    monkeypatch.setattr("heed.tasks.translation.sizes.choose_device", lambda name: torch.device("cuda"))
+    assert few_because(config, 29_000) is None
+
+
 def test_an_alignment_holds_for_one_cut_only():
     with pytest.raises(ValueError, match=r"guided_attention is 1.0 and tokenizer.sampling 0.1; .*set one"):
         TranslationConfig.model_validate(
@@ -177,7 +188,9 @@ def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
 @pytest.mark.parametrize(
     ("num_pairs", "sections"),
     [
-        (FEW_PAIRS, {}),
+        (FEW_PAIRS, {"training": {"minutes": FEW_PAIRS / PAIRS_A_MINUTE}}),
+        (10 * FEW_PAIRS, {"training": {"steps": 100}}),
+        (10 * FEW_PAIRS, {"data": {"train": "a.tsv", "stream": True, "valid": 10}, "training": {"minutes": 1}}),
         (500, {"model": {"size": "small"}}),
         (500, {"tokenizer": {"kind": "char"}}),
         (500, {"data": {"name": "dates"}}),

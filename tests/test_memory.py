@@ -3,6 +3,7 @@
 import inspect
 import json
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from heed.data.read.memory import Table
 from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
 from heed.training.progress import Quiet
+from test_sklearn import TEXT_ONLY
 
 SMALL = {
     "training.threads": 1,
@@ -23,6 +25,7 @@ SMALL = {
     "evaluation.bootstrap": 10,
     "model.d_hidden": 8,
 }
+TINY = {"size": "tiny"}
 WORDS = SMALL | {"model.d_embedding": 8}
 TEXTS = [(f"{word} film {i}", label) for i in range(12) for word, label in (("good", "pos"), ("bad", "neg"))]
 PAIRS = [(f"{a} {b}", f"{b} {a}") for a in "abcdef" for b in "uvwxyz"]
@@ -104,11 +107,20 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     assert fields(held("classification", frame)) == first  # stars repeat, reviews do not
     assert fields(held("classification", frame[["stars", "review"]])) == first
     wide = frame.assign(user="u")
+    assert fields(held("classification", wide)) == first
+    wide = frame.assign(answer=frame["review"] + " is that so", user="u")
     assert fields(held("classification", wide, columns={"text": "review", "label": "stars"})) == first
     assert fields(held("classification", wide, columns={"text": 0, "label": 1})) == first
-    with pytest.raises(DataError, match=r"train has no column 'text'; its columns are review, stars, user; name the "
-                       r'one that holds the text: settings={"data.columns.text": "review"}'):  # fmt: skip
+    wide = wide.rename(columns={"review": "first"})
+    message = (
+        r"train has no column 'text'; its columns are first, stars, answer, user; name the one that holds the text: "
+        r'settings={"data.columns.text": "first"} \(\'first\' and \'answer\' hold texts'
+    )
+    with pytest.raises(DataError, match=message):
         held("classification", wide)
+    wide = wide.rename(columns={"first": "review"})
+    with pytest.raises(DataError, match=r"the labels hardly repeat \(as 'good film 0'\) and the texts do \(as 'pos'\)"):
+        held("classification", [(label, text) for text, label in TEXTS])
     with pytest.raises(DataError, match="train has no column 'reviw'; did you mean 'review'"):
         held("classification", wide, columns={"text": "reviw"})
     findings = _findings()
@@ -240,7 +252,7 @@ def test_a_stored_split_that_was_in_memory_says_what_to_give_instead(capsys):
     assert "heed: the data was handed over in Python" in " ".join(capsys.readouterr().err.split())
     Path("test.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in TEXTS))
     assert code_of(["evaluate", str(run.folder), "test.tsv"]) == 0
-    assert "24 examples" in capsys.readouterr().out
+    assert "test.tsv: 24 texts" in capsys.readouterr().out
     assert heed.load(run.folder).evaluate(Path("test.tsv"))["examples"] == 24
 
 
@@ -320,9 +332,9 @@ def test_shuffled_sentences_in_memory():
 
 
 def test_a_list_of_strings_is_files_where_it_names_some_and_texts_where_it_does_not():
-    with pytest.raises(DataError, match="no file '.*nofile.txt'"):
+    with pytest.raises(DataError, match=r"no file '.*nofile\.txt'"):
         heed.train("language_modelling", train=["nofile.txt"])
-    with pytest.raises(DataError, match="no file '.*/a.tsv'"):
+    with pytest.raises(DataError, match=r"no file '.*/a\.tsv'"):
         train("classification", ["a.tsv", "b.tsv"])
     Path("one.txt").write_text("a b c d e f g\n" * 30)
     assert type(train("language_modelling", ["one.txt"], settings=CASES["language_modelling"][1],
@@ -355,6 +367,15 @@ def test_an_unknown_keyword_is_a_type_error_and_the_signature_stays():
 
 
 # --- predictions and what prints
+
+
+def test_predict_names_the_keyword_that_is_nearest():
+    run = train("translation", PAIRS, valid=4, model="bahdanau", size="tiny", settings=CASES["translation"][1])
+    with pytest.raises(TypeError, match="predict has no keyword 'beam_sizes'; did you mean 'beam_size'"):
+        run.predict("a u", beam_sizes=3)
+    assert run.predict("a u", beam_size=2, num_best=2, max_length=3).ids is not None
+    with pytest.raises(TypeError, match="predict has no keyword 'beam_size'; this task has no options"):
+        classifier().predict("good film", beam_size=3)
 
 
 def test_predictions_of_lists_series_and_frames_are_the_same():
@@ -408,3 +429,29 @@ def test_columns_of_arrays_and_rows_of_unequal_length_are_told_apart():
     assert table.width == 2 and table.column(1) == ["x", "y"]
     pair = Table.of((["a", "b", "c"], ["x", "y", "z"]), "train", ("text", "label"))
     assert pair.column(0) == ["a", "b", "c"]
+
+
+def test_the_page_about_python_runs(monkeypatch):
+    pytest.importorskip("pandas")
+    import heed.sklearn
+
+    real = heed.train
+    settings = {"training.threads": 1, "training.validate_every": 2, "evaluation.bootstrap": 10}
+
+    def quick(task, **given):
+        kept = {name: value for name, value in given.items() if name not in ("minutes", "steps", "quiet", "settings")}
+        more = {"data.window": 8} if task == "series" else {}
+        return real(task, **kept, steps=2, quiet=True, settings=settings | more, **({} if kept.get("size") else TINY))
+
+    monkeypatch.setattr(heed, "train", quick, raising=False)
+    monkeypatch.setattr(heed.sklearn, "train", quick)
+    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(block, names)
+    assert names["run"].predict("what a film").label in ("pos", "neg")
+    with pytest.raises(DataError) as refused:
+        held("classification", [("a", "x")] * 17 + [(float("nan"), "x")])
+    assert f"{refused.value}; data.bad_lines=skip" in page or str(refused.value) in page
+    for check in TEXT_ONLY:
+        assert f"`{check}`" in page

@@ -12,17 +12,23 @@ import pytest
 
 import heed
 from heed.cli import main
-from heed.config import TagOptions
+from heed.config import FilesData, TagOptions
+from heed.data.examples import Pair
 from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
+from heed.data.read.numbers import read_numbers
 from heed.data.read.pairs import read_pairs
 from heed.data.read.texts import TextFormat, read_texts, text_reader
+from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import open_splits
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
 from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.outputs import ClassificationOutputs
+from heed.tasks.language_modelling.config import DocumentsData
+from heed.tasks.language_modelling.documents import document_reader
+from heed.tasks.tagging.outputs import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]
@@ -249,23 +255,22 @@ def test_a_header_of_pairs_is_said_and_named_columns_leave_it_out(tmp_path):
         for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
             found, findings = pairs(tmp_path, name, content)
             assert found == [names, *PAIRS]  # as ever
-            (said,) = findings.found
-            fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' read columns by name"
-            assert said.warning and str(said).startswith(f"looks like a header ({names[0]} | {names[1]})")
-            assert fix in str(said)
+            assert findings.remarks == [
+                f"warning: line 1 of {name} looks like a header ({names[0]} | {names[1]}) but is read as a pair; "
+                f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' leave it out"
+            ]
             found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
-            assert found == PAIRS and not findings.found
-    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].found
+            assert found == PAIRS and not findings.remarks
+    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].remarks
 
 
 def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, findings = pairs(tmp_path, "c.tsv", tabbed(ROWS))
-    (said,) = findings.found
-    assert said.warning and said.what.startswith(
-        "the targets look like labels (3 different: very good, good, bad), kept as texts; train on it with: heed train "
-        "classification c"
-    )
+    assert findings.remarks == [
+        "warning: c.tsv: the targets look like labels (3 different: very good, good, bad), read as texts; train on it "
+        "with: heed train classification c.tsv"
+    ]
     for name, content, what, command in (
         (
             "f.txt",
@@ -281,6 +286,23 @@ def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch
             pairs(tmp_path, name, content)
         assert what.replace("a word", "one word") in str(raised.value)
         assert str(raised.value).endswith(f"heed train {command} {name}")
+
+
+def test_streams_and_stored_corpora_are_recognised_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.csv").write_text(table([("en", "fr"), *PAIRS], ";"))
+    for fields in (
+        {"stream": True, "window": 20, "valid": 5},
+        {"in_memory": 20, "valid": 5},
+        {"in_memory": 20, "valid": 5},
+    ):
+        splits = open_pairs(FilesData(train=[str(tmp_path / "a.csv")], **fields))
+        assert splits.examples["train"][1] in [Pair(*pair) for pair in PAIRS]
+        notes = splits.notes  # of the third one from the cache
+        assert "train: columns separated by semicolons" in notes
+        assert (
+            "warning: train, line 1 of a.csv looks like a header (en | fr) but is read as a pair; data.columns" in notes
+        )
 
 
 # --- sides
@@ -361,6 +383,155 @@ def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_p
     assert "warning: test.af, test.en: the sides look swapped: they take" in err
 
 
+# --- numbers
+
+FLOWERS = [(round(1 + 0.01 * n, 2), round(7 - 0.03 * n, 2), ("setosa", "virginica")[n % 2]) for n in range(40)]
+
+
+def german(rows):
+    return [[str(cell).replace(".", ",") for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "said"),
+    [
+        (table([("a", "b", "label"), *FLOWERS]), ("a", "b"), []),
+        (table([("a", "b", "species"), *FLOWERS]), ("a", "b"), ["columns: label is 'species' (2 values)"]),
+        (
+            table(FLOWERS),
+            ("0", "1"),
+            ["the file has no header, columns are counted from 0", "columns: label is 2 (2 values)"],
+        ),
+        (
+            table([("a", "b", "label"), *german(FLOWERS)], ";"),
+            ("a", "b"),
+            ["columns separated by semicolons", "numbers have a decimal comma"],
+        ),
+    ],
+)
+def test_tables_are_recognised_too(tmp_path, content, columns, said):
+    (tmp_path / "a.csv").write_text(content)
+    lines = []
+    numbers = read_numbers(tmp_path / "a.csv", None, "label", said=lines)
+    assert numbers.columns == columns and lines == said
+    assert numbers.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
+    assert list(numbers.labels) == [label for _, _, label in FLOWERS]
+    again = read_numbers(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
+    assert again.values.tolist() == numbers.values.tolist()
+
+
+def test_a_label_of_a_table_that_is_unclear_is_asked_for(tmp_path):
+    (tmp_path / "a.csv").write_text(table([("a", "b", "kind", "place"), *((*row, row[2][:3]) for row in FLOWERS)]))
+    with pytest.raises(DataError) as raised:
+        read_numbers(tmp_path / "a.csv", None, "label")
+    assert (
+        "several columns can hold the label: 'kind' (2 values: setosa, virginica), 'place' (2 values: set, vir)"
+        in str(raised.value)
+    )
+    assert "data.columns.label=place takes the last of them" in str(raised.value)
+
+
+def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
+    (tmp_path / "a.csv").write_text("".join(f"{n},{n / 2}\n" for n in range(112, 150)))
+    lines = []
+    assert len(read_numbers(tmp_path / "a.csv", None, said=lines)) == 37  # as ever
+    assert lines == [
+        "warning: line 1 holds numbers only (112, 56.0) and was read as the names of the columns; if the file has no "
+        "header, give it one"
+    ]
+
+
+# --- texts to predict
+
+
+def predict(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", *map(str, words)])
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+@pytest.fixture(scope="module")
+def labeller(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    (folder / "a.tsv").write_text(tabbed(ROWS))
+    small = {"model.d_hidden": 8, "model.d_embedding": 8, "training.threads": 1, "training.device": "cpu"}
+    small |= {"evaluation.bootstrap": 5, "tokenizer.min_count": 1}
+    train = {"train": folder / "a.tsv", "model": "rnn", "steps": 1, "out": folder / "run", "settings": small}
+    heed.train("classification", **train, quiet=True)
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "a.tsv",
+            tabbed((f"x{n}", *row) for n, row in enumerate(ROWS)),
+            "the text is 1 (counted from 0); the file has no",
+        ),
+        ("a.csv", table([("review", "stars"), *ROWS]), "the text is 'review'"),
+        ("a.csv", table([("a", "text"), *(row[::-1] for row in ROWS)], ";"), "the text is 'text'"),
+        ("a.jsonl", "".join(json.dumps({"stars": b, "body": a}) + "\n" for a, b in ROWS), "the text is 'body'"),
+    ],
+)
+def test_predict_reads_the_texts_of_a_table(labeller, tmp_path, capsys, name, content, said):
+    (tmp_path / name).write_text(content)
+    code, out, err = predict(capsys, labeller, "--input", tmp_path / name, "--json")
+    assert code == 0 and said in err
+    assert [json.loads(line)["text"] for line in out.splitlines()] == [text for text, _ in ROWS]
+    out, err = evaluate(capsys, labeller, tmp_path / name)
+    assert "60 " in out and err.startswith("heed: ")
+
+
+def test_predict_keeps_plain_lines_whatever_the_ending(labeller, sides, tmp_path, capsys):
+    for name, lines in (("a.csv", ["the film, slow", "a joy, small", "sea, old"]), ("b.tsv", ["the film", "a joy"])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        for run, field in ((labeller, "text"), (sides / "run", "source")):
+            code, out, err = predict(capsys, run, "--input", tmp_path / name, "--json")
+            assert code == 0 and "column" not in err
+            assert [json.loads(line)[field] for line in out.splitlines()] == lines
+
+
+def test_predict_translates_the_sources_of_a_file_with_both_sides(sides, tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text("the film was slow\tx y\nsongs\ty z\n")
+    code, out, err = predict(capsys, sides / "run", "--input", tmp_path / "a.tsv", "--json")
+    assert code == 0 and "heed: columns: the text is 0 (counted from 0); the file has no header" in err
+    assert [json.loads(line)["source"] for line in out.splitlines()] == ["the film was slow", "songs"]
+
+
+def test_words_with_tags_given_as_texts_to_tag_are_refused():
+    outputs = TaggingOutputs(SimpleNamespace(), {})
+    with pytest.raises(
+        ConfigError, match=r"'a.conll': it has one word a line with a tag .*; --columns reads such files"
+    ):
+        outputs.expect((CONLL * 3).splitlines(), "'a.conll'")
+    outputs.expect(sentences(), "'a.txt'")
+
+
+# --- documents
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.tsv", tabbed(ROWS), "columns: text is 0" + NO_HEADER),
+        (
+            "a.csv",
+            table([("id", "review", "stars"), *((n, *row) for n, row in enumerate(ROWS))], ";"),
+            "columns: text is 'review'",
+        ),
+        ("a.jsonl", "".join(json.dumps({"stars": b, "body": a}) + "\n" for a, b in ROWS), "fields: text is 'body'"),
+    ],
+)
+def test_the_column_of_documents_is_recognised(tmp_path, name, content, said):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    findings, data = Findings(), DocumentsData(train=[str(tmp_path / name)])
+    documents = document_reader(data).read([str(tmp_path / name)], findings)
+    assert [document.text for document in documents] == [text for text, _ in ROWS]
+    assert findings.remarks == [said]
+
+
 # --- the wrong task
 
 
@@ -435,8 +606,8 @@ def test_a_header_that_is_read_as_a_text_is_said(tmp_path):
     _, findings = read(
         tmp_path, "a.txt", "label text\n" + "".join(f"{label.split()[0]} {text}\n" for text, label in ROWS)
     )
-    assert [str(one) for one in findings.found] == [
-        "looks like a header (label | text), read as a text; delete it: 1 line (1)"
+    assert findings.remarks == [
+        "warning: line 1 of a.txt looks like a header (label | text) but is read as a text; delete it"
     ]
     _, findings = read(tmp_path, "a.tsv", tabbed([("text", "label"), *ROWS]), form=TextFormat(text=0, label=1))
-    assert [one.warning for one in findings.found] == [True]
+    assert findings.remarks[0].startswith("warning: line 1 of a.tsv looks like a header (text | label)")

@@ -1,6 +1,7 @@
 """A run whose training has not finished can be used, and "last" is always a run that can be."""
 
 import os
+import re
 import shutil
 import warnings
 
@@ -157,6 +158,26 @@ def test_last_is_the_newest_run_that_can_be_used(tmp_path, monkeypatch, call):
     assert code == 0 and "run folder runs/d" in out and "'last'" not in err
     code, out, err = call("train", "last", "--resume")
     assert code == 0 and (tmp_path / "runs" / "d" / "model.safetensors").is_file()
+
+
+def test_a_finished_run_resumed_says_what_to_give_and_stays_as_it_is(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    train_config(copying(steps=4), "runs/a", Quiet())
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
+    code, out, err = call("train", "runs/a", "--resume")
+    assert code == 0 and "test: 8 pairs" in out
+    said = "runs/a has finished (all 4 updates done), and nothing was changed; to train it longer than the 4 updates"
+    assert said in err and "heed train runs/a --resume training.steps=8\n" in err
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
+    code, out, err = call(*re.search(r"heed (train \S+ --resume training\.steps=8)", err)[1].split())
+    assert code == 0 and "all 8 updates done" in err and "has finished" not in err
+
+
+def test_a_damaged_finished_run_is_made_whole_by_resuming_it(tmp_path):
+    train_config(copying(steps=4), tmp_path / "a", Quiet())
+    (tmp_path / "a" / "README.md").unlink()
+    train_config(copying(steps=4), tmp_path / "a", Quiet(), resume=True)
+    assert heed.check_run(tmp_path / "a").whole
 
 
 def test_what_needs_a_finished_run_refuses_another(tmp_path):

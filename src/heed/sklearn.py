@@ -4,7 +4,7 @@
     cross_val_score(Classifier(minutes=1), texts, labels, cv=3)
 
 They follow scikit-learn's protocol (fit, predict, predict_proba, score, get_params, set_params), so that `clone`,
-`GridSearchCV` and `Pipeline` work with them. Fitting trains a run of heed; `run_` is that run, with `look` and all else.
+`GridSearchCV` and `Pipeline` work with them. Fitting trains a run of heed; `run_` is that run, which can `look`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             out = self._temporary_folder()
         else:  # fitted again, as a search does, an estimator must not write over what it fitted before
             out = next(path for n in count(1) if not (path := Path(self.folder) / f"fit-{n}").exists())
-        self.run_ = train(
+        self.run_: Any = train(
             self._task,
             train=examples,
             valid=self.valid,
@@ -178,7 +178,8 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(texts))
                          for name in self._names()], axis=1)  # fmt: skip
         made[[not text.strip() for text in texts]] = self._shares
-        return made / made.sum(1, keepdims=True)
+        shares: np.ndarray[Any, Any] = made / made.sum(1, keepdims=True)
+        return shares
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The most probable class of each text, `(n,)`."""

@@ -79,6 +79,9 @@ def train(
     minutes: Annotated[
         float | None, option("Training", metavar="N", help="Time budget, scoring included; 2 by default.")
     ] = None,
+    epochs: Annotated[
+        float | None, option("Training", metavar="N", help="Passes over the data, instead of --minutes.")
+    ] = None,
     seed: Annotated[
         int | None, option("Training", metavar="N", help="Seed of weights, order and dropout; 1 by default.")
     ] = None,
@@ -98,6 +101,7 @@ def train(
         "model.size": size,
         "model.from": parent,
         "training.minutes": minutes,
+        "training.epochs": epochs,
         "training.seed": seed,
         "training.device": device,
         "data.valid": _held_out(valid),
@@ -278,7 +282,7 @@ def compare(
     run_compare(words, _fields(given), options)
 
 
-@app.command(cls=called("RUN TEXT"))
+@app.command(cls=called("RUN [TEXT]"))
 @with_flags
 def look(
     run: RunArgument,

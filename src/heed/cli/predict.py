@@ -56,7 +56,10 @@ def run_predict(
         _show(outputs, texts[0])
         unknown.update(outputs.unknown_in(texts[0]))
     else:
-        lines = texts or read_lines(given)
+        found = None if given is None else outputs.inputs(given)
+        if found is not None:
+            print(f"heed: {found[1]}", file=sys.stderr)
+        lines = texts or (read_lines(given) if found is None else found[0])
         outputs.expect(lines, None if texts else "stdin" if given is None else f"'{given}'")
         with open_output(out) as file:
             _write(outputs, lines, file, unknown)

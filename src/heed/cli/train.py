@@ -22,6 +22,8 @@ def run_train(
     words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool, verbose: bool
 ) -> None:
     """Train, print the scores, say what to type next."""
+    if {"training.minutes", "training.epochs"} <= {field.partition("=")[0] for field in fields}:
+        raise ConfigError("--minutes and --epochs are two ways to say how long to train; give one of them")
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
             raise ConfigError(f"--resume goes on in '{words[0]}' itself; leave --out away")

@@ -50,13 +50,11 @@ class InMemory(Section):
     @property
     def missing(self) -> str:
         """What to say where the data is asked for and nobody handed it over."""
-        held = (
-            ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items()) or "nothing is known of it"
-        )
+        held = ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items())
         return (
-            f"the data was handed over in Python (examples of {held}) and is not kept in the run folder; to score the "
-            "run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to resume it, hand the same data to heed.train in "
-            "Python, with out= and resume=True"
+            f"the data was handed over in Python{f' (examples of {held})' if held else ''} and is not kept in the run "
+            "folder; to score the run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to "
+            "resume it, hand the same data to heed.train in Python, with out= and resume=True"
         )
 
 

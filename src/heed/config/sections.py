@@ -71,6 +71,8 @@ class TrainingConfig(Section):
     """Time budget, evaluation included; the number of updates is fitted to it once, from measured speed."""
     steps: int | None = Field(None, gt=0)
     """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
+    epochs: float | None = Field(None, gt=0)
+    """Passes over the training data; overrides steps and minutes, and is written into the run as its steps."""
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0)
@@ -115,8 +117,9 @@ class TrainingConfig(Section):
     CPU, triton on a GPU. See docs/performance.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
-    patience: int | None = Field(None, gt=0)
-    """Stop after this many validations without a better score; null for never."""
+    patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
+    """Stop after this many validations without a better score; null for never. "auto" is never where steps are given;
+    under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
     log: Literal["tensorboard"] | None = None
     """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
     `tensorboard`)."""
@@ -126,7 +129,7 @@ class TrainingConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _budget(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("minutes") is None and values.get("steps") is None:
+        if isinstance(values, dict) and all(values.get(name) is None for name in ("minutes", "steps", "epochs")):
             return {**values, "minutes": 2.0}
         return values
 

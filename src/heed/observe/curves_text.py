@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, scale_of, x_ends
+from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, place, scale_of, x_ends
 from heed.observe.labels import clean, cut
 
 _ROWS = 8
@@ -43,7 +43,7 @@ def _panel(panel: Panel, curves: Curves, width: int, color: bool) -> list[str]:
     for row in range(_ROWS):
         body = "".join(_paint(sign, by, color) for sign, by in cells[row])
         lines.append(f"{named.get(row, ''):>{left}} {'┤' if row in named else '│'}{body}")
-    first, last = (number(x) for x in ends)
+    first, last = (place(x) for x in ends)
     lines.append(f"{'':{left}} └{'─' * columns}")
     middle = cut(curves.x, max(1, columns - len(first) - len(last) - 2))
     gap = columns - len(first) - len(last)
@@ -53,7 +53,7 @@ def _panel(panel: Panel, curves: Curves, width: int, color: bool) -> list[str]:
 
 def _title(panel: Panel, width: int, color: bool) -> str:
     """The name of a panel, then what its lines are; as wide as the panel."""
-    parts = [(clean(panel.title), None)]
+    parts: list[tuple[str, int | None]] = [(clean(panel.title), None)]
     if len(panel.lines) > 1 or panel.lines[0].label:
         parts += [(f"{_sign(line)} {clean(line.label)}", line.color) for line in panel.lines]
     shown, room = [], width

@@ -1,7 +1,8 @@
 """Watching a model from outside: `with heed.trace(model) as seen:`.
 
-Whatever runs inside the block runs the same kernels as without it; the trace keeps references, and computes the
-weights of what is asked for when it is asked. Edits change the weights inside the attention call instead.
+Whatever runs inside the block runs the same kernels as without it (two fast forms of Transformers apart, see
+`heed.attention.watch`); the trace keeps references, and computes the weights of what is asked for when it is asked.
+Edits change the weights inside the attention call instead.
 """
 
 from __future__ import annotations

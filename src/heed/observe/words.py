@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heed.observe.maps import Axis, Map
 
-MERGED = "Words: weights summed over the parts of a source word, averaged over the parts of a written word."
+MERGED = "Words: weights summed over the parts of a word that is looked at, averaged over the parts of one that looks."
 
 
 def merge_words(whole: Map, query: Axis, query_words: Sequence[range], key: Axis, key_words: Sequence[range]) -> Map:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 
 import torch
 
 from heed.config import RunConfig
+from heed.runs.advice import Adviser, count
+from heed.runs.epochs import settle_epochs
 from heed.runs.train import model_to_train
 from heed.tasks import task_class
 from heed.tasks.base.settling import settings_text
 from heed.training.budget import VALIDATIONS
+from heed.training.checkpoint import Progress
 from heed.training.device import peak_memory
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet, duration
@@ -25,31 +27,37 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     """
     began = time.perf_counter()
     task = task_class(config.task).prepare(config)
+    settle_epochs(task)
     prepared = time.perf_counter() - began
     config = task.config
     training = config.training
     torch.manual_seed(training.seed)
     model = model_to_train(task)
-    trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet())
+    trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
     cost = trainer.predict_cost(task.work)
     start = time.perf_counter()
     trainer.evaluate()
-    validations = (VALIDATIONS + task.finishing_work) * (time.perf_counter() - start)
+    progress = Progress(validation_seconds=max(0.1, time.perf_counter() - start), kept=[0])
     memory = max(cost.memory, peak_memory(trainer.device))
     if training.steps is not None:
-        seconds = prepared + training.steps * cost.seconds + validations
+        validation = task.trained_validation * progress.validation_seconds
         updates = training.steps
+        seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
     else:
-        seconds = trainer.budget.seconds
-        updates = max(1, int((seconds - prepared - validations) / cost.seconds))
-    updates_per_pass = math.ceil(len(task.train_batches(0)) / training.accumulate)
+        # What has been done so far takes as long in the run itself.
+        trainer.budget.updated(cost.seconds)
+        updates, seconds = trainer.budget.plan(progress).total_steps, trainer.budget.seconds
+    adviser = Adviser(task)
+    passes = updates / adviser.updates_per_pass
+    advice = adviser.before(updates, cost.seconds, seconds)
     return "\n".join(
         [
             settings_text(task, whole),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
             f"device {trainer.device}, {trainer.precision}, {torch.get_num_threads()} threads",
-            f"predicted: {updates:,} updates ({updates / updates_per_pass:.1f} passes over the data), "
+            f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
+            *([advice] if advice else []),
         ]
     )

@@ -105,7 +105,7 @@ class Unfinished:
 def merged(began: S, given: S) -> S:
     """Settings of a run, with those that are given now and say something: not null or "auto" where that is the default.
 
-    Steps and minutes are one choice: who gives either, gives both.
+    Minutes, steps and epochs are one choice: who gives one of them, gives all.
     """
     update: dict[str, Any] = {}
     fields = type(began).model_fields
@@ -115,8 +115,9 @@ def merged(began: S, given: S) -> S:
             update[name] = merged(old, new)
         elif name in given.model_fields_set and not (new in (None, "auto") and new == fields[name].default):
             update[name] = new
-    if {"minutes", "steps"} <= fields.keys() and {"minutes", "steps"} & update.keys():
-        update |= {name: getattr(given, name) for name in ("minutes", "steps")}
+    budgets = {"minutes", "steps", "epochs"}
+    if budgets <= fields.keys() and budgets & update.keys():
+        update |= {name: getattr(given, name) for name in budgets}
     return type(began).model_validate({**dict(began), **update, **(given.model_extra or {})}, by_name=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,15 @@ from heed import kernels
 from heed.config import RunConfig, read_config, set_field, write_config
 from heed.config.memory import InMemory
 from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
+from heed.runs.advice import Adviser
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
+from heed.runs.done import how_to_go_on, result_if_done
+from heed.runs.epochs import settle_epochs
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
+from heed.runs.scoring import scored_splits, try_scoring
 from heed.runs.settings import setting_named
 from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
@@ -112,6 +117,7 @@ def train(
     size: str | None = None,
     minutes: float | None = None,
     steps: int | None = None,
+    epochs: float | None = None,
     seed: int | None = None,
     parent: str | Path | None = None,
     out: str | Path | None = None,
@@ -138,6 +144,7 @@ def train(
         size: "auto", "scarce", "tiny", "small" or "base".
         minutes: Time budget, evaluation included.
         steps: Number of updates instead of a time budget.
+        epochs: Passes over the training data instead of a time budget.
         seed: Seed of weights, order and dropout.
         parent: Run to start from (`model.from`).
         out: Run folder to make; `runs/<data>-<model>-<n>` by default.
@@ -172,6 +179,7 @@ def train(
         "model.from": None if parent is None else str(parent),
         "training.minutes": minutes,
         "training.steps": steps,
+        "training.epochs": epochs,
         "training.seed": seed,
         **(settings or {}),
     }
@@ -228,6 +236,11 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
+    if resume and out is not None and (done := result_if_done(Path(out), config)) is not None:
+        opened = load(out, finished=True)
+        if processes.is_first:
+            reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+        return opened, done
     begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
     path = processes.broadcast(begun[0] if begun is not None else Path())
     path, task, model, changed = begun or _follow(path, given)
@@ -242,29 +255,32 @@ def train_config(
 
     if not processes.is_first:
         reporter = Quiet()
-    trainer = Trainer(model, task, config.training, config.evaluation.select_by, path, reporter, validated, began)
+    asked = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
+    trainer = Trainer(*asked, partial(try_scoring, run))
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     predicted = trainer.predict_cost(task.work)
+    adviser = Adviser(task)
+    if not resume and (advice := adviser.before_budget(predicted.seconds, trainer.budget.elapsed)):
+        reporter.say(advice)
     with logged(config.training.log, trainer, path):
         result = trainer.run(resume, changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
-            _finish(run, trainer, result, predicted)
+            _finish(run, trainer, result, predicted, adviser)
     if not result.finished:
         return None, result
     return (run if processes.is_first else load(path)), result
 
 
-def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
+def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost, adviser: Adviser) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
     write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
     say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
-    for split in task.split_names:
-        if split not in ("train", "valid"):
-            scores[split] = run.evaluate(split)
+    for split in scored_splits(run):
+        scores[split] = run.evaluate(split)
     add_parent_scores(run, scores, say)
     if [*scores] == ["valid"]:
         scores["valid"] |= run.beside(result.validation, run.validated())
@@ -308,6 +324,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         f"{took['waiting_share']:.1%} of the time waiting for data"
     )
     say(f"done in {duration(trainer.budget.elapsed)}")
+    if advice := adviser.after(path, result, trainer.budget.elapsed):
+        say(advice)
 
 
 def _begin(
@@ -326,6 +344,7 @@ def _begin(
     held = {} if given is None else {"given": given}
     unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
     task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
+    settle_epochs(task)
     config = task.config
     torch.manual_seed(config.training.seed)
     model = model_to_train(task)

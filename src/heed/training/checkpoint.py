@@ -48,6 +48,9 @@ class Progress:
     batch: int = 0  # batches of this pass already used
     plan: str = ""  # a hash of this pass's batches; in other ones the place would mean nothing
     total_steps: int | None = None  # updates of the whole run; None until decided
+    planned_at: int = 0  # update from which the present plan counts
+    course: float = 0.0  # share of the learning rate's course that lay behind it then
+    ending: bool = False  # whether the run ends early, its learning rate falling to zero
     validate_every: int | None = None  # updates between validations; None until decided
     threads: int = 1  # processor threads, so that a resumed run repeats the same sums
     processes: int = 1  # how many processes trained together
@@ -60,6 +63,7 @@ class Progress:
     validation_seconds: float = 0.0  # what the last validation took
     best_step: int = 0  # step of the best validation; 0 for none
     best_rank: list[float] = field(default_factory=list)  # its score and minus its loss, compared in this order
+    best_scores: dict[str, float] = field(default_factory=dict)  # all its scores
     bad: int = 0  # validations since the best one
     kept: list[int] = field(default_factory=list)  # steps whose weights are on disk
 

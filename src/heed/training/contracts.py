@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.training.checkpoint import Progress
 from heed.training.optimizer import Group
@@ -51,6 +51,13 @@ def parts_of(loss: Tensor | Loss) -> tuple[Tensor, dict[str, Tensor]]:
 class Trainable(Protocol):
     """A task as the loop sees it."""
 
+    targets: ClassVar[str] = "tokens"
+    """What a batch's `num_targets` counts, as people call it."""
+
+    @property
+    def patience(self) -> int:
+        """After how many validations without a better score a run under a time budget ends, if nothing else is said."""
+
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass, as indices of examples; depends on (seed, epoch) only, and so does its `repr`."""
 
@@ -69,6 +76,24 @@ class Trainable(Protocol):
     @property
     def finishing_work(self) -> float:
         """What the final evaluation costs, in validations."""
+
+    @property
+    def trained_validation(self) -> float:
+        """What validating a trained model costs, as a share of validating an untrained one."""
+
+
+class Losses(nn.Module):
+    """A model and its task's loss as one module: what DistributedDataParallel wants to wrap."""
+
+    def __init__(self, model: nn.Module, task: Trainable, label_smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self._task = task
+        self._label_smoothing = label_smoothing
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch, `()`, and its terms."""
+        return parts_of(self._task.loss(self.model, batch, self._label_smoothing))
 
 
 @runtime_checkable

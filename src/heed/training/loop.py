@@ -7,24 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from heed.config import TrainingConfig
 from heed.device import pin
-from heed.errors import DiskError, RunError, TrainingError
+from heed.errors import DiskError
+from heed.evaluation.report import score_line
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
     Progress,
-    apply_weights,
-    average_weights,
     draw_seed,
     latest_checkpoint,
     load_checkpoint,
-    load_weights,
     of_rank,
     prune_checkpoints,
     random_state,
@@ -32,9 +31,10 @@ from heed.training.checkpoint import (
     save_checkpoint,
 )
 from heed.training.compiled import compiled
-from heed.training.contracts import Batch, Carries, Groups, Trainable, TrainResult, parts_of
+from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, memory_explained
+from heed.training.failure import not_finite
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
@@ -42,19 +42,7 @@ from heed.training.optimizer import make_optimizer
 from heed.training.processes import Processes, current
 from heed.training.progress import Reporter, duration, progress_line
 from heed.training.schedule import rate_factor
-
-
-class _Losses(nn.Module):
-    """A model and its task's loss as one module: what DistributedDataParallel wants to wrap."""
-
-    def __init__(self, model: nn.Module, task: Trainable, label_smoothing: float) -> None:
-        super().__init__()
-        self.model = model
-        self._task = task
-        self._label_smoothing = label_smoothing
-
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        return parts_of(self._task.loss(self.model, batch, self._label_smoothing))
+from heed.training.selection import Selection
 
 
 class Trainer:
@@ -70,6 +58,7 @@ class Trainer:
         reporter: Reporter,
         on_validation: Callable[[Trainer, dict[str, float]], None] | None = None,
         began: float | None = None,
+        try_scoring: Callable[[float, float], float | None] | None = None,
     ) -> None:
         """Prepare; `run` trains.
 
@@ -82,6 +71,8 @@ class Trainer:
             reporter: Told about the run.
             on_validation: Called after each validation, the model being in evaluation mode.
             began: `time.perf_counter()` when the budget began to run; now by default.
+            try_scoring: Scores as after training for about so many seconds, where the second number is what all of it
+                is thought to take, and says what it does take (None: this cannot be tried).
         """
         self.processes: Processes = current()
         self.device = device_of(config, self.processes)
@@ -93,12 +84,14 @@ class Trainer:
         self.checkpoints = folder / "checkpoints"
         self.reporter = reporter
         self.on_validation = on_validation
+        self._try_scoring = try_scoring
         self.optimizer = make_optimizer(model, config, task.groups(model) if isinstance(task, Groups) else ())
         self.progress = Progress()
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self._stop = threading.Event()
-        self.budget = Budget(config, began, task.finishing_work)
+        self.budget = Budget(config, task, began)
+        self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
         self._micro_batches = config.micro_batches or 1
@@ -133,7 +126,7 @@ class Trainer:
             f"device {self.device}, {self.precision}, {self.progress.threads} "
             f"thread{'s' if self.progress.threads > 1 else ''}{many}{divided_in}"
         )
-        self._losses = self.processes.wrap(_Losses(self.model, self.task, self.config.label_smoothing))
+        self._losses = self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
         self.budget.add(self.progress.seconds)
         feed = self._feed()
         try:
@@ -149,7 +142,11 @@ class Trainer:
         if reason == "interrupted":
             self._write()
             return self._result(False, reason, "the last update")
-        return self._result(True, reason, self._choose_weights())
+        log = partial(self._metrics.write, "average", self.progress.step)
+        given = self.progress, self.model, self.evaluate, lambda scores: log(**scores), self._say
+        kept, self.validation = self._selection.choose(*given)
+        self.model.eval()
+        return self._result(True, reason, kept)
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
         """Predict what an update takes, `work` being the padded positions of a batch; call it before `run`.
@@ -193,10 +190,11 @@ class Trainer:
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
+        if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
+            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
+            p.bad, p.ending = 0, False
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
-        elif {"training.steps", "training.minutes"} & {*changed}:
-            p.total_steps = None  # to be planned anew
         if "training.validate_every" in changed and c.validate_every is not None:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
@@ -208,8 +206,9 @@ class Trainer:
         p = self.progress
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
-            probed, stop, late, unsaved = self.processes.any(
+            probed, planned, stop, late, unsaved = self.processes.any(
                 p.total_steps is None and self._measured >= self.budget.probe,
+                p.total_steps is not None and self.budget.is_due(p),
                 self._stop.is_set(),
                 self.budget.seconds > 0 and p.total_steps is not None and self.budget.is_spent(p),
                 time.perf_counter() - self._saved_at > 60 * self.config.save_minutes,
@@ -218,8 +217,10 @@ class Trainer:
                 return "interrupted"
             if probed or self._owes_validation():
                 self._validate()
-                if probed:
-                    self._plan()
+                self._plan()
+                continue
+            if planned:
+                self._plan(after_validation=False)
                 continue
             if unsaved and p.step > 0:
                 self._write()
@@ -228,9 +229,10 @@ class Trainer:
                     self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
-                return f"all {p.total_steps} updates done"
-            if self.config.patience is not None and p.bad >= self.config.patience:
-                return f"no better {self.select_by} in {p.bad} validations"
+                early = f"early, as {self.select_by} no longer improved: "
+                return f"{early if p.ending else ''}all {p.total_steps} updates done"
+            if self.budget.patience_is_lost(p) and (reason := self._end_early()) is not None:
+                return reason
             if late:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
@@ -241,8 +243,14 @@ class Trainer:
     def _owes_validation(self) -> bool:
         """Whether the last update is one to validate after, and that has not happened."""
         p = self.progress
-        due = p.step == p.total_steps or (p.validate_every is not None and p.step % p.validate_every == 0)
-        return p.step > 0 and due and p.kept[-1:] != [p.step]
+        last = p.kept[-1] if p.kept else 0
+        if p.step == last or p.step == p.total_steps:
+            return p.step != last
+        if p.validate_every is None:
+            return False
+        if self.budget.seconds == 0 or self.config.validate_every is not None:
+            return p.step % p.validate_every == 0
+        return p.step - last >= p.validate_every  # this number changes with the plan
 
     def _feed(self) -> Feed[Draw]:
         """The batches of each update from the place in the data on; for a GPU in memory that it reads by itself."""
@@ -258,7 +266,8 @@ class Trainer:
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
-        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps)
+        course = p.total_steps, p.planned_at, p.course
+        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, *course)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()
@@ -267,7 +276,8 @@ class Trainer:
         total, parts = self._backward(batches, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._fail(total, norm, rate, [batch for batch, _ in batches])
+            examples = self.task.describe([i for batch, _ in batches for i in batch.indices])
+            raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
         self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
@@ -280,7 +290,8 @@ class Trainer:
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
         values |= {f"loss.{name}": value / count for name, value in parts.items()}
         self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
-        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding))
+        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding, self.task.targets))
+        self.budget.updated(time.perf_counter() - start)
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
         """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one; the sums.
@@ -303,24 +314,30 @@ class Trainer:
         total, *others = self.processes.total(total, *parts.values())
         return total, dict(zip(parts, others, strict=True))
 
-    def _fail(self, total: float, norm: float, rate: float, batches: list[Batch]) -> None:
-        what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient's norm is {norm}"
-        indices = [i for batch in batches for i in batch.indices]
-        before = latest_checkpoint(self.checkpoints)
-        back = f"; the last checkpoint is {before.name}" if before is not None else ""
-        raise TrainingError(
-            f"{what} at update {self.progress.step + 1} (epoch {self.progress.epoch}, learning rate {rate:.2g}) "
-            f"on {self.task.describe(indices)}; lower training.learning_rate (now {self.config.learning_rate}) or "
-            f"raise training.warmup (now {self.config.warmup}){back}"
-        )
+    def _plan(self, after_validation: bool = True) -> None:
+        """Decide how many updates fit the budget; said once, then kept up to date."""
+        p, first = self.progress, self.progress.total_steps is None
+        if not self.budget.may_plan(p):
+            return
+        if after_validation and self.processes.count == 1 and self._try_scoring is not None:
+            self.budget.try_scoring(p, self._try_scoring)
+        self.processes.broadcast(self.budget.plan(p, after_validation)).put_into(p)
+        if first:
+            end = time.strftime("%H:%M:%S", time.localtime(time.time() + self.budget.left))
+            rate, whole = p.step / p.training_seconds, duration(self.budget.seconds)
+            self._say(f"{rate:.1f} updates/s: about {p.total_steps} updates in {whole}, done at {end}")
 
-    def _plan(self) -> None:
-        """Decide, once, how many updates fit the budget."""
+    def _end_early(self) -> str | None:
+        """Why the run ends for want of better validations; None where its learning rate still has to fall to zero."""
         p = self.progress
-        p.total_steps, p.validate_every = self.processes.broadcast(self.budget.plan(p))
-        end = time.strftime("%H:%M:%S", time.localtime(time.time() + self.budget.left))
-        rate = p.step / p.training_seconds
-        self._say(f"{rate:.1f} updates/s: {p.total_steps} updates in {duration(self.budget.seconds)}, done at {end}")
+        reason = f"no better {self.select_by} in {p.bad} validations"
+        ending = self.budget.plan_ending(p)
+        if ending is None:
+            return reason
+        ending.put_into(p)
+        p.ending = True
+        self._say(f"{reason}: the learning rate falls to zero by update {p.total_steps}, where training ends")
+        return None
 
     # Validation and weights -----------------------------------------------------------------------------------
 
@@ -329,17 +346,10 @@ class Trainer:
         start = time.perf_counter()
         self.validation = self.evaluate()
         p.validation_seconds = max(0.1, time.perf_counter() - start)
-        rank = self._rank(self.validation)
-        if not p.best_rank or rank > p.best_rank:
-            p.best_rank, p.best_step, p.bad = rank, p.step, 0
-        else:
-            p.bad += 1
+        self._selection.note(p, self.validation)
         self._metrics.write("validation", p.step, **self.validation)
-        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.validation.items())
-        self._say(f"update {p.step}{'' if p.total_steps is None else f' of {p.total_steps}'}: {scores}")
-        kept = [*p.kept, p.step]
-        wanted = {*kept[-self.config.average :], p.best_step}
-        p.kept = [step for step in kept if step in wanted]
+        of = "" if p.total_steps is None else f" of {p.total_steps}"
+        self._say(f"update {p.step}{of}: {score_line(self.validation)}")
         self._write()
         if self.on_validation is not None and self.processes.is_first:
             self.on_validation(self, self.validation)
@@ -350,13 +360,9 @@ class Trainer:
         with torch.no_grad():
             return self.task.validate(self.model)
 
-    def _rank(self, scores: dict[str, float]) -> list[float]:
-        loss = scores["loss"] if math.isfinite(scores["loss"]) else math.inf
-        return [-loss] if self.select_by == "loss" else [scores[self.select_by], -loss]
-
     def _write(self) -> None:
         """Write a checkpoint, then delete those no longer needed."""
-        p = self.progress
+        p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
         rank, task = self.processes.rank, self.task
         own = task.carried() if isinstance(task, Carries) else {}
@@ -376,31 +382,7 @@ class Trainer:
                 ) from None
             prune_checkpoints(self.checkpoints)
         self._saved_at = time.perf_counter()
-
-    def _choose_weights(self) -> str:
-        """Put the weights worth keeping into the model: the best checkpoint's, or an average that is better."""
-        p = self.progress
-        recent = p.kept[-self.config.average :]
-        try:
-            load_weights(self.model, self.checkpoints / f"step-{p.best_step}" / "model.safetensors")
-        except RunError as error:
-            self._say(f"warning: {error}; the weights of the last update are kept instead of the best")
-            self.validation = self.evaluate()
-            return f"update {p.step} (those of the best, {p.best_step}, could not be read)"
-        if self.config.average > 1 and len(recent) > 1:
-            best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-            paths = [self.checkpoints / f"step-{step}" / "model.safetensors" for step in recent]
-            apply_weights(self.model, average_weights(paths), "the average")
-            scores = self.evaluate()
-            self._metrics.write("average", p.step, **scores)
-            if self._rank(scores) > p.best_rank:
-                self.validation = scores
-                return f"average of updates {', '.join(map(str, recent))}"
-            self.model.load_state_dict(best)
-        if p.best_step != p.step or self.config.average > 1 or not self.validation:
-            self.validation = self.evaluate()
-        self.model.eval()
-        return f"update {p.best_step}"
+        self.budget.writing = self._saved_at - start
 
     # Around it ------------------------------------------------------------------------------------------------
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -27,15 +27,19 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def progress_line(p: Progress, budget: Budget, loss: float, padding: float) -> str:
-    """The line that moves: the last update's loss and share of padding, speed, time left."""
+def progress_line(p: Progress, budget: Budget, loss: float, padding: float, targets: str) -> str:
+    """The line that moves: the last update's loss and share of padding, speed, time left.
+
+    `targets` is what the task predicts, as people call it ("tokens"); padding is left out where there was none so far.
+    """
     of = "" if p.total_steps is None else f"/{p.total_steps}"
     left = "measuring speed"
     if p.total_steps is not None:
         seconds = budget.left if budget.seconds else (p.total_steps - p.step) * p.training_seconds / p.step
         left = f"{duration(seconds)} left"
     rate = p.tokens / p.training_seconds
-    return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {padding:.0%}  {left}"
+    padded = f"  padding {padding:.0%}" if p.padding else ""
+    return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} {targets}/s{padded}  {left}"
 
 
 class Reporter:
@@ -56,28 +60,33 @@ class Quiet(Reporter):
 
 
 def usual_reporter() -> Reporter:
-    """One line that changes in a notebook, else lines on a terminal or in a log."""
-    display = _notebook_display()
-    return TerminalReporter() if display is None else NotebookReporter(display)
+    """One output that changes in a notebook, else lines on a terminal or in a log."""
+    publish = _notebook_publish()
+    return TerminalReporter() if publish is None else NotebookReporter(publish)
 
 
-def _notebook_display() -> Callable[..., Any] | None:
-    """IPython's `display` where a kernel runs this code; None elsewhere."""
+def _notebook_publish() -> Callable[..., Any] | None:
+    """What puts an output into the running cell of a notebook; None where no kernel of IPython runs this code."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if getattr(shell, "kernel", None) is None:
         return None
-    return importlib.import_module("IPython.display").display  # type: ignore[no-any-return]
+    return shell.display_pub.publish  # type: ignore[no-any-return, union-attr]
 
 
 class NotebookReporter(Reporter):
-    """Writes into the output of a notebook's cell: what was said, and below it one line that changes."""
+    """Writes into the output of a notebook's cell: what was said, and below it one line that changes.
 
-    def __init__(self, display: Callable[..., Any]) -> None:
-        self._display = display
+    All of it is one output, drawn anew, of plain text: standard error would stand there in red bands.
+    """
+
+    def __init__(self, publish: Callable[..., Any]) -> None:
+        """`publish` is that of IPython's display publisher."""
+        self._publish = publish
+        self._identity = {"display_id": f"heed-{uuid.uuid4().hex}"}
         self._said: list[str] = []
         self._moving = ""
-        self._handle: Any = None
+        self._shown = False
         self._last = -math.inf
 
     def say(self, message: str) -> None:
@@ -99,13 +108,9 @@ class NotebookReporter(Reporter):
             self._show()
 
     def _show(self) -> None:
-        """One output of the cell, drawn anew: plain text has no red background, as standard error has there."""
         text = "\n".join([*self._said, *([self._moving] if self._moving else [])])
-        data = {"text/plain": text}
-        if self._handle is None:
-            self._handle = self._display(data, raw=True, display_id=True)
-        else:
-            self._handle.update(data, raw=True)
+        self._publish(data={"text/plain": text}, metadata={}, transient=self._identity, update=self._shown)
+        self._shown = True
 
 
 class TerminalReporter(Reporter):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.read.columns import NO_LABEL, Facts, Picked, facts_of, facts_of_objects, has_header, pick
+from heed.data.read.columns import NO_LABEL, Facts, Picked, facts_of, facts_of_objects, has_header, pick, pick_text
 from heed.data.read.contents import Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.read.findings import Findings
 from heed.data.read.head import Head, excel_head, is_regular, note_header, regular_rows
@@ -217,3 +217,37 @@ def _of_tabs(head: Head, rows: list[list[str]], form: TextFormat) -> Layout | No
 def _known(lines: Sequence[str], known: frozenset[str]) -> float:
     """The share of lines that begin with a known label."""
     return sum(line.split(maxsplit=1)[0] in known for line in lines) / len(lines)
+
+
+def text_column(path: Path, kind: str, findings: Findings) -> Layout:
+    """Where the texts stand in a file without labels, of kind "csv", "tsv" or "jsonl", that has no column "text".
+
+    Raises:
+        DataError: Several columns can hold the texts.
+    """
+    usual = "\t" if kind == "tsv" else ","
+    given = Layout(kind, usual)
+    head = excel_head(path, findings) if kind == "csv" else Head.of(path, findings)
+    if kind == "jsonl":
+        objects = [one for one in map(_object, head.filled[:1_000]) if one is not None]
+        if len(objects) < _FEW or any("text" in one for one in objects):
+            return given
+        columns, header, what = facts_of_objects(objects), True, "field"
+    else:
+        rows = head.rows(usual)
+        if not rows or "text" in rows[0] or (separator := head.separator(usual)) is None:
+            return given
+        rows = regular_rows(head.rows(separator))
+        given, what = Layout(kind, separator), "column"
+        header = has_header(rows)
+        if len(rows) <= _FEW or (header and "text" in rows[0]):
+            return given
+        columns = facts_of(rows[header:], rows[0] if header else range(len(rows[0])))
+    found = pick_text(columns)
+    if isinstance(found, str):
+        raise DataError(f"'{path}': {found}")
+    said = f"{what}s: text is {found.shown}" + (
+        "" if header else "; the file has no header, columns are counted from 0"
+    )
+    findings.remark(said)
+    return Layout(kind, given.separator, found.name, header=header)

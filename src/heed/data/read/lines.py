@@ -47,13 +47,13 @@ def opened(path: Path) -> Any:
     return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
 
 
-def good_lines(path: Path) -> Iterator[str]:
-    """The lines of a file in which every one must be good.
+def good_lines(path: Path, findings: Findings | None = None) -> Iterator[str]:
+    """The lines of a file in which every one must be good; `findings` are for errors.
 
     Raises:
         DataError: The file cannot be read, or has a bad line.
     """
-    for line in lines_of(path):
+    for line in lines_of(path, findings):
         assert isinstance(line, str), "without findings a bad line is an error"
         yield line
 

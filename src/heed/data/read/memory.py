@@ -18,13 +18,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from heed.data.examples import Example
+from heed.data.read.columns import Facts, pick
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.reader import Reader
 from heed.data.read.rows import Column, characters_of
 from heed.errors import DataError, suggest
 
+Guess = Callable[[Mapping[str, list[Any]], Mapping[str, str]], dict[str, str] | str]
+"""Finds the column of each field by the contents of all columns and those that are known; or says why it cannot."""
 E = TypeVar("E")
 X = TypeVar("X", bound=Example)
+_JUDGED = 20
+"""Examples below which it is not judged which column is which."""
 
 
 class Held(list[E]):
@@ -123,7 +128,7 @@ class Table:
         self,
         wanted: Mapping[str, Column],
         aliases: Mapping[str, Sequence[str]],
-        guess: Callable[[list[list[Any]]], Sequence[int]] | None = None,
+        guess: Guess | None = None,
         setting: str = "data.columns",
     ) -> tuple[dict[str, list[Any]], str]:
         """The columns of some fields, and a remark that says which they are where that had to be found out.
@@ -131,7 +136,7 @@ class Table:
         Args:
             wanted: Field -> its column by name or by place, None for the default.
             aliases: Field -> further names that its column may have.
-            guess: The places of the fields, in their order, by the contents of as many columns as there are fields.
+            guess: Finds columns by their contents.
             setting: The section of fields that say which column is which, as messages name it; "" where there is none.
 
         Raises:
@@ -154,9 +159,13 @@ class Table:
                 places[field] = self.names.index(known[0]) if known else None
         open_ = [field for field, place in places.items() if place is None]
         rest = [i for i in range(self.width) if i not in places.values()]
-        if open_ and len(rest) == len(open_):
-            if len(open_) > 1 and guess is not None and len(open_) == len(wanted):
-                rest = [rest[i] for i in guess([self.column(i) for i in rest])]
+        if open_ and guess is not None:
+            sure = {field: self.names[place] for field, place in places.items() if place is not None}
+            found = guess({name: self.column(i) for i, name in enumerate(self.names)}, sure)
+            if isinstance(found, str):
+                raise DataError(f"{self._unclear(open_[0], setting)} ({found})")
+            places = {field: self.names.index(found[field]) for field in wanted}
+        elif open_ and len(rest) == len(open_):
             places |= dict(zip(open_, rest, strict=True))
         elif open_:
             raise DataError(self._unclear(open_[0], setting))
@@ -240,7 +249,7 @@ def hold(
     wanted: Mapping[str, Column],
     findings: Findings,
     aliases: Mapping[str, Sequence[str]] | None = None,
-    guess: Callable[[list[list[Any]]], Sequence[int]] | None = None,
+    guess: Guess | None = None,
 ) -> Held[X]:
     """Examples of data in any of the forms above, made by the reader's `of_row`; its texts must be texts.
 
@@ -277,10 +286,27 @@ def hold(
     return Held(examples(), findings)
 
 
-def repeating(columns: list[list[Any]]) -> Sequence[int]:
-    """Places of (text, label) in two columns: the label is the one with fewer values that differ, else the last."""
-    differing = [len(set(map(str, column))) for column in columns]
-    return (1, 0) if differing[0] < differing[1] else (0, 1)
+def labelled_columns(columns: Mapping[str, list[Any]], known: Mapping[str, str]) -> dict[str, str] | str:
+    """The columns of text and label by their names and contents, as those of a file are found."""
+    rows = [["" if plain(value) is None else str(value) for value in column] for column in columns.values()]
+    facts = [Facts.of(name, cells) for name, cells in zip(columns, rows, strict=True)]
+    picked = pick(facts, known.get("text"), known.get("label"))
+    if picked.text is None or picked.label is None:
+        return picked.unclear
+    return {"text": str(picked.text.name), "label": str(picked.label.name)}
+
+
+def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None:
+    """Refuse labels that hardly repeat beside texts that do: they are the wrong way round.
+
+    Raises:
+        DataError: It says what was taken for what.
+    """
+    if len(texts) >= _JUDGED and Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats:
+        raise DataError(
+            f"{split}: the labels hardly repeat (as {labels[0]!r:.40}) and the texts do (as {texts[0]!r:.40}); an "
+            "example is (text, label), in this order"
+        )
 
 
 def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str]:

@@ -1,6 +1,7 @@
 """Tables of numbers from CSV and TSV, standardised; errors name file, line and column.
 
 The first line names the columns; `.tsv` is separated by tabs, anything else by commas; each file may end in .gz or .xz.
+Other separators, decimal commas, a missing header and the column of labels are recognised.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.examples import Example
-from heed.data.read.lines import ending_of, good_lines
+from heed.data.read.findings import Findings
+from heed.data.read.lines import good_lines
+from heed.data.read.number_layout import NumberLayout, number_layout
 from heed.data.sequences import Lazy
 from heed.errors import DataError, RunError, suggest
 
@@ -70,16 +74,34 @@ class Numbers(Lazy[Row]):
 
 
 def read_numbers(
-    path: Path, wanted: Sequence[Column] | None, label: Column | None = None, *, labelled: bool = True
+    path: Path,
+    wanted: Sequence[Column] | None,
+    label: Column | None = None,
+    *,
+    labelled: bool = True,
+    known: Collection[str] = (),
+    said: list[str] | None = None,
 ) -> Numbers:
     """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
+
+    Where no column has the default name "label", it is recognised, by the `known` labels of the training set or by what
+    it holds. What was recognised is added to the lines `said`. Without a header the names of columns are numbers.
 
     Raises:
         DataError: The file cannot be read, a column is missing, a line has another number of columns, a value is
             missing or no number; with file, line and column.
     """
-    rows = _rows(path)
-    header = [name.strip() for name in next(rows)[1]]
+    findings = Findings()
+    layout = number_layout(path, wanted, label if labelled else None, findings, known)
+    if said is not None:
+        said += [line for line in layout.said if line not in said]
+    if labelled:
+        label = layout.label
+    rows = _rows(path, layout, findings)
+    first = next(rows)
+    header = [name.strip() for name in first[1]]
+    if not layout.header:
+        rows, header = chain([first], rows), [str(n) for n in range(len(header))]
     of_label = None
     if label is not None and (labelled or label in header or isinstance(label, int)):
         of_label = _place(path, header, label, "data.columns.label")
@@ -93,7 +115,8 @@ def read_numbers(
     for number, row in rows:
         if len(row) != len(header):
             raise DataError(f"'{path}' line {number} has {len(row)} columns, but its first line names {len(header)}")
-        values.append([_number(path, number, header[i], row[i]) for i in places])
+        cells = [row[i].replace(",", ".") if layout.decimal_comma else row[i] for i in places]
+        values.append([_number(path, number, header[i], cell) for i, cell in zip(places, cells, strict=True)])
         origins.append(f"{path.name}:{number}")
         if of_label is not None and labelled:
             if not row[of_label].strip():
@@ -104,10 +127,9 @@ def read_numbers(
     return Numbers(tuple(header[i] for i in places), np.array(values), tuple(labels), tuple(origins))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tuple[int, list[str]]]:
     """Rows that hold something, with their lines."""
-    separator = "\t" if ending_of(path) == ".tsv" else ","
-    reader = csv.reader((line + "\n" for line in good_lines(path)), delimiter=separator)
+    reader = csv.reader((line + "\n" for line in good_lines(path, findings)), delimiter=layout.separator)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):

@@ -92,7 +92,7 @@ def json_rows(path: Path, findings: Findings, names: tuple[str, ...]) -> Iterato
 def _object(line: str, path: Path, number: int, findings: Findings, names: tuple[str, ...]) -> dict[str, Any] | BadLine:
     where = f"'{path}' line {number}"
     try:
-        value = json.loads(line)
+        value: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
         shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
@@ -103,13 +103,14 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
         fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
         message = f"{where} holds a {type(value).__name__}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
-    if any("." in name and name not in value for name in names):
-        value = flat(value)
+    row: dict[str, Any] = value
+    if any("." in name and name not in row for name in names):
+        row = flat(row)
     for name in names:
-        if name not in value:
-            message = f"{where} has no field '{name}'{suggest(name, value)}"
+        if name not in row:
+            message = f"{where} has no field '{name}'{suggest(name, row)}"
             return findings.bad(f"no field '{name}'", path, number, message)
-    return value
+    return row
 
 
 def flat(value: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Log:
     @property
     def seconds(self) -> float:
         """What all updates took, without validations."""
-        return sum(event["seconds"] for event in self.updates)
+        return float(sum(event["seconds"] for event in self.updates))
 
     @property
     def scores(self) -> list[str]:
@@ -140,7 +140,7 @@ def _rate(part: Sequence[dict[str, Any]]) -> float:
 
 
 def _speed(part: Sequence[dict[str, Any]]) -> float:
-    return len(part) / max(1e-9, sum(event["seconds"] for event in part))
+    return len(part) / max(1e-9, float(sum(event["seconds"] for event in part)))
 
 
 def _said(name: str) -> str:
@@ -242,7 +242,7 @@ def compared(runs: Sequence[tuple[str, int, Path, RunConfig]]) -> Curves | None:
         _panel("learning rate", [Line(label, log.binned(x, _rate), color) for label, color, log in logs], True),
         _panel("updates per second", [Line(label, log.binned(x, _speed), color) for label, color, log in logs], True),
     ]
-    return Curves("Training", (), x, tuple(panel for panel in panels if panel.lines))
+    return Curves("Training", (), x, tuple(panel for panel in panels if panel.lines), x == _MINUTES)
 
 
 def _panel(title: str, lines: list[Line], whole: bool = False) -> Panel:

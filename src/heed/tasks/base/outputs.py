@@ -49,6 +49,10 @@ class TextOutputs(Outputs, ABC):
             ConfigError: The task cannot use them; the message names file and line.
         """
 
+    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+        """The texts of a file of columns or JSON lines and a remark that says which these are; None for plain lines."""
+        return None
+
     def unknown_in(self, text: str) -> Sequence[str]:
         """The parts of a text that training never saw."""
         return ()

@@ -11,6 +11,11 @@ def counted(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
+def counted_are(count: int, unit: str) -> str:
+    """A count as the subject of a sentence: "1 pair is", "1,200 pairs are"."""
+    return f"{counted(count, unit)} {'is' if count == 1 else 'are'}"
+
+
 def interval(values: dict[str, float]) -> str:
     """A share with its interval, in per cent."""
     return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"
@@ -30,13 +35,15 @@ def plain(values: dict[str, float]) -> str:
 def label_body(report: dict[str, Any]) -> list[str]:
     """The scores of labels."""
     names = {"accuracy": "accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+    if report["micro_f1"] == report["accuracy"]:  # one label each: the same number, counted in another way
+        del names["micro_f1"]
     lines = [f"  {label:<20} {interval(report[key])}" for key, label in names.items()]
     lines.append(f"  {'calibration error':<20} {report['calibration_error']:7.2%}")
     lines += per_label(report["per_label"], "label")
     if "confusion" in report:
         lines += confusion_table(report["confusion"])
     if report.get("cut"):
-        lines.append(f"  {report['cut']} texts are longer than data.max_length and were read up to there")
+        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length, and read up to there")
     return lines
 
 

@@ -135,6 +135,16 @@ class Task(Transfers, Trainable, Generic[C, E]):
         tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(examples["valid"]))
 
+    @property
+    def patience(self) -> int:
+        """A quarter of the validations of a run."""
+        return 3
+
+    @property
+    def trained_validation(self) -> float:
+        """Validating takes the same time whatever the model has learned."""
+        return 1.0
+
     @abstractmethod
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""

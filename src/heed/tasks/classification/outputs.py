@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heed.config.data import LabelledData
+from heed.data.read.findings import Findings
+from heed.data.read.inputs import input_texts
 from heed.data.read.sentences import without_breaks
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
@@ -22,6 +26,12 @@ class ClassificationOutputs(TextOutputs):
     def __init__(self, run: Labeller, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self.unit = units(run.task.tokenizer.unit)
+
+    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+        """The texts of a file as those that were trained on."""
+        data, labels = self.run.task.config.data, self.run.task.labels
+        trained = data.train if isinstance(data, LabelledData) else ()
+        return input_texts(path, data.columns.text, ("text",), Findings.of(data, strict=True), labels, trained)
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a text that training never saw."""

@@ -94,9 +94,10 @@ def _look(
         )
         best = continue_all(task, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
-        cut = ["written by the model" + ("" if ended else f", cut off after {options.length} tokens")]
+        most = f"{options.length} token{'s' * (options.length != 1)}"
+        cut = ["written by the model" + ("" if ended else f", cut off after {most}")]
     shown = _text(task, text, written, ended)
-    context = context_of(task, model)
+    context, count = context_of(task, model), len(shown.ids)
     if context is not None and len(shown.ids) > context:
         left = len(shown.ids) - context
         shown = replace(
@@ -110,8 +111,9 @@ def _look(
     views = _views(seen, choice, shown.axis)
     nets = networks(seen, len(shown.ids))
     bits = _surprisal(logits, shown)
-    total = sum(bits[shown.first_written - 1 :]) if written else sum(bits)
-    said = f"{'output' if written else 'text'}: log-probability {-total * math.log(2):.4g}"
+    total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
+    part = " of the tokens shown" if context is not None and count > context else ""
+    said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
     words = Words.counted(shown.axis, [1] * len(shown.ids))
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     return Look(

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from heed.data.examples import Example
 from heed.data.read.findings import BadLine, Findings
+from heed.data.read.layout import Layout, text_column
 from heed.data.read.lines import ending_of, lines_of
 from heed.data.read.reader import Reader
 from heed.data.read.rows import column_rows, json_rows, text_of
@@ -124,10 +125,14 @@ def _file(path: Path, root: Path | None, form: _Form, findings: Findings) -> Ite
     readers: dict[str, Callable[[], Iterator[Document]]] = {
         "text": lambda: _texts(path, root, name, form.separator, findings),
         "lines": lambda: _lines(path, root, name, findings),
-        "jsonl": lambda: _objects(path, name, str(form.text), findings),
-        "csv": lambda: _rows(path, name, form.text, findings, tabs=False),
-        "tsv": lambda: _rows(path, name, form.text, findings, tabs=True),
+        "jsonl": lambda: _objects(path, name, layout, findings),
+        "csv": lambda: _rows(path, name, layout, findings),
+        "tsv": lambda: _rows(path, name, layout, findings),
     }
+    if form.text != "text" or kind not in ("csv", "tsv", "jsonl"):
+        layout = Layout(kind, "," if kind == "csv" else "\t", form.text)
+    else:
+        layout = text_column(path, kind, findings)
     yield from readers[kind]()
 
 
@@ -175,19 +180,21 @@ def _lines(path: Path, root: Path | None, name: str, findings: Findings) -> Iter
             yield Document(line, f"{name}:{number}")
 
 
-def _objects(path: Path, name: str, column: str, findings: Findings) -> Iterator[Document]:
+def _objects(path: Path, name: str, layout: Layout, findings: Findings) -> Iterator[Document]:
+    column = str(layout.text)
     for number, row in json_rows(path, findings, (column,)):
         text = "" if row is None else text_of(row, column, path, number, findings)
         yield from _one(text, f"{name}:{number}", path, findings)
 
 
-def _rows(path: Path, name: str, column: int | str, findings: Findings, *, tabs: bool) -> Iterator[Document]:
+def _rows(path: Path, name: str, layout: Layout, findings: Findings) -> Iterator[Document]:
     unnamed = (
         "names no column '{1}'{2}; data.columns.text says which column holds the text, by name or by number from 0, "
         "and data.format=text reads the whole file as one document"
     )
+    wanted, apart, header = {"text": layout.text}, layout.separator, layout.header
     rows = column_rows(
-        path, {"text": column}, findings, separator="\t" if tabs else ",", expected="the {} in column", unnamed=unnamed
+        path, wanted, findings, separator=apart, header=header, expected="the {} in column", unnamed=unnamed
     )
     for number, cells in rows:
         yield from _one("" if cells is None else cells[0], f"{name}:{number}", path, findings)

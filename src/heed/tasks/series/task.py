@@ -50,6 +50,7 @@ class Part:
 class Series(NumericTask[SeriesConfig, Part]):
     """The task: where series, model, loss and scores meet."""
 
+    targets = "numbers"
     interfaces = ("series",)
     head_class = SeriesHead
     selected_by = "loss"
@@ -98,7 +99,8 @@ class Series(NumericTask[SeriesConfig, Part]):
             f"{name}: {sum(part.rows for part in parts):,} rows of {len(parts)} series"
             for name, parts in self.splits.examples.items()
         ]
-        return "\n".join([*lines, f"columns {', '.join(self.standard.columns)}, standardised by the training rows"])
+        columns = f"columns {', '.join(self.standard.columns)}, standardised by the training rows"
+        return "\n".join([*lines, columns, *self.splits.remarks])
 
     def overview(self) -> str:
         """Counts, and each column's mean and deviation."""
@@ -207,13 +209,14 @@ def open_series(
     data = config.data
     columns: tuple[str, ...] | None = None
     series: list[tuple[str, Values]] = []
+    said: list[str] = []
     if given is None and isinstance(data, InMemory):
         raise DataError(data.missing)
     for one in given["train"] if given is not None else ():
         columns = one.columns if columns is None else columns
         series.append((one.name, aligned(one, columns).values))
     for path in map(Path, data.train if given is None else ()):
-        read = read_numbers(path, data.columns if columns is None else columns)
+        read = read_numbers(path, data.columns if columns is None else columns, said=said)
         columns = read.columns
         series.append((path.name, read.values))
     assert columns is not None
@@ -239,7 +242,7 @@ def open_series(
             splits.setdefault(split, []).append(part)
         for path in map(Path, files if isinstance(files, list) and given is None else ()):
             splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
-    return columns, Splits({name: splits[name] for name in ("train", "valid", "test") if name in splits})
+    return columns, Splits({n: splits[n] for n in ("train", "valid", "test") if n in splits}, remarks=said)
 
 
 def _count(rows: Any) -> int:

@@ -25,6 +25,7 @@ from heed.models.base import RowEncoder
 from heed.tasks.base.labels import (
     LabelPrediction,
     check_labels,
+    count_lines,
     load_labels,
     most_probable,
     number_of,
@@ -40,6 +41,7 @@ from heed.tasks.table.model import RowClassifier
 class Table(NumericTask[TableConfig, Row]):
     """The task: where rows, model, loss and scores meet."""
 
+    targets = "rows"
     interfaces = ("rows",)
     selected_by = "accuracy"
 
@@ -92,15 +94,21 @@ class Table(NumericTask[TableConfig, Row]):
         if given is None and isinstance(data, InMemory):
             raise DataError(data.missing)
 
+        said: list[str] = []
+        known: frozenset[str] = frozenset()
+
         def read(files: Sequence[str], wanted: Sequence[int | str] | None) -> Numbers:
             if given is not None:
                 held = cast(Numbers, given[files[0]])
                 return held if files == data.train else aligned(held, train.columns)
-            parts = [read_numbers(Path(files[0]), wanted, data.columns.label)]
-            parts += [read_numbers(Path(path), parts[0].columns, data.columns.label) for path in files[1:]]
+            parts: list[Numbers] = []
+            for path in files:
+                columns = parts[0].columns if parts else wanted
+                parts.append(read_numbers(Path(path), columns, data.columns.label, known=known, said=said))
             return joined(parts)
 
         train = read(data.train, data.columns.features)
+        known = frozenset(train.labels)
         if isinstance(data.valid, list):
             splits = {"train": train, "valid": read(data.valid, train.columns)}
         else:
@@ -113,7 +121,7 @@ class Table(NumericTask[TableConfig, Row]):
             splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
         if data.test is not None:
             splits["test"] = read(data.test, train.columns)
-        return Splits({**splits})
+        return Splits({**splits}, remarks=said)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Numbers:
@@ -128,13 +136,16 @@ class Table(NumericTask[TableConfig, Row]):
     def read(self, path: Path, labelled: bool = True) -> Numbers:
         """Rows of a file with the columns of the run, in its order; a file to predict needs no labels."""
         columns = self.config.data.columns
-        return read_numbers(path, self.standard.columns, columns.label if labelled else None, labelled=labelled)
+        label = columns.label if labelled else None
+        return read_numbers(path, self.standard.columns, label, labelled=labelled, known=self.labels)
 
     @property
     def notes(self) -> str:
         """What was read."""
         lines = [f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()]
-        return "\n".join([*lines, f"{len(self.standard.columns)} columns, standardised by the training rows"])
+        columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
+        counts = {label: self.rows["train"].labels.count(label) for label in self.labels}
+        return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(counts, "row")])
 
     def numbers_of(self, rows: Numbers) -> list[int]:
         """The number of each row's label; a DataError where training never saw one."""

@@ -65,7 +65,8 @@ def look_at_tags(
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
     if model.delay:
-        notes.append(f"each tag is decided {model.delay} tokens later (model.delay)")
+        later = "the tag of a word is decided when that many more tokens have been read"
+        notes.append(f"model.delay {model.delay}: {later}")
     frames = encoder_frames(nets, read, states, views)
     return Look(
         title or f"{task.config.model.name} on {task.config.data.name}",

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heed.data.read.contents import content_of
+from heed.data.read.head import Head
 from heed.data.tokens.words import split_words
+from heed.errors import ConfigError
 from heed.tasks.base.outputs import FileOutputs, TextOutputs, Written, one_line
 
 if TYPE_CHECKING:
@@ -28,6 +31,14 @@ class TaggingOutputs(TextOutputs):
     def unknown_in(self, text: str) -> Sequence[str]:
         """The words of a text that training never saw."""
         return self.run.task.unknown_in(text[start:end] for start, end in split_words(text))
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """Texts, and no words with tags beside them."""
+        content = content_of(Head(Path("input"), tuple(lines[:1_000]), False))
+        if content is not None and content.kind == "tagged" and content.sure:
+            raise ConfigError(
+                f"{where or 'the input'}: {content.why}; --columns reads such files, a text a line is read"
+            )
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each text's entities."""

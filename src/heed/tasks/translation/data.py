@@ -66,7 +66,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
             shuffled = sentence_reader(columns, section.shuffle_seed)
             return hold(data, split, shuffled, {"target": columns.target}, findings, {"target": ("text",)})
         wanted = {"source": columns.source, "target": columns.target}
-        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings, guess=lambda columns: (0, 1))
+        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings)
 
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
@@ -183,6 +183,15 @@ class TranslationData(Task[TranslationConfig, Pair]):
         tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
         # Validation is greedy; a beam costs at most its width more.
         return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
+
+    @property
+    def trained_validation(self) -> float:
+        """An untrained model writes every output to the largest length, a trained one about to the reference's end."""
+        pairs = self.encoded("valid")
+        longest = max(len(pair.target) for pair in pairs) + 2
+        mean = sum(len(pair.target) + 1 for pair in pairs) / len(pairs)
+        # Outputs are written together, until the longest of them ends.
+        return min(1.0, 1.5 * mean / longest)
 
     def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
         """One source with one given output, as a batch of one."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heed.config import FilesData
+from heed.data.read.findings import Findings
+from heed.data.read.inputs import input_texts
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
@@ -22,6 +26,7 @@ class TranslationOutputs(TextOutputs):
 
     def __init__(self, run: Translator, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
+        self._cut = 0
         self.unit = units(run.task.source_tokenizer.unit)
         nbest, beam = options["nbest"], options["beam"]
         if beam is not None and nbest > beam:
@@ -31,6 +36,14 @@ class TranslationOutputs(TextOutputs):
             raise ConfigError(
                 f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show"
             )
+
+    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+        """The sources of a file with both sides: by their column, or the first one."""
+        data = self.run.task.config.data
+        if not isinstance(data, FilesData) or data.shuffle_source is not None:
+            return None
+        column = 0 if data.columns.source is None else data.columns.source
+        return input_texts(path, column, ("source",), Findings.of(data, strict=True), (), data.train)
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a source that training never saw."""
@@ -43,10 +56,12 @@ class TranslationOutputs(TextOutputs):
             texts,
             num_best=options["nbest"],
             beam_size=options["beam"],
+            max_length=options["length"],
             sampling=self.sampling,
             prefix=options["prefix"],
             engine=options["engine"],
         )
+        self._cut += sum(not candidate.finished for candidates in results for candidate in candidates)
         for text, candidates in zip(texts, results, strict=True):
             yield Written(tuple(self._line(text, candidate) for candidate in candidates))
 
@@ -63,8 +78,25 @@ class TranslationOutputs(TextOutputs):
 
     def answer(self, text: str) -> str:
         """The best output and its probability."""
-        best = self.run.predict(text, engine=self.options["engine"])
+        options = self.options
+        best = self.run.predict(
+            text,
+            beam_size=options["beam"],
+            max_length=options["length"],
+            sampling=self.sampling,
+            prefix=options["prefix"],
+            engine=options["engine"],
+        )
+        self._cut += not best.finished
         return f"{best.text}    (log-probability {best.log_prob:.3f})"
+
+    def notes(self) -> list[str]:
+        """How many outputs were cut off at the largest length."""
+        if not self._cut:
+            return []
+        length = self.options["length"] or self.run.task.config.generation.max_length
+        what = "1 output was" if self._cut == 1 else f"{self._cut:,} outputs were"
+        return [f"{what} cut after {length} token{'s' if length != 1 else ''}; --length N allows more"]
 
 
 def _sampling(options: Mapping[str, Any]) -> SamplingOptions | None:

@@ -11,9 +11,13 @@ from heed.models.base import Body
 from heed.tasks.base import sizes
 from heed.tasks.base.sizes import num_subwords
 from heed.tasks.translation.config import TranslationConfig
+from heed.training.device import choose_device
 
 FEW_PAIRS = 10_000
 """Fewer training pairs of text than this are few."""
+PAIRS_A_MINUTE = 2_000
+"""More training pairs of text than this for each minute of a time budget on a CPU are treated as few: the settings for
+few pairs learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
 _FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
     "tokenizer": {"lowercase": "source"},
     "training": {"guided_attention": 1.0, "label_smoothing": 0.1, "batch_tokens": 1_000, "learning_rate": 0.002},
@@ -22,13 +26,26 @@ _FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
 """Fields of sections for few pairs, where the user gave none (docs/benchmarks.md has what each is worth)."""
 
 
+def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
+    """Why so many training pairs are treated as few, for people; None where they are not."""
+    if num_pairs < FEW_PAIRS:
+        return f"fewer than {FEW_PAIRS:,} pairs"
+    training = config.training
+    if training.steps is not None or training.minutes is None or getattr(config.data, "stream", False):
+        return None
+    if num_pairs <= PAIRS_A_MINUTE * training.minutes or choose_device(training.device).type != "cpu":
+        return None
+    return f"{num_pairs:,} pairs are many for {training.minutes:g} minutes on a CPU"
+
+
 def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -> TranslationConfig:
-    """The configuration for a few thousand pairs of text; unchanged where there are more, or for characters.
+    """The configuration for few pairs of text, or many for the time there is; else unchanged, and for characters.
 
     It applies where the size is left to heed and the model has a size "scarce". What the user gave stays as given.
     """
     text = isinstance(config.data, FilesData) and config.tokenizer.kind != "char"
-    if not text or num_pairs >= FEW_PAIRS or config.model.size != "auto" or "scarce" not in body.config_class.sizes:
+    fits = text and config.model.size == "auto" and "scarce" in body.config_class.sizes
+    if not fits or few_because(config, num_pairs) is None:
         return config
     changed: dict[str, Any] = {"model": config.model.model_copy(update={"size": "scarce"})}
     for name, fields in _FOR_FEW_PAIRS.items():

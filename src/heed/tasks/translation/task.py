@@ -30,7 +30,7 @@ from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.sides import remarks_on_sets
-from heed.tasks.translation.sizes import FEW_PAIRS, auto_size, for_few_pairs
+from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
 from heed.training.loss import vocabulary_loss
@@ -71,8 +71,8 @@ class Translation(TranslationData):
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not asked:
-            remark = f"fewer than {FEW_PAIRS:,} pairs: size scarce and settings for few pairs (docs/data.md, Few pairs)"
-            splits.remarks.append(remark)
+            why = few_because(asked, count)
+            splits.remarks.append(f"{why}: size scarce and settings for few pairs (docs/data.md, Few pairs)")
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count)
             splits.remarks += [remark] if remark else []

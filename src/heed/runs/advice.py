@@ -1,0 +1,118 @@
+"""Whether a time budget can give anything, said before training, and what to type to go on, said after it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from heed.runs.epochs import updates_per_pass
+from heed.tasks.base.learning import curves_of, share_after, updates_for
+from heed.tasks.base.task import Task
+from heed.training.contracts import TrainResult
+from heed.training.progress import duration
+
+_LITTLE, _GOOD = 0.5, 0.8
+"""Below which share of the final score a budget is warned of, and which share another one is proposed for."""
+_TRAINING = 0.85
+"""The share of a budget that is left for updates, about."""
+_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
+"""Budgets as people ask for them."""
+
+
+class Adviser:
+    """What is known of a run by its task, model and data.
+
+    Attributes:
+        updates_per_pass: Updates of one pass over the training data.
+    """
+
+    def __init__(self, task: Task[Any, Any]) -> None:
+        self._config = config = task.config
+        self._curves = (
+            curves_of(config.task) if config.model.from_ is None else ()
+        )  # a parent's weights know much already
+        self.updates_per_pass = updates_per_pass(task)
+
+    def share(self, updates: float) -> float | None:
+        """The share of the model's final score to expect after some updates; None where nothing is known."""
+        config = self._config
+        return share_after(
+            self._curves, config.model.name, config.evaluation.select_by, self.updates_per_pass, max(1.0, updates)
+        )
+
+    def minutes_for(self, share: float, seconds_per_update: float, other_seconds: float) -> int | None:
+        """The budget that gives a share of the final score; `other_seconds` go into everything but updates."""
+        config = self._config
+        updates = updates_for(
+            self._curves, config.model.name, config.evaluation.select_by, self.updates_per_pass, share
+        )
+        return None if updates is None else round_minutes((updates * seconds_per_update + other_seconds) / 60)
+
+    def before(self, updates: int, seconds_per_update: float, seconds: float) -> str:
+        """What a run of some updates in some seconds can be expected to give; empty where nothing is known."""
+        share = self.share(updates)
+        if share is None:
+            return ""
+        passes = updates / self.updates_per_pass
+        is_few = updates < 10
+        done = (
+            f"{'only ' if is_few else ''}about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
+        )
+        if share >= 0.95:
+            return f"{done}: as much as this model usually needs for its final score"
+        expected = (
+            f"expect about {max(1, round(20 * share) * 5)} % of the way from guessing to this model's final score"
+        )
+        if share >= _LITTLE:
+            return f"{done}: {expected}"
+        minutes = self.minutes_for(_GOOD, seconds_per_update, max(0.0, seconds - updates * seconds_per_update))
+        more = "" if minutes is None else f"; about {_GOOD:.0%} take {count(minutes, 'minute')} (--minutes {minutes})"
+        return f"warning: {done}: {expected}{more}".replace("80%", "80 %")
+
+    def before_budget(self, seconds_per_update: float, elapsed: float) -> str:
+        """As `before`, for a time budget of which some seconds have passed; empty where steps are given."""
+        training = self._config.training
+        if training.steps is not None or training.minutes is None:
+            return ""
+        seconds = 60 * training.minutes
+        updates = max(1, int((_TRAINING * seconds - elapsed) / seconds_per_update))
+        return self.before(updates, seconds_per_update, seconds)
+
+    def after(self, folder: Path, result: TrainResult, seconds: float) -> str:
+        """What to type to go on, where that would help; or what of the budget is given back.
+
+        Args:
+            folder: The run.
+            result: How its training ended.
+            seconds: What the run took.
+        """
+        training, p = self._config.training, result.progress
+        if training.steps is not None or training.minutes is None:
+            return ""
+        budget = 60 * training.minutes
+        if p.step < (p.total_steps or 0) or p.ending or p.bad:
+            left = budget - seconds
+            return f"{duration(left)} of the budget are given back" if left > 0.1 * budget else ""
+        share = self.share(p.step)
+        if share is not None and share >= 0.9:
+            return ""
+        pace = p.training_seconds / max(1, p.step)
+        minutes = self.minutes_for(0.95, pace, max(0.0, seconds - p.training_seconds))
+        if minutes is None or minutes <= training.minutes:
+            minutes = round_minutes(2 * training.minutes)
+        return (
+            "validation was still improving at the end; to go on to "
+            f"{count(minutes, 'minute')} in all: heed train {folder} --resume training.minutes={minutes}"
+        )
+
+
+def round_minutes(minutes: float) -> int:
+    """A budget as people ask for it, not below the one given."""
+    return next((one for one in _MINUTES if one >= minutes), 60 * math.ceil(minutes / 60))
+
+
+def count(number: float, noun: str, ending: str = "s") -> str:
+    """A number with its noun, as "1 pass", "2.5 passes" or "1,200 updates"."""
+    text = f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
+    return f"{text} {noun}{'' if text in ('1', '1.0') else ending}"

@@ -1,0 +1,50 @@
+"""A run that has finished and is resumed with nothing to do: what to give so that it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from heed import folder as folders
+from heed.config import RunConfig, TrainingConfig
+from heed.runs.check import check_run
+from heed.runs.resume import Unfinished
+from heed.tasks.base.report import counted
+from heed.training.checkpoint import Progress
+from heed.training.contracts import TrainResult
+
+
+def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
+    """How training ended, where a run is whole and finished and no setting was changed; None where there is work.
+
+    A damaged run folder is work too: resuming makes the files again.
+
+    Args:
+        folder: Perhaps a run folder.
+        given: The settings asked for now.
+
+    Raises:
+        ConfigError: A setting was changed that cannot change.
+        RunError: The folder is of another format.
+    """
+    if not (folder / folders.WEIGHTS).is_file():
+        return None
+    found = Unfinished.find(folder, given)
+    report = folders.read_report(folder) if found is not None else {}
+    if found is None or found.changes or "training" not in report or not check_run(folder).whole:
+        return None
+    training = report["training"]
+    progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
+    validation = {name: value for name, value in report["scores"]["valid"].items() if isinstance(value, float)}
+    speeds = training["target_tokens_per_second"], training["padding_share"], training["waiting_share"]
+    return TrainResult(folder, True, training["ended"], progress, validation, training["kept"], *speeds)
+
+
+def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) -> str:
+    """A sentence that says that a run has finished and what to type to train it longer."""
+    steps, minutes = training.steps, training.minutes
+    budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
+    now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+    return (
+        f"{folder} has finished ({result.reason}), and nothing was changed; to train it longer than the {now} of its "
+        f"budget, give more, as: heed train {folder} --resume {budget}"
+    )

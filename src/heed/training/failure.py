@@ -1,0 +1,23 @@
+"""The error of an update that is not finite."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from heed.config import TrainingConfig
+from heed.errors import TrainingError
+from heed.training.checkpoint import Progress, latest_checkpoint
+
+
+def not_finite(
+    loss: float, norm: float, rate: float, examples: str, p: Progress, config: TrainingConfig, checkpoints: Path
+) -> TrainingError:
+    """What is not finite, where, and what to change; `norm` is the gradient's, `examples` those of the update."""
+    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+    before = latest_checkpoint(checkpoints)
+    back = f"; the last checkpoint is {before.name}" if before is not None else ""
+    return TrainingError(
+        f"{what} at update {p.step + 1} (epoch {p.epoch}, learning rate {rate:.2g}) on {examples}; lower "
+        f"training.learning_rate (now {config.learning_rate}) or raise training.warmup (now {config.warmup}){back}"
+    )

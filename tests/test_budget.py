@@ -1,0 +1,268 @@
+"""A time budget is used whole and not exceeded, whatever changes while a run trains; early stopping by default."""
+
+import itertools
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from heed.cli import main
+from heed.config import TrainingConfig, read_config
+from heed.runs.advice import Adviser, count
+from heed.runs.train import train_config
+from heed.tasks import check_config, task_names
+from heed.tasks.base.learning import curves_of, share_after
+from heed.tasks.translation.task import Translation
+from heed.training import budget, loop
+from heed.training.checkpoint import Progress
+from heed.training.contracts import TrainResult
+from heed.training.loop import Trainer
+from heed.training.schedule import course_at, rate_factor
+from test_training import Recorder, Scripted, make_config, metrics
+
+
+class Clock:
+    """Time that passes only where a test says so."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        for module in (budget, loop):
+            monkeypatch.setattr(module, "time", self)
+
+    def perf_counter(self):
+        return self.now
+
+    def __getattr__(self, name):
+        import time
+
+        return getattr(time, name)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def budgeted(folder, clock, minutes, update, validation, scoring, scores=None, resume=False, changed=(), **training):
+    """Train under a time budget; updates, validations and scoring take what functions of the elapsed share say."""
+    config = make_config(steps=None, minutes=minutes, warmup=5, **training)
+    task = Translation.prepare(config)
+    torch.manual_seed(0)
+    model = task.build_model()
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    asked = []
+
+    def share():
+        return min(1.0, clock.now / (60 * minutes))
+
+    def loss(model, batch, label_smoothing):
+        clock.now += update(share())
+        return task.loss(model, batch, label_smoothing)
+
+    def validate(model):
+        clock.now += validation(share())
+        asked.append(clock.now)
+        good = scores(len(asked)) if scores else 1 - math.exp(-len(asked))
+        return {"loss": 1.0, "exact_match": good, "token_accuracy": 0.0}
+
+    def try_scoring(may_take, expected):
+        clock.now += may_take
+        return scoring(share())
+
+    parts = {"loss": loss, "validate": validate, "trained_validation": 0.3, "finishing_work": 2.0}
+    recorder = Recorder()
+    given = model, Scripted(task, **parts), config.training, "exact_match", folder, recorder, None, 0.0
+    trainer = Trainer(*given, try_scoring)
+    result = trainer.run(resume, changed)
+    clock.now += scoring(1.0)
+    return result, recorder.said, asked
+
+
+COSTS = {
+    "nothing changes": (lambda s: 0.5, lambda s: 1.0, lambda s: 2.0),
+    "an untrained decoder writes outputs of full length": (
+        lambda s: 0.5,
+        lambda s: 8.0 if s < 0.1 else 1.0,
+        lambda s: 15.0 if s < 0.1 else 2.0,
+    ),
+    "scoring takes a third": (lambda s: 0.5, lambda s: 1.0, lambda s: 20.0),
+    "the machine slows down": (lambda s: 0.4 if s < 0.5 else 0.9, lambda s: 1.0 + s, lambda s: 3.0),
+    "the machine gets faster": (lambda s: 0.9 if s < 0.5 else 0.4, lambda s: 2.0 - s, lambda s: 3.0),
+}
+
+
+@pytest.mark.parametrize("costs", COSTS)
+def test_the_whole_budget_is_used_and_no_more(tmp_path, clock, costs):
+    result, _, asked = budgeted(tmp_path, clock, 1, *COSTS[costs], learning_rate=1.0)
+    assert clock.now == pytest.approx(60, rel=0.05)
+    assert result.reason == f"all {result.progress.step} updates done"
+    assert 4 <= len(asked) <= 14  # validations that are slow at first do not stay few
+    rates = [line["learning_rate"] for line in metrics(tmp_path, "update")][5:]
+    assert rates[-1] < 0.03  # the course has come to its end
+    assert all(later <= earlier for earlier, later in itertools.pairwise(rates))
+    assert max(a - b for a, b in itertools.pairwise(rates)) < 0.15
+
+
+def test_a_plan_that_changes_moves_the_end_of_the_course_not_its_place():
+    assert course_at(60, 10, 110) == 0.5
+    assert course_at(60, 10, 400, since=60, behind=0.5) == 0.5
+    assert course_at(230, 10, 400, since=60, behind=0.5) == 0.75
+    assert course_at(400, 10, 400, since=60, behind=0.5) == 1.0
+    assert rate_factor("cosine", 60, 10, 400, 60, 0.5) == pytest.approx(rate_factor("cosine", 60, 10, 110))
+
+
+# --- early stopping by default
+
+
+def steady(share):
+    return 1.0
+
+
+def test_a_run_under_a_budget_ends_where_validation_no_longer_improves(tmp_path, clock):
+    best = 3
+    result, said, asked = budgeted(tmp_path, clock, 2, steady, steady, steady, lambda n: 0.9 if n == best else 0.5)
+    assert len(asked) == best + 3 + 2  # three without a better one, two while the learning rate falls to zero
+    assert clock.now < 0.75 * 120
+    assert result.progress.best_step == result.progress.kept[0]
+    (line,) = [one for one in said if "no better" in one]
+    assert line.startswith("no better exact_match in 3 validations: the learning rate falls to zero by update")
+    assert result.reason.startswith("early, as exact_match no longer improved")
+    rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
+    assert rates[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_it_never_ends_early_where_patience_is_null(tmp_path, clock):
+    result, _, _ = budgeted(tmp_path, clock, 1, steady, steady, steady, lambda n: 0.5, patience=None)
+    assert result.reason.startswith("all")
+    assert clock.now == pytest.approx(60, rel=0.05)
+
+
+def test_it_never_ends_early_where_the_run_is_given_in_steps(tmp_path):
+    config = make_config(steps=9, validate_every=1)
+    assert config.training.patience == "auto"
+    task = Translation.prepare(config)
+    same = {"loss": 1.0, "exact_match": 0.5, "token_accuracy": 0.5}
+    (tmp_path / "checkpoints").mkdir()
+    scripted = Scripted(task, validate=lambda model: same)
+    trainer = Trainer(task.build_model(), scripted, config.training, "exact_match", tmp_path, Recorder())
+    assert trainer.run().progress.step == 9
+
+
+def test_a_number_of_validations_ends_a_run_at_once(tmp_path, clock):
+    result, _, asked = budgeted(tmp_path, clock, 2, steady, steady, steady, lambda n: 0.5, patience=2)
+    assert result.reason == "no better exact_match in 2 validations"
+    assert len(asked) == 3
+
+
+def test_a_run_that_ended_early_goes_on_with_a_longer_budget(tmp_path, clock):
+    first, _, _ = budgeted(tmp_path, clock, 1, steady, steady, steady, lambda n: 0.5)
+    assert first.progress.ending
+    clock.now = 0.0
+    again = {"resume": True, "changed": ["training.minutes"]}
+    result, _, _ = budgeted(tmp_path, clock, 3, steady, steady, steady, lambda n: 0.5 + n / 100, **again)
+    assert result.progress.step > 2 * first.progress.step
+    assert not result.progress.ending
+
+
+@pytest.mark.parametrize("written", [None, 4, "auto"])
+def test_patience_is_kept_as_it_is_written(written):
+    assert TrainingConfig(minutes=1, patience=written).patience == written
+    assert TrainingConfig(minutes=1).patience == "auto"
+
+
+# --- the adviser
+
+
+class Known:
+    """As much of a task as the adviser asks for."""
+
+    def __init__(self, task="classification", model="rnn", score="accuracy", batches=67, parent=None, **training):
+        config = check_config(
+            {"task": task, "data": {"train": ["a.tsv"]}, "model": {"name": model}, "training": training}, "the test"
+        )
+        evaluation = config.evaluation.model_copy(update={"select_by": score})
+        section = config.model.model_copy(update={"from_": parent})
+        self.config = config.model_copy(update={"evaluation": evaluation, "model": section})
+        self.train_batches = lambda epoch: [[n] for n in range(batches)]
+
+
+# Runs that no curve was made from: task, model and score, updates in a pass, updates, share of the final score reached.
+UNSEEN = {
+    "MR, 10,000 sentences": (("classification", "rnn", "accuracy"), 114, 114, (0.69 - 0.5) / (0.77 - 0.5)),
+    "breast cancer, 570 rows": (("table", "mlp", "accuracy"), 1, 30, (0.885 - 0.627) / (0.982 - 0.627)),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_the_predicted_share_of_runs_that_no_curve_was_made_from(name):
+    (task, model, score), a_pass, updates, reached = UNSEEN[name]
+    predicted = share_after(curves_of(task), model, score, a_pass, updates)
+    assert predicted == pytest.approx(reached, abs=0.15)
+
+
+@pytest.mark.parametrize("task", task_names())
+def test_curves_rise_to_the_final_score(task):
+    for curve in curves_of(task):
+        shares = [curve.share(updates) for updates in (1, 10, 50, 100, 300, 1_000, 3_000, 10_000)]
+        assert shares == sorted(shares)
+        assert shares[0] == 0.0 and shares[-1] == 1.0
+
+
+def test_a_budget_that_gives_little_is_warned_of_and_another_proposed():
+    adviser = Adviser(Known(minutes=4))
+    advice = adviser.before(40, 5.0, 240)
+    assert advice.startswith("warning: about 40 updates, 0.6 passes over the data: expect about ")
+    assert "% of the way from guessing to this model's final score; about 80 % take " in advice
+    minutes = int(re.search(r"--minutes (\d+)", advice)[1])
+    assert adviser.share((60 * minutes - 40) / 5.0) >= 0.8  # of the 240 seconds, 40 went into everything else
+    assert "warning" not in adviser.before(120, 1.0, 240)
+    assert adviser.before(5_000, 0.04, 240).endswith("as much as this model usually needs for its final score")
+
+
+def test_nothing_is_said_where_nothing_is_known():
+    assert Adviser(Known(parent="runs/a", minutes=4)).before(40, 5.0, 240) == ""
+    assert Adviser(Known(steps=40)).before_budget(5.0, 3.0) == ""
+
+
+def ended(step, total, **more):
+    progress = Progress(step=step, total_steps=total, training_seconds=float(step), **more)
+    return TrainResult(Path(), True, "", progress, {}, "", 0.0, 0.0, 0.0)
+
+
+def test_after_training_the_command_that_goes_on_or_what_is_given_back():
+    adviser = Adviser(Known(minutes=1))
+    advice = adviser.after(Path("runs/a"), ended(50, 50, best_step=50), 60.0)
+    assert advice.startswith("validation was still improving at the end; to go on to ")
+    minutes = int(re.fullmatch(r".*: heed train runs/a --resume training.minutes=(\d+)", advice)[1])
+    assert minutes > 1
+    assert adviser.after(Path("runs/a"), ended(50, 50, best_step=10, bad=2), 59.0) == ""
+    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget are given back"
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])
+def test_counts_have_their_plural(number, text):
+    assert count(number, "pass", "es") == text
+
+
+# --- passes over the data
+
+
+def test_epochs_are_passes_over_the_data(tmp_path):
+    config = make_config(steps=None, epochs=2.5)
+    task = Translation.prepare(config)
+    a_pass = len(task.train_batches(0))
+    _, result = train_config(config, tmp_path / "run", Recorder())
+    assert result.progress.step == round(2.5 * a_pass)
+    again = read_config(tmp_path / "run" / "config.yaml")["training"]
+    assert (again["steps"], again["epochs"], again["minutes"]) == (result.progress.step, None, None)
+    longer = make_config(steps=None, epochs=4)
+    _, result = train_config(longer, tmp_path / "run", Recorder(), resume=True)
+    assert result.progress.step == 4 * a_pass
+
+
+def test_minutes_and_epochs_are_not_given_together(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "translation", "data.name=copy", "--minutes", "1", "--epochs", "2"])
+    assert "--minutes and --epochs are two ways to say how long to train; give one of them" in capsys.readouterr().err

@@ -1,0 +1,563 @@
+"""Every sentence that a look or a report prints about what was found, with the check behind it.
+
+`CLAIMS` is the list: a pattern that one sentence must match as a whole, and the check that makes it true of each look
+that says it. A sentence that is not in the list fails the test, and so does one in the list that no look says.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from claim_cases import Case, all_cases, split
+from heed.attention import AttentionPooling, Rows
+from heed.observe.choice import Choice
+from heed.observe.edits import Force, Uniform
+from heed.observe.maps import Traces
+from heed.observe.spans import best_spans, key_units, peaks
+from heed.observe.trace import edit, trace
+from heed.tasks.base.baselines import baseline_lines
+from heed.tasks.base.report import label_body
+from heed.tasks.tagging.report import body as tag_body
+
+CLAIMS: list[tuple[str, Callable[..., None]]] = []
+
+
+def claim(pattern):
+    """The check that follows is behind each sentence of the pattern."""
+    return lambda check: CLAIMS.append((pattern, check)) or check
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    return all_cases(tmp_path_factory.mktemp("claims"))
+
+
+# What helps to check ------------------------------------------------------------------------------------------
+
+
+def batch_of(case: Case):
+    (encoded,) = case.task.encode_texts([case.text.strip()])
+    return case.task.collate_encoded([encoded], [0]), encoded
+
+
+def hidden(case: Case, *edits) -> torch.Tensor:
+    """The states that the body gives for the tokens, `(tokens, d)`, of labels and tags."""
+    with torch.no_grad(), edit(case.model, *edits):
+        if hasattr(case.task, "classify"):
+            return case.model.body(*(batch := batch_of(case)[0]) and (batch.tokens, batch.mask))[0]
+        words = [[label.lstrip("?") for label in case.look.shadings[0].axis.labels]]
+        batch = case.task.collate_encoded(case.task.encode_words(words), [0])
+        return case.task.hidden(case.model, batch)[0]
+
+
+def probability(case: Case, label: str, text: str) -> float:
+    (row,) = case.task.classify(case.model, case.task.encode_texts([text]))
+    return float(row[case.task.labels.index(label)])
+
+
+def moved(before: torch.Tensor, after: torch.Tensor) -> list[bool]:
+    return [bool((a - b).abs().max() > 1e-6) for a, b in zip(before, after, strict=True)]
+
+
+def first_only(position: int, count: int) -> Force:
+    return Force("self", position=position, weights=[1.0] + [0.0] * (count - 1))
+
+
+# Titles and captions of maps ----------------------------------------------------------------------------------
+
+
+@claim(r"(\w+) attention, layer (\d+)(?:, head (\d+))?")
+def is_that_attention(case, one, mechanism, layer, head):
+    assert (one.mechanism, one.layer) == (mechanism, int(layer)) and one.head == (None if head is None else int(head))
+    choice = Choice(mechanism, int(layer), "mean" if head is None else int(head))
+    if case.task.__class__.__name__ != "LanguageModelling":  # whose looks take layer and head by name
+        assert_close(next(m for m in case.again(choice=choice).maps if m.mechanism == mechanism).weights, one.weights)
+
+
+@claim(r"(sentence )?(forward|backward) network, layer (\d+): gates over the (text|rows)")
+def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer, over):
+    assert one.key.name == over
+    assert isinstance(one, Traces) and one.query.labels[-1] == "state"
+    assert one.query.labels[:-1] in (("input", "forget", "output"), ("reset", "update"))
+    assert ((one.weights[:-1] > 0) & (one.weights[:-1] < 1)).all() and (one.weights[-1] >= 0).all()
+
+
+@claim(r"Mean over the units of each gate; state: mean size of the state's units.")
+def the_state_row_is_a_mean_size(case, one):
+    if one.mechanism not in ("forward", "backward") or not case.look.encoder or len(case.look.encoder) != len(one.key):
+        return  # networks over sentences have no frames; test_classification checks them
+    names = [f"{one.mechanism} layer {one.layer}", one.mechanism]
+    sizes = [next(frame.states[n] for n in names if n in frame.states).abs().mean() for frame in case.look.encoder]
+    assert_close(one.weights[-1], torch.stack(sizes), rtol=1e-4, atol=1e-5)
+
+
+@claim(r"Row i: where (?:word|character|source position) i looked\.")
+@claim(r"Row t: where the model looked to write output t\.")
+@claim(r"Row t: where the position that wrote output t looked, among what was read until then\.")
+@claim(r"Row t: where the model looked when it had read token t, before the next token\.")
+def rows_reproduce_the_contexts(case, one):
+    """Each row's weights sum up the values that the model summed up; the trace's self-check compares the contexts."""
+    rows = one.weights.sum(1)
+    assert_close(rows, torch.ones(len(rows)), rtol=0, atol=1e-5)
+    if one.mechanism == "decoder":  # nobody looks ahead
+        assert one.mask is not None and not one.mask.triu(1).any() and not one.weights.triu(1).any()
+    if one.mechanism == "encoder" and hasattr(case.task, "classify"):
+        count = len(one.query)
+        for i in range(count):  # the last layer's row i makes state i and no other
+            force = Force("encoder", one.layer, position=i, weights=[1.0] + [0.0] * (count - 1))
+            if case.model.has_cls:
+                continue
+            assert moved(hidden(case), hidden(case, force)) == [n == i for n in range(count)]
+
+
+@claim(r"Row t: where the network looked when it had read word t, back to the first one\.")
+def looks_back_from_its_own_word(case, one):
+    assert torch.equal(one.mask, torch.ones_like(one.mask).tril())
+    assert_close(one.weights.sum(1), torch.ones(len(one.weights)), rtol=0, atol=1e-5)
+
+
+@claim(r"The result enters with word t \+ 1; that of the last row enters nothing\.")
+def enters_one_word_later(case, one):
+    if "summed over" in one.caption:
+        return  # of subwords; rows here are tokens
+    plain, count = hidden(case), len(one.query)
+    for t in range(1, count):
+        assert moved(plain, hidden(case, first_only(t, t + 1))) == [n > t for n in range(count)]
+
+
+@claim(r"Row t: where the network looked when it read word t, among those before it\.")
+def looks_at_earlier_words_at_once(case, one):
+    assert torch.equal(one.mask, torch.ones_like(one.mask).tril(-1))
+    plain, count = hidden(case), len(one.query)
+    for t in range(2, count):
+        assert moved(plain, hidden(case, first_only(t, t))) == [n >= t for n in range(count)]
+
+
+@claim(r"Nothing is before the first, so its row is empty\.")
+def the_first_row_is_empty(case, one):
+    assert not one.mask[0].any() and not one.weights[0].any() and one.mask[1:].any(1).all()
+
+
+@claim(
+    r"Row t: where the model looked when it read token t, among the tokens before it; the first has none and no row\."
+)
+def earlier_tokens_only(case, one):
+    assert one.query.labels == tuple(case.look.maps[-1].key.labels[1:])
+    assert torch.equal(one.mask, torch.ones_like(one.mask).tril())
+
+
+@claim(r"Row i: the share of each word in the sum that learned vector i asks for\.")
+def rows_of_learned_vectors(case, one):
+    assert_close(one.weights.sum(1), torch.ones(len(one.query)), rtol=0, atol=1e-5)
+    assert len(one.query) == case.model.pooling.attention.query.shape[0]
+
+
+@claim(r"Weights before dropout\.")
+def training_shows_the_same_weights(case, one):
+    if not hasattr(case.task, "classify"):
+        return
+    batch, _ = batch_of(case)
+    attention = [m for m in case.model.modules() if getattr(m, "mechanism", None) == one.mechanism]
+    for module in attention:
+        module.dropout = 0.5
+    try:
+        with torch.no_grad(), trace(case.model) as seen:
+            for module in attention:
+                module.train()
+            case.model(batch.tokens, batch.mask)
+        assert (seen.maps(one.mechanism, one.layer).weights.sum(-1) - 1 < 1e-5).all()
+    finally:
+        for module in attention:
+            module.dropout = 0.0
+        case.model.eval()
+
+
+@claim(r"Mean of (\d+) heads\.")
+def is_the_mean_of_its_heads(case, one, count):
+    if case.task.__class__.__name__ == "LanguageModelling":
+        heads = [m for m in case.again(case.text, length=4, head="all").look.maps if m.layer == one.layer]
+    else:
+        heads = [m for m in case.again(choice=Choice(head="all")).maps if m.mechanism == one.mechanism]
+    assert heads and len(heads) == int(count)
+    if heads[0].key == one.key:  # one that was given is not written on
+        assert_close(one.weights, torch.stack([m.weights for m in heads]).mean(0))
+
+
+@claim(r"Words: weights summed over the parts of a word that is looked at, averaged over the parts of one that looks\.")
+def words_join_parts(case, one):
+    batch, encoded = batch_of(case)
+    with torch.no_grad(), trace(case.model) as seen:
+        case.model(batch.tokens, batch.mask)
+    tokens = seen.maps("self").weights[0, 0]
+    words = case.task.tokenizer.words(case.task.tokens_of(encoded))
+    assert len(words) == len(one.query) < len(tokens)
+    for i, row in enumerate(words):
+        for j, column in enumerate(words):
+            part = tokens[row.start : row.stop, column.start : column.stop].sum(1).mean()
+            assert float(one.weights[i, j]) == pytest.approx(float(part), abs=1e-6)
+
+
+# Shadings -----------------------------------------------------------------------------------------------------
+
+
+@claim(
+    r"Where the pooling attention looked: the share of each word in the text's vector"
+    r"(?:, mean of (\d+) learned vectors)?"
+)
+def the_shares_make_the_vector(case, shading, several):
+    (pooling,) = [m for m in case.model.modules() if isinstance(m, AttentionPooling)]
+    given, made = [], []
+    hook = pooling.register_forward_hook(
+        lambda _, args, result: [given.append(args[0][0]), made.append(result[0])] and None
+    )
+    batch, _ = batch_of(case)
+    with torch.no_grad():
+        case.model(batch.tokens, batch.mask)
+    hook.remove()
+    assert sum(shading.weights) == pytest.approx(1, abs=1e-5)
+    vectors = made[0].view(int(several or 1), -1)
+    assert len(vectors) == len(pooling.query)
+    if len(given[0]) == len(shading.weights):  # of subwords the shares are sums over a word
+        assert_close(torch.tensor(shading.weights) @ given[0], vectors.mean(0), rtol=1e-4, atol=1e-5)
+
+
+@claim(r"Where \[CLS\] looked in encoder layer (\d+), mean of the heads")
+def is_the_row_of_cls(case, shading, layer):
+    (one,) = case.attention
+    assert one.layer == int(layer) and one.query.labels[0] == "[CLS]" and shading.axis.labels == one.key.labels[1:]
+    assert shading.weights == pytest.approx(one.weights[0, 1:].tolist())
+
+
+@claim(r"What each word adds: how far the probability of '(\w+)' falls when it is left out")
+def leaving_a_word_out_does_that(case, shading, label):
+    assert label == case.look.target
+    words = [name.lstrip("?") for name in shading.axis.labels]
+    if len(words) < len(case.text.split()):
+        return  # cut at the largest length
+    if case.task.hierarchical:  # a text without a full stop has other sentences, so tokens are left out
+        (encoded,) = case.task.encode_texts([case.text])
+        falls = []
+        for number, sentence in enumerate(encoded.sentences):
+            for i in range(len(sentence)):
+                left = [*encoded.sentences]
+                left[number] = sentence[:i] + sentence[i + 1 :]
+                (row,) = case.task.classify(case.model, [replace(encoded, sentences=left)])
+                falls.append(probability(case, label, case.text) - float(row[case.task.labels.index(label)]))
+        assert shading.weights == pytest.approx(tuple(falls), abs=1e-5)
+        return
+    for i, fall in enumerate(shading.weights):
+        text = " ".join(words[:i] + words[i + 1 :]).replace(" .", ".")
+        assert fall == pytest.approx(probability(case, label, case.text) - probability(case, label, text), abs=1e-5)
+
+
+@claim(
+    r"N-grams on which filters are largest, the (\d+) that count most: what they add to the score of '(\w)' "
+    r"\(less the mean score of all labels\)"
+)
+def ngrams_add_up_to_the_score(case, shading, count, label):
+    assert len(shading.weights) == int(count) <= 12
+    batch, _ = batch_of(case)
+    with torch.no_grad():
+        scores = case.model(batch.tokens, batch.mask)[0]
+    score = float(scores[case.task.labels.index(label)] - scores.mean())
+    bias = case.model.output.bias.detach()
+    filters = sum(int(re.search(r"in (\d+) filter", said)[1]) for said in shading.others)
+    assert filters == sum(bank.out_channels for bank in case.model.body.filters), "all n-grams are shown here"
+    offset = float(bias[case.task.labels.index(label)] - bias.mean())
+    assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
+
+
+@claim(r"Weight of each word in the sum over its sentence, times the weight of the sentence in the sum over the text")
+def both_levels_multiply(case, shading):
+    assert sum(shading.weights) == pytest.approx(1, abs=1e-5)  # test_classification checks each from the modules
+    sentences = next(s for s in case.look.shadings if s.axis.kind == "sentence")
+    lengths = [len(label.split()) for label in sentences.axis.labels]
+    parts = torch.tensor(shading.weights).split(lengths)
+    assert_close(torch.stack([part.sum() for part in parts]), torch.tensor(sentences.weights))
+
+
+@claim(r"Weight of each sentence in the sum over the text")
+def sentences_share_the_text(case, shading):
+    assert sum(shading.weights) == pytest.approx(1, abs=1e-5) and shading.listed
+
+
+@claim(r"Entities")
+def entities_are_those_of_the_tags(case, shading):
+    for span in shading.spans:
+        kinds = {tag.split("-")[1] for tag in shading.tags[span.start : span.stop]}
+        assert kinds == {span.label}
+    assert sum(tag != "O" for tag in shading.tags) == sum(span.stop - span.start for span in shading.spans)
+
+
+@claim(r"Surprisal of (?:the given text|what the model wrote) in bits")
+def surprisal_is_minus_the_logarithm(case, shading):
+    for bits, said in zip(shading.weights, shading.others, strict=True):
+        assert float(said.split("probability ")[1]) == pytest.approx(2.0**-bits, rel=1e-2)
+
+
+# Notes --------------------------------------------------------------------------------------------------------
+
+
+@claim(r"(?:\w+ [01]\.\d{3}  )+\w+ [01]\.\d{3}")
+def probabilities_of_labels(case, _, *, sentence):
+    for label, value in (part.split() for part in sentence.split("  ")):
+        assert probability(case, label, case.text) == pytest.approx(float(value), abs=6e-4)
+
+
+@claim(r"only the first (\d+) tokens are read \(data\.max_length\); (\d+) more are not")
+def what_is_cut_changes_nothing(case, _, read, left):
+    tokens = case.task.tokenizer.encode(case.text).ids
+    assert len(tokens) == int(read) + int(left)
+    words = case.text.split()
+    assert probability(case, "a", case.text) == probability(case, "a", " ".join(words[:-1]) + " story.")
+
+
+@claim(r"what each word adds is measured for texts of up to (\d+) words")
+def long_texts_have_no_such_shading(case, _, most):
+    assert len(case.text.split()) > int(most) and not any("adds" in s.title for s in case.look.shadings)
+
+
+@claim(r"never seen in training: (.*); read as the unknown token, marked \?")
+def unseen_words_are_read_alike(case, _, words):
+    for word in words.split():
+        if hasattr(case.task, "classify") and word.isalpha():
+            other = case.text.replace(word, "Qqq")
+            assert_close(case.again(other).shadings[0].weights, case.look.shadings[0].weights)
+            assert f"?{word}" in case.look.shadings[-1].axis.labels
+        elif hasattr(case.task, "source_tokenizer"):
+            assert case.again(case.text.replace(word, "q")).target == case.look.target
+            assert f"?{word}" in case.look.maps[-1].key.labels
+
+
+@claim(r"never seen in training: ((?:(?!; read).)*)")
+def unseen_words_are_not_in_the_vocabulary(case, _, words):
+    assert case.task.unknown_in(words.split()) == words.split()
+
+
+@claim(r"entity: (\d+)-(\d+) (\w+) ([\d.]+) (.*)")
+def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
+    assert case.text[int(start) : int(end)] == text
+    (shading,) = case.look.shadings
+    found = [math.prod(shading.weights[s.start : s.stop]) for s in shading.spans if s.label == kind]
+    assert any(one == pytest.approx(float(value), abs=6e-4) for one in found)
+
+
+@claim(r"model\.delay (\d+): the tag of a word is decided when that many more tokens have been read")
+def later_words_decide_only_so_far(case, _, delay):
+    words = list(case.look.shadings[0].axis.labels)
+    for t in range(len(words) - 1):
+        other = [*words[: t + 1], "great" if words[t + 1] != "great" else "of", *words[t + 2 :]]
+        states = []
+        for some in (words, other):
+            batch = case.task.collate_encoded(case.task.encode_words([some]), [0])
+            with torch.no_grad():
+                states.append(case.task.hidden(case.model, batch)[0])
+        assert moved(*states)[: t + 1] == [n > t - int(delay) for n in range(t + 1)] or words[t + 1] == other[t + 1]
+
+
+@claim(
+    r"output: (given, not )?written by the model(, cut off at the largest length)?; "
+    r"probability (\S+), log-probability (\S+)"
+)
+def the_output_has_that_probability(case, _, given, cut, value, log):
+    assert float(value) == pytest.approx(math.exp(float(log)), rel=1e-2)
+    tokens = case.task.target_tokenizer
+    if given:
+        batch = case.task.forced_batch(case.text, tokens.encode(case.look.target).ids)
+        with torch.no_grad():
+            hidden = case.model(batch.source, batch.source_mask, batch.target)
+            log_probs = torch.log_softmax(case.model.logits(hidden)[0], -1)
+        assert float(log_probs.gather(1, batch.labels[0].unsqueeze(1)).sum()) == pytest.approx(float(log), rel=1e-3)
+    else:
+        best = case.task.translate(case.model, [case.text])[0][0]
+        assert best.text == case.look.target and best.finished == (cut is None)
+
+
+@claim(r"shown: the last layer, the mean of (\d+) heads; --layer, --head and --mechanism choose")
+def one_layer_is_shown(case, _, heads):
+    assert all(one.head is None for one in case.attention)
+    assert len({one.mechanism for one in case.attention}) == len(case.attention)
+
+
+@claim(
+    r"(?P<what>output|text): log-probability (?P<log>\S+?)(?P<part> of the tokens shown)?"
+    r"(?:; written by the model(?P<cut>, cut off after (?P<limit>\d+) tokens?)?)?"
+    r"(?:; longer than the context: the last (?P<last>\d+) tokens are shown, as they are read together)?"
+)
+def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
+    look = case.look
+    shading = next((s for s in look.shadings if ("wrote" in s.title) == (what == "output")), None)
+    bits = sum(shading.weights) if shading is not None else 0.0
+    if what == "output" and cut is None:  # the end token counts, which is not shaded
+        bits += -math.log2(dict(look.decoder[-1].top)["end"]) if "end" in dict(look.decoder[-1].top) else math.nan
+    if not math.isnan(bits):
+        assert -bits * math.log(2) == pytest.approx(float(log), rel=1e-3)
+    assert (limit is None) == (cut is None) and (part is None) == (last is None)
+    if last is not None:
+        assert len(look.maps[0].query) == int(last) < len(case.text) + 1
+
+
+@claim(r"read: rows (\d+) to (\d+) \(data\.window (\d+)\)")
+def rows_before_the_window_change_nothing(case, _, first, last, window):
+    assert int(last) - int(first) + 1 == int(window) == len(case.look.encoder) < len(case.text)
+    other = case.text.copy()
+    other[: int(first) - 1] += 5
+    assert case.again(other).target == case.look.target
+    other[int(first) - 1] += 5
+    assert case.again(other).target != case.look.target
+
+
+@claim(r"\+ marks tokens that the model wrote")
+def marked_tokens_were_written(case, _):
+    written = [label[1:] for label in case.look.maps[0].key.labels if label.startswith("+")]
+    read = "".join(written)
+    assert case.look.target.startswith(read) and len(case.look.target) - len(read) <= 1
+
+
+@claim(r"edited: (.*)")
+def an_edit_is_named(case, _, edits):
+    assert edits == str(Uniform("pooling"))
+    shares = case.look.shadings[0].weights
+    assert shares == pytest.approx([1 / len(shares)] * len(shares))
+
+
+# Steps, and what stands around drawings -----------------------------------------------------------------------
+
+
+@claim(r"no steps: this model reads all of a text at once")
+def nothing_is_computed_step_by_step(case, _):
+    assert not case.look.encoder and not case.look.decoder and not case.attention
+    with torch.no_grad(), trace(case.model) as seen:
+        batch, _ = batch_of(case)
+        case.model(batch.tokens, batch.mask)
+    assert not seen.gate_records and not seen.attention_records and not seen.tensors("states")
+
+
+@claim(r"(Token|Word|Row) by \w+: (.*)\.")
+def steps_hold_what_is_said(case, _, unit, parts):
+    frames = [*case.look.encoder, *case.look.decoder]
+    assert ("the mean of each gate" in parts) == any(frame.gates for frame in frames)
+    assert ("where it looked" in parts) == any(frame.glances for frame in frames)
+    assert ("most probable next" in parts) == any(frame.top for frame in frames) == (unit == "Token")
+    assert "what the model held" in parts
+
+
+@claim(
+    r"The encoder reads the source token by token; then the decoder writes one token a step: it scores the source, .*"
+)
+def the_decoder_attends_at_each_step(case, _):
+    for frame in case.look.decoder:
+        cross = next(glance for glance in frame.glances if glance.mechanism == "cross")
+        assert float(cross.weights.sum()) == pytest.approx(1, abs=1e-5) and frame.top
+
+
+@claim(r"The encoder reads the source token by token; then the decoder writes one token a step: it moves its state, .*")
+@claim(r"No attention: every output token knows the source through this one vector only\.")
+def another_source_with_that_vector_writes_the_same(case, _):
+    model, task = case.model, case.task
+    batch, other = task.forced_batch(case.text, [5, 6]), task.forced_batch("99", [5, 6])
+    with torch.no_grad():
+        memory, strange = (model.encode(b.source, b.source_mask) for b in (batch, other))
+        given = type(memory)(strange.keys, memory.summary)
+        hidden = [model.step(batch.target, model.start(m, Rows.repeat(1)))[0] for m in (memory, given, strange)]
+    assert torch.equal(hidden[0], hidden[1]) and not torch.equal(hidden[0], hidden[2])
+
+
+@claim(r"In the strips? each bar is one unit(?:\.|, above the line positive, below it negative\.)")
+def a_bar_is_a_unit(case, _):
+    """test_draw compares the bars of a strip with the values."""
+
+
+@claim(r"Choose from the (.*); the (.*) it looked at are shaded\.")
+def words_belong_to_a_map(case, _, queries, keys):
+    names = [(one.query.name, one.key.name) for one in case.attention]
+    assert any(queries.startswith(query) and keys.startswith(key) for query, key in names)
+
+
+@claim(r"Choose a gate, or the state; the (?:text is|rows are) shaded by its values\.")
+def gates_belong_to_traces(case, _):
+    assert any(isinstance(one, Traces) for one in case.look.maps)
+
+
+@claim(r"at the end of a row: its peak, a word or field with over half of the weight, or twice an even share of it")
+def a_peak_stands_out(case, _):
+    for one in case.attention:
+        for row, peak in zip(one.weights.tolist(), peaks(one), strict=True):
+            if peak is not None and peak.share <= 0.5:
+                even = (peak.stop - peak.start) / len(row)
+                assert peak.share >= 2 * even
+
+
+@claim(r"share: the part of each (\w+)'s weight on that span; the mean where rows are joined")
+def a_share_is_a_sum(case, _, kind):
+    for one in case.attention:
+        units = key_units(one.key)
+        for row, span in zip(one.weights.double().tolist(), best_spans(one), strict=True):
+            assert span is None or span.share == pytest.approx(max(sum(row[a:b]) for a, b in units))
+
+
+def test_every_sentence_of_a_look_has_its_check_and_holds(cases):
+    said = set()
+    cases["label edited"] = Case(
+        cases["label rnn"].task, cases["label rnn"].model, cases["label rnn"].text,
+        cases["label rnn"].again(edits=[Uniform("pooling")]), cases["label rnn"].again,
+    )  # fmt: skip
+    for name, case in cases.items():
+        for sentence, source in case.sentences().items():
+            found = [(n, check, match) for n, (p, check) in enumerate(CLAIMS) if (match := re.fullmatch(p, sentence))]
+            assert len(found) == 1, f"{name}: {len(found)} checks for {sentence!r}"
+            ((number, check, match),) = found
+            said.add(number)
+            if name == "label edited" and "edited" not in sentence:
+                continue  # of the unedited model
+            more = {"sentence": sentence} if "sentence" in inspect.signature(check).parameters else {}
+            try:
+                check(case, source, *([] if more else match.groups()), **more)
+            except AssertionError as error:
+                raise AssertionError(f"{name} says {sentence!r}") from error
+    unsaid = [pattern for number, (pattern, _) in enumerate(CLAIMS) if number not in said]
+    assert unsaid == []
+
+
+def test_a_sentence_without_a_check_is_found():
+    assert not any(re.fullmatch(pattern, "The words that the label rests on") for pattern, _ in CLAIMS)
+    assert split("Row i: a. Weights before dropout.") == ["Row i: a.", "Weights before dropout."]
+
+
+# Reports ------------------------------------------------------------------------------------------------------
+
+PRINTED = {
+    "  the model is below this baseline": "better_baselines",
+    "texts are longer than data.max_length and were read up to there": "cut",
+    "never seen in training, so never predicted": "never_seen",
+}
+"""What a report says was found, and the key of report.json that it is said of."""
+
+
+def interval(value):
+    return {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+
+def test_a_report_says_what_its_numbers_say():
+    scores = {name: interval(0.5) for name in ("accuracy", "macro_f1", "micro_f1")}
+    report = {**scores, "calibration_error": 0.1, "per_label": {}, "per_tag": {}, "words": 12}
+    baselines = {"one": {"accuracy": interval(0.6)}, "two": {"accuracy": interval(0.4)}}
+    with_all = {
+        **report,
+        "cut": 3,
+        "never_seen": ["B-x", "I-x"],
+        "baselines": baselines,
+        "better_baselines": {"one": ["accuracy"]},
+    }
+    for more, expected in ((report, False), (with_all, True)):
+        text = "\n".join([*label_body(more), *tag_body(more), *baseline_lines(more)])
+        assert {said: said in text for said in PRINTED} == dict.fromkeys(PRINTED, expected)
+    (below,) = [line for line in baseline_lines(with_all) if "below" in line]
+    assert below.strip() == "the model is below this baseline: accuracy 0.5 against 0.6"
+    assert "  3 texts are longer" in "\n".join(label_body(with_all))
