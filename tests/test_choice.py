@@ -102,6 +102,20 @@ def test_what_the_model_has_not_is_refused(both):
         look(both, "cross", 0, 2)
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"head": "0"}, "head is '0'; give a whole number, 'mean' or 'all'"),
+        ({"layer": 1.5}, "layer is 1.5; give a whole number, 'all'"),
+        ({"layer": "last"}, "layer is 'last'"),
+        ({"head": True}, "head is True"),
+    ],
+)
+def test_a_head_or_layer_of_another_type_is_refused_in_words(both, asked, message):
+    with pytest.raises(ConfigError, match=message):
+        Choice(**asked)
+
+
 def heed(*words):
     with pytest.raises(SystemExit) as stop:
         main(list(map(str, words)))

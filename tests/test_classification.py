@@ -357,7 +357,7 @@ def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
     values = settings(files)
     values["data"] = {"train": str(path), "valid": str(path), "max_length": 100}
     task = prepare(values)
-    assert "train: 1 texts are longer than data.max_length 100 tokens" in task.notes
+    assert "train: 1 text is longer than data.max_length 100 tokens" in task.notes
     assert task.collate([0, 1]).tokens.shape == (2, 100)
 
 

@@ -349,6 +349,7 @@ WORD = {"tokenizer.kind": "word", "tokenizer.min_count": 1}
 DESCENT = {"training.optimizer": "sgd"}
 STEADY = partial(trained, scores=[{"loss": 1.0, "token_accuracy": 0.5, "exact_match": 0.5}])
 TICKING = partial(trained, ticks=0.05)
+NGRAMS = {"model.ngrams": 2}
 HOPS = {"model.pooling_score": "self_attentive"}
 TWO_LABELS = {"data.train": "two.tsv", "data.valid": "two.tsv"}
 ENDLESS = {"training.steps": None}
@@ -461,6 +462,8 @@ CASES = {
     "ClassificationHead.pooling_score": (TEXTS, "model.pooling_score", ("additive", "dot"), loss, prepared),
     "ClassificationHead.d_pooling": (TEXTS, "model.d_pooling", (6, 5), loss, prepared),
     "ClassificationHead.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
+    "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
+    "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),
     "TaggingHead.head": (TAGS, "model.head", ("softmax", "crf"), loss, prepared),
     "TaggingHead.characters": (TAGS, "model.characters", ("none", "cnn"), loss, prepared),

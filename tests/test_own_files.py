@@ -209,7 +209,7 @@ def test_every_line_in_is_a_line_out(call, run, data):
     (data / "in.txt").write_bytes(b"\xef\xbb\xbf" + given.encode())
     for words, stdin in (([], given), (["--input", "in.txt"], None)):
         code, out, err = call("predict", "run", *words, stdin=stdin)
-        assert (code, err) == (0, "")
+        assert code == 0 and re.sub(r"heed: .* cut after .*\n", "", err) == ""
         assert out == "".join(text + "\n" for text in expected)
 
 
@@ -270,7 +270,7 @@ def test_links_are_in_pharaoh_format(call, run):
 def test_what_was_never_seen_is_counted_and_said(call, run):
     code, out, err = call("predict", "run", "the \u732b sees \u72ac\u72ac", "a dog")
     assert code == 0 and out.count("\n") == 2
-    count, listing = re.fullmatch(r"heed: (\d+) \w+ were never seen in training: (.*)\n", err).groups()
+    count, listing = re.search(r"heed: (\d+) \w+ were never seen in training: (.*)\n", err).groups()
     assert int(count) == 3 and "\u732b" in listing and "\u72ac" in listing
     code, out, err = call("predict", "run", "\u732b\u72ac")
     assert code == 0 and out.count("\n") == 1

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
+from heed.data.tokens.continued import beginning
 from heed.data.tokens.extend import extended
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, RunError
@@ -475,3 +476,21 @@ def test_what_cannot_be_extended_is_refused():
     with pytest.raises(ConfigError, match=r"a tokenizer with tags \(<bt>\) cannot be extended"):
         extended(tagged, [OTHER])
     assert extended(trained("byte"), [OTHER]).tokens == trained("byte").tokens
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "word", "bpe", "unigram", "byte_bpe"])
+def test_a_beginning_that_ends_in_a_blank_is_gone_on_with_by_a_whole_word(kind):
+    texts = ["le chat voit une maison.", "le chien aime du pain !", "un oiseau trouve le pain."] * 4
+    size = None if kind in ("char", "byte", "word") else 290 if kind == "byte_bpe" else 60
+    tokenizer = TextTokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size))
+    begun = beginning(tokenizer, "le pain ")
+    nexts = {*range(len(SPECIAL_TOKENS), tokenizer.vocab_size)} - {*begun.never_next}
+    assert nexts
+    for token in nexts:
+        assert tokenizer.decode([*begun.ids, token]).startswith("le pain "), tokenizer.token(token)
+    assert tokenizer.encode("le pain voit").ids[: len(begun.ids)] == begun.ids  # as training had it
+    for text in ("le pain", "", "le pa"):
+        assert (beginning(tokenizer, text).ids, beginning(tokenizer, text).never_next) == (
+            tokenizer.encode(text).ids,
+            (),
+        )

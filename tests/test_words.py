@@ -154,3 +154,25 @@ def test_a_look_at_an_empty_output_and_at_unknown_characters(subwords):
     look = look_at(task, model, "the \u4e00 cats", target="")
     assert look.maps[0].query.labels == ("end",)
     assert any("never seen in training: \u4e00" in note for note in look.notes)
+
+
+def test_blanks_around_a_text_change_nothing(subwords, words):
+    """They are no words; a word tokenizer would read them as unknown ones."""
+    for task, model in (subwords, words):
+        plain = task.translate(model, [SOURCE], max_length=8)[0][0]
+        look = look_at(task, model, SOURCE)
+        for text in (SOURCE + " ", f"  {SOURCE}\n", SOURCE + "\u3000"):
+            assert task.translate(model, [text], max_length=8)[0][0] == plain
+            spaced = look_at(task, model, text)
+            assert spaced.target == look.target and spaced.notes == look.notes
+            assert torch.equal(spaced.maps[0].weights, look.maps[0].weights)
+
+
+def test_what_training_never_saw_is_shown_as_it_was_typed_and_marked(subwords, words):
+    for task, model in (subwords, words):
+        look = look_at(task, model, "the Z\u4e00bra sat", target="los \u4e00")
+        (shown,) = look.maps
+        assert shown.key.labels[1] == "?Z\u4e00bra" and shown.query.labels[1] == "?\u4e00"
+        assert any(note.startswith("never seen in training: ") and note.endswith(", marked ?") for note in look.notes)
+        assert not any("<unk>" in label for label in (*shown.key.labels, *shown.query.labels))
+        assert any(frame.token.startswith("?") for frame in look.encoder) or task is words[0]

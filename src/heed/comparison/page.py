@@ -72,7 +72,7 @@ def _training(comparison: Compared) -> str:
     said = " ".join(hint for hint in hints if hint)
     return (
         f'<section class="training"><h2>Training</h2><p class="hint">{said}</p>{legend(comparison)}'
-        f"{panels_to_html(curves)}</section>"
+        f"{panels_to_html(curves, named=False)}</section>"
     )
 
 

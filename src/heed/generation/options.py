@@ -20,6 +20,7 @@ class SearchOptions:
     length_penalty: float = 1.0  # hypotheses are compared by log-probability / length ** length_penalty
     num_best: int = 1  # hypotheses returned per source, at most `beam_size`
     forbidden: tuple[int, ...] = ()  # tokens that are never written (padding, start)
+    forbidden_first: tuple[int, ...] = ()  # tokens that are never the first one written
     stop: Callable[[int, Sequence[int]], bool] | None = None  # whether what was written for a source, by number, ends
     repetition_penalty: float = 1.0  # makes tokens that were read or written less likely; see `Repetition`
     read: tuple[tuple[int, ...], ...] | None = None  # per source, the tokens it counts as read; by default the prompt's
@@ -51,7 +52,8 @@ class SearchOptions:
 
     def banned(self, written: int) -> tuple[int, ...]:
         """The tokens that may not be next, after `written` of them."""
-        return self.forbidden if written >= self.min_length else (*self.forbidden, self.end_token)
+        banned = self.forbidden if written >= self.min_length else (*self.forbidden, self.end_token)
+        return banned if written else (*banned, *self.forbidden_first)
 
     def limits(self, num_sources: int) -> list[int]:
         """The largest length of each source."""

@@ -27,8 +27,10 @@ from heed.runs.train import train
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
 _WORDS = ("cat", "wall")
-_NOUNS = (*_WORDS, "dog", "table", "man", "stone", "woman", "chair", "bird", "book", "horse", "tree", "box", "boy")
-_NOUNS += ("cow", "house", "girl", "lamp", "goat", "car")
+_NOUNS = (
+    *(*_WORDS, "dog", "table", "man", "stone", "woman", "chair", "bird", "book"),
+    *("horse", "tree", "box", "boy", "cow", "house", "girl", "lamp", "goat", "car"),
+)
 _SCENES = (("sit", "on"), ("sit", "behind"), ("lie", "on"), ("sleep", "under"), ("stand", "next to"))
 _STEPS = {"classification": 120, "translation": 300}
 _SHARED: dict[str, Any] = {

@@ -107,10 +107,12 @@ class Reading(NamedTuple):
 
 def draw_documents(split: Split) -> list[Document]:
     """The documents of a split; the splits are told apart by a hash of the text."""
-    rng, drawn = Random(f"politics {split}"), []
+    rng = Random(f"politics {split}")
+    drawn: list[Document] = []
     while len(drawn) < _SIZES[split]:
         sentences = rng.sample(_FILLER, rng.randint(2, _MOST - 1))
-        label, place, words = rng.choice((*_TELLING, _NONE)), None, ()
+        label, place = rng.choice((*_TELLING, _NONE)), None
+        words: tuple[str, ...] = ()
         if label != _NONE:
             place, form = rng.randint(0, len(sentences)), rng.choice(_SENTENCES)
             a, b = rng.sample(_TELLING[label], 2)
@@ -162,7 +164,7 @@ def _read(run: Any, sentences: Sequence[str]) -> Reading:
     return Reading(seen.maps("sentences").weights[0, 0, 0].double(), words, run.probabilities([" ".join(sentences)])[0])
 
 
-def _without_each(run: Any, sentences: Sequence[str], label: int) -> Tensor:
+def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
     """How much of the probability of a label goes when each sentence is left out."""
     left = [" ".join(sentences[:i] + sentences[i + 1 :]) for i in range(len(sentences))]
     probabilities = run.probabilities([" ".join(sentences), *left])[:, label].double()

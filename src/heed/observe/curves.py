@@ -49,12 +49,14 @@ class Curves:
         facts: Sentences to print above them.
         x: What is drawn to the right: "update" or "minutes of training".
         panels: The diagrams.
+        from_zero: Whether the x axis begins at 0, and not at the first point.
     """
 
     title: str
     facts: tuple[str, ...]
     x: str
     panels: tuple[Panel, ...]
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _step(least: float) -> float:
 def x_ends(curves: Curves) -> tuple[float, float]:
     """The first and the last x of all panels, which share their axis."""
     places = [x for panel in curves.panels for line in panel.lines for x, _ in line.points]
-    return min(places, default=0.0), max(places, default=1.0)
+    return 0.0 if curves.from_zero else min(places, default=0.0), max(places, default=1.0)
 
 
 def heights(panel: Panel) -> list[float]:
@@ -104,3 +106,8 @@ def number(value: float) -> str:
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return "0" if abs(value) < 1e-12 else f"{value:.4g}"
+
+
+def place(x: float) -> str:
+    """A place on the x axis: updates as they are, minutes with three digits."""
+    return number(x) if x == int(x) else f"{x:.3g}"

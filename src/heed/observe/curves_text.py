@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, scale_of, x_ends
+from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, place, scale_of, x_ends
 from heed.observe.labels import clean, cut
 
 _ROWS = 8
@@ -43,7 +43,7 @@ def _panel(panel: Panel, curves: Curves, width: int, color: bool) -> list[str]:
     for row in range(_ROWS):
         body = "".join(_paint(sign, by, color) for sign, by in cells[row])
         lines.append(f"{named.get(row, ''):>{left}} {'┤' if row in named else '│'}{body}")
-    first, last = (number(x) for x in ends)
+    first, last = (place(x) for x in ends)
     lines.append(f"{'':{left}} └{'─' * columns}")
     middle = cut(curves.x, max(1, columns - len(first) - len(last) - 2))
     gap = columns - len(first) - len(last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from heed.observe import palette
-from heed.observe.curves import Curves, Line, Panel, heights, number, scale_of, x_ends
+from heed.observe.curves import Curves, Line, Panel, heights, number, place, scale_of, x_ends
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean, cut
 
@@ -77,17 +77,17 @@ def page_style() -> str:
     )
 
 
-def panels_to_html(curves: Curves) -> str:
-    """The panels alone, each an `<svg>` that grows with the page."""
+def panels_to_html(curves: Curves, named: bool = True) -> str:
+    """The panels alone, each an `<svg>` that grows with the page; `named` writes the names of its lines over each."""
     drawn = "".join(
         f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(clean(panel.title))}">'
-        f"{_panel(panel, curves)}</svg>"
+        f"{_panel(panel, curves, named)}</svg>"
         for panel in curves.panels
     )
     return f'<div class="panels">{drawn}</div>'
 
 
-def _panel(panel: Panel, curves: Curves) -> str:
+def _panel(panel: Panel, curves: Curves, named: bool = True) -> str:
     scale, (first, last), x_name = scale_of(heights(panel), 5, panel.whole), x_ends(curves), curves.x
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
 
@@ -97,14 +97,15 @@ def _panel(panel: Panel, curves: Curves) -> str:
     def down(y: float) -> float:
         return bottom - (bottom - _TOP) * scale.share(y)
 
-    parts = [f'<text class="title" x="{_LEFT}" y="14">{escape(clean(panel.title))}</text>', _legend(panel)]
+    parts = [f'<text class="title" x="{_LEFT}" y="14">{escape(clean(panel.title))}</text>']
+    parts += [_legend(panel)] if named else []
     for tick in scale.ticks:
         y = down(tick)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text class="end" x="{_LEFT - 5}" y="{y + 4:.1f}">{number(tick)}</text>')
     under = bottom + 14
-    parts.append(f'<text x="{_LEFT}" y="{under}">{number(first)}</text>')
-    parts.append(f'<text class="end" x="{right}" y="{under}">{number(last)}</text>')
+    parts.append(f'<text x="{_LEFT}" y="{under}">{place(first)}</text>')
+    parts.append(f'<text class="end" x="{right}" y="{under}">{place(last)}</text>')
     parts.append(f'<text class="middle" x="{(_LEFT + right) / 2:g}" y="{under + 14}">{escape(x_name)}</text>')
     if panel.mark is not None and first <= panel.mark[0] <= last:
         x = across(panel.mark[0])

@@ -42,7 +42,7 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         steps_to_html(look) if steps else "",
         f'<p class="hint">{escape(clean(look.no_steps))}</p>' if steps and look.no_steps else "",
         "</main>",
-        _KEYS if look.maps or steps else "",
+        _KEYS if look.maps or (steps and (look.encoder or look.decoder)) else "",
     ]
     return page_to_html(look.title, parts, script=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from html import escape
 
@@ -17,7 +18,8 @@ _STYLE = (
     "text{font:13px 'DejaVu Sans','Noto Sans',Arial,sans-serif}"
     ".title{font-size:14px;font-weight:bold;fill:#1b1f24}.small{font-size:11px;fill:#4a525c}"
 )
-_LONGEST_LABEL = 24
+_LONGEST_LABEL = 40
+_TITLE = 80  # characters of a title in one line of an image
 
 
 # Text ---------------------------------------------------------------------------------------------------------
@@ -40,8 +42,8 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
             line, length = "", 0
         line, length = (f"{line} {word}", length + 1 + size) if length else (word, size)
     legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
-    below = ("; orange below 0" if color else "; - below 0") if shading.signed else ""
-    return [*lines, line, "", shading.scale + below + legend]
+    scale = shading.scale + "; - below 0" * shading.signed if not color else _scale(shading)
+    return [*lines, line, "", scale + legend]
 
 
 def _listed(shading: Shading, color: bool) -> Iterator[str]:
@@ -70,7 +72,7 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> str:
     head = f'<section class="shading"><h2>{escape(clean(shading.title))}</h2>'
     if shading.tags:
         return f"{head}{_found(shading)}{_table(shading) if numbers else ''}</section>"
-    head += f'<p class="axes">{shading.scale}</p>'
+    head += f'<p class="axes">{_scale(shading)}</p>'
     if shading.listed:
         return f"{head}{_table(shading)}</section>"
     spans = []
@@ -80,6 +82,10 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> str:
         spans.append(f'<span class="{_level(shading, i)}" title="{escape(clean(said))}"><bdi>{word}</bdi></span>')
     between = "" if shading.axis.kind == "token" else " "  # tokens have their own blanks, which can be seen
     return f'{head}<p class="keys word" dir="auto">{between.join(spans)}</p></section>'
+
+
+def _scale(shading: Shading) -> str:
+    return shading.scale + ("; orange below 0" if shading.signed else "")
 
 
 def _level(shading: Shading, i: int) -> str:
@@ -147,10 +153,10 @@ def _number(shading: Shading, i: int, number: str) -> str:
 def shading_to_svg(shading: Shading) -> str:
     """A self-contained image: the text in lines of fixed width, each word on its ground."""
     title = clean(shading.title)
-    head = [title[i : i + 100] for i in range(0, len(title), 100)]
+    head = textwrap.wrap(title, _TITLE, break_on_hyphens=False) or [title]
     parts = [svg_text(_MARGIN, _MARGIN + 12 + 18 * n, line, "title") for n, line in enumerate(head)]
     top = float(_MARGIN + 26 + 18 * (len(head) - 1))
-    scale = "under each word its tag and the tag's probability" if shading.tags else shading.scale
+    scale = "under each word its tag and the tag's probability" if shading.tags else _scale(shading)
     parts.append(svg_text(_MARGIN, top + 4, scale, "small"))
     grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE

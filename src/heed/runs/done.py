@@ -8,6 +8,7 @@ from heed import folder as folders
 from heed.config import RunConfig, TrainingConfig
 from heed.runs.check import check_run
 from heed.runs.resume import Unfinished
+from heed.tasks.base.report import counted
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 
@@ -42,7 +43,7 @@ def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) ->
     """A sentence that says that a run has finished and what to type to train it longer."""
     steps, minutes = training.steps, training.minutes
     budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
-    now = f"{steps:,} updates" if steps is not None else f"{minutes:g} minutes"
+    now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
     return (
         f"{folder} has finished ({result.reason}), and nothing was changed; to train it longer than the {now} of its "
         f"budget, give more, as: heed train {folder} --resume {budget}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from heed.tasks.base.run import Run
@@ -18,7 +19,7 @@ def scored_splits(run: Run[Any, Any]) -> list[str]:
 
 
 def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float | None:
-    """Score some examples of each split that a report scores.
+    """Score some examples of each split that a report scores; without one, find the baselines of validation examples.
 
     Args:
         run: With the model as it stands.
@@ -28,27 +29,29 @@ def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float |
     Returns:
         Seconds that scoring all of them takes; None where not even a few examples can be tried in that time.
     """
-    splits = [run.examples(name) for name in scored_splits(run)]
+    splits, score = [run.examples(name) for name in scored_splits(run)], run.score
+    if not splits:
+        splits, score = [run.validated()], partial(run.beside, {})
     share = min(1.0, may_take / max(1e-6, expected))
     takes = 0.0
     for examples in splits:
         if len(examples) * share < 1:
             return None
         if len(examples) <= _FEW:
-            takes += _scored(run, examples, len(examples))
+            takes += _scored(score, examples, len(examples))
             continue
-        _scored(run, examples, 1)  # what is only made once (a baseline's table) is made by now
-        spent = _scored(run, examples, _FEW)
+        _scored(score, examples, 1)  # what is only made once (a baseline's table) is made by now
+        spent = _scored(score, examples, _FEW)
         limit = may_take * len(examples) / sum(map(len, splits))
         # Intervals take about the same time for few examples as for many: what counts is the difference of two tries.
         count = min(len(examples), max(4 * _FEW, int(_FEW * limit / max(1e-6, spent))))
-        whole = _scored(run, examples, count)
+        whole = _scored(score, examples, count)
         takes += whole + max(0.0, whole - spent) / (count - _FEW) * (len(examples) - count)
     return takes
 
 
-def _scored(run: Run[Any, Any], examples: Sequence[Any], count: int) -> float:
+def _scored(score: Callable[[Sequence[Any]], Any], examples: Sequence[Any], count: int) -> float:
     """Seconds that scoring so many examples takes, taken evenly from all of them."""
     start = time.perf_counter()
-    run.score([examples[n * len(examples) // count] for n in range(count)])
+    score([examples[n * len(examples) // count] for n in range(count)])
     return time.perf_counter() - start

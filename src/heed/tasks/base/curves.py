@@ -242,7 +242,7 @@ def compared(runs: Sequence[tuple[str, int, Path, RunConfig]]) -> Curves | None:
         _panel("learning rate", [Line(label, log.binned(x, _rate), color) for label, color, log in logs], True),
         _panel("updates per second", [Line(label, log.binned(x, _speed), color) for label, color, log in logs], True),
     ]
-    return Curves("Training", (), x, tuple(panel for panel in panels if panel.lines))
+    return Curves("Training", (), x, tuple(panel for panel in panels if panel.lines), x == _MINUTES)
 
 
 def _panel(title: str, lines: list[Line], whole: bool = False) -> Panel:

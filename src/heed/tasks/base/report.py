@@ -11,6 +11,11 @@ def counted(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
+def counted_are(count: int, unit: str) -> str:
+    """A count as the subject of a sentence: "1 pair is", "1,200 pairs are"."""
+    return f"{counted(count, unit)} {'is' if count == 1 else 'are'}"
+
+
 def interval(values: dict[str, float]) -> str:
     """A share with its interval, in per cent."""
     return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"
@@ -36,7 +41,7 @@ def label_body(report: dict[str, Any]) -> list[str]:
     if "confusion" in report:
         lines += confusion_table(report["confusion"])
     if report.get("cut"):
-        lines.append(f"  {report['cut']} texts are longer than data.max_length and were read up to there")
+        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length, and read up to there")
     return lines
 
 

@@ -84,6 +84,11 @@ class ClassificationHead(Section):
     """Width of tanh(W h + b) in additive and self_attentive pooling."""
     pooling_hops: int = Field(4, gt=0)
     """Number of learned vectors u in self_attentive pooling, each with weights of its own."""
+    ngrams: int = Field(0, ge=0, le=5)
+    """N-grams of up to this many tokens beside the model: a linear classifier over them, fitted before training, adds
+    its logits to the model's; 0 for none. 2 for a model that nobody named, trained for a time on words."""
+    ngram_buckets: int = Field(2**18, gt=1)
+    """Rows of the n-grams' table; those whose hashes meet share one."""
     head: Literal["auto", "softmax", "sigmoid"] = "auto"
     """softmax has one output for each label; sigmoid one for two classes, or one for each of several labels. auto is
     sigmoid where texts have several labels."""

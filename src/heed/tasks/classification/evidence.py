@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from torch import Tensor
 
@@ -54,7 +54,7 @@ def _ngrams(
 ) -> Shading:
     """The n-grams on which filters are largest, with the sum of what those filters add."""
     add = weights_for(task, model, label).split([bank.out_channels for bank in body.filters])
-    parts: Counter[range] = Counter()
+    parts: dict[range, float] = defaultdict(float)
     filters: Counter[range] = Counter()
     for width, found, weight in zip(body.windows, seen.tensors("ngrams"), add, strict=True):
         values, places = found[0].max(0)  # (num_filters,): the value that pooling keeps, and its first place
@@ -64,7 +64,7 @@ def _ngrams(
             filters[ngram] += 1
     best = sorted(parts, key=lambda ngram: (-abs(parts[ngram]), ngram.start, ngram.stop))[:_MOST]
     labels = tuple(_text(words, ngram) for ngram in best)
-    values = tuple(parts[ngram] for ngram in best)
+    sums = tuple(parts[ngram] for ngram in best)
     said = [f"largest in {filters[n]} filter{'s' * (filters[n] != 1)}" for n in best]
     what = "less the mean score of all labels" if not task.sigmoid else "before the sigmoid"
     title = (
@@ -72,7 +72,7 @@ def _ngrams(
         f"'{label}' ({what})"
     )
     return Shading(
-        title, Axis("text", "n-gram", labels), values, max(map(abs, values), default=1.0),
+        title, Axis("text", "n-gram", labels), sums, max(map(abs, sums), default=1.0),
         others=tuple(said), signed=True, listed=True,
     )  # fmt: skip
 

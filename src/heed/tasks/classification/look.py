@@ -23,6 +23,7 @@ from heed.tasks.classification.contributions import CLS, MOST_WORDS, without_eac
 from heed.tasks.classification.evidence import evidence
 from heed.tasks.classification.levels import level_networks, level_shadings
 from heed.tasks.classification.model import Classifier
+from heed.tasks.classification.ngrams import ngram_shading
 from heed.tasks.classification.task import Classification
 
 NO_STEPS = "no steps: this model reads all of a text at once"
@@ -71,10 +72,11 @@ def look_at_text(
     if encoded.cut:
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
     maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, words)
-    label = (
-        prediction.labels[0] if prediction.labels else max(prediction.probabilities, key=prediction.probabilities.get)
-    )  # type: ignore[arg-type]
+    best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
+    label = prediction.labels[0] if prediction.labels else best
     shadings += evidence(task, model, seen, words, len(ids), label)
+    if (beside := ngram_shading(task, model, encoded, words, label)) is not None:
+        shadings.append(beside)
     if contributions and not edits:
         added = without_each_word(task, model, encoded, words, label)
         shadings += [added] if added is not None else []

@@ -1,4 +1,4 @@
-"""A classifier: a body, a pooling of its states, one linear layer over the labels."""
+"""A classifier: a body, a pooling of its states, one linear layer over the labels, and n-grams beside them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.data.tokens.tokenizer import START
 from heed.layers import max_pooling, mean_pooling
+from heed.layers.ngrams import HashedNgrams
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.classification.config import ClassificationHead
 
@@ -41,6 +42,8 @@ class Pooling(nn.Module):
 class Classifier(nn.Module):
     """A body, a pooling where the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
 
+    With n-grams beside it `logits = V pooled + b + s ngrams(text)`, where s is learned and begins as 1.
+
     With the pooling "cls" the start token, which no text holds, stands before the text as [CLS].
     """
 
@@ -49,17 +52,26 @@ class Classifier(nn.Module):
         self.body = body
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
         self.output = nn.Linear(body.d_output if self.pooling is None else self.pooling.d_output, num_outputs)
+        self.ngrams = HashedNgrams(head.ngrams, head.ngram_buckets, num_outputs) if head.ngrams else None
+        if self.ngrams is not None:
+            self.ngram_scale = nn.Parameter(torch.ones(1))
 
     @property
     def has_cls(self) -> bool:
         """Whether [CLS] stands before each text."""
         return self.pooling is not None and self.pooling.kind == "cls"
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`."""
+    def forward(self, tokens: Tensor, mask: Tensor, beside: Tensor | None = None) -> Tensor:
+        """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
+
+        `beside` are other logits of the n-grams than their own, `(batch, num_outputs)`, to train with.
+        """
+        if self.ngrams is not None and beside is None:
+            beside = self.ngrams(tokens, mask)
         if self.has_cls:
             tokens, mask = pad(tokens, (1, 0), value=START), pad(mask, (1, 0), value=True)
         pooled = self.body(tokens, mask)
         if self.pooling is not None:
             pooled = self.pooling(self.body, pooled, mask)
-        return self.output(pooled)  # type: ignore[no-any-return]
+        logits: Tensor = self.output(pooled)
+        return logits if self.ngrams is None else logits + self.ngram_scale * beside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import TextRun, part
+from heed.tasks.classification.baselines import NAME, TfidfClassifier
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.outputs import ClassificationOutputs
@@ -78,6 +80,22 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         )
         outcomes.details["cut"] = sum(text.cut > 0 for text in encoded)
         return outcomes
+
+    def baselines(self, examples: Sequence[Text]) -> Mapping[str, Outcomes]:
+        """TF-IDF and a linear SVM, fitted to the run's training set once."""
+        if self._tfidf is None or not examples:
+            return {}
+        made = self.outcomes(examples, self._tfidf.predict([example.text for example in examples]))
+        kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1", "micro_f1"))
+        return {NAME: replace(made, measures=kept, further=())}
+
+    @cached_property
+    def _tfidf(self) -> TfidfClassifier | None:
+        known = self.known()
+        if known is None:
+            return None
+        several = self.task.config.data.several_labels
+        return TfidfClassifier([one.text for one in known], [one.labels for one in known], several)
 
     def outputs(self, options: Mapping[str, Any]) -> ClassificationOutputs:
         """The writer of predictions."""

@@ -22,18 +22,20 @@ from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, open_splits
 from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
+from heed.tasks.base.report import counted_are
+from heed.tasks.base.started import Started
+from heed.tasks.classification import defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, text_format
+from heed.tasks.classification.weights import check_weights, class_weights
 from heed.training.processes import current
-
-_POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 
 
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
@@ -127,8 +129,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             texts = super().encoded(split)
             if cut := sum(text.cut > 0 for text in texts):
                 self.splits.remarks.append(
-                    f"{split}: {cut:,} texts are longer than data.max_length {self.config.data.max_length} tokens; "
-                    "what follows is not read"
+                    f"{split}: {counted_are(cut, 'text')} longer than data.max_length {self.config.data.max_length} "
+                    "tokens; what follows is not read"
                 )
         return self._encoded[split]
 
@@ -165,19 +167,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                 f"model.head sigmoid has one output for two classes, but there are {len(self.labels)} "
                 f"({', '.join(self.labels)}); use softmax, or data.several_labels=true"
             )
-        fields = {**head.model_dump(), "head": kind}
-        if issubclass(self.body_class, TextEncoder):
-            if meant := [name for name in _POOLING_FIELDS if name in given]:
-                raise ConfigError(
-                    f"model {self.config.model.name} gives one vector for a text, so model.{meant[0]} does not apply"
-                )
-            fields = {name: value for name, value in fields.items() if name not in _POOLING_FIELDS}
-        elif head.pooling == "cls" and issubclass(self.body_class, TokenEncoder) and not self.body_class.sees_all:
-            raise ConfigError(
-                f"model.pooling is cls, but in model {self.config.model.name} a token before the text does not see it; "
-                "use encoder, or another pooling"
-            )
-        return fields
+        fields = {**head.model_dump(), "head": kind, "ngrams": defaults.longest_ngram(self, head, given)}
+        return defaults.pooling_fields(self, head, fields, given)
+
+    def settled(self) -> ClassificationConfig:
+        """As for every task; where nobody named a model, n-grams stand beside it, and training is as they need it."""
+        return defaults.with_training(self, super().settled())
 
     def follows_from_data(self) -> tuple[str, ...]:
         """The kind of outputs, where it is what these labels have by default."""
@@ -205,7 +200,21 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
         """Sum over the texts of the cross-entropy in nats (of all labels together where there are several)."""
-        return self._loss(model(batch.tokens, batch.mask), batch.labels, label_smoothing, self._weights(batch.labels))
+        beside = None if model.ngrams is None else self.held_out[batch.indices].to(batch.tokens.device)
+        logits = model(batch.tokens, batch.mask, beside)
+        given = self.class_weights
+        weights = None if given is None else torch.tensor(given, device=logits.device)
+        return self._loss(logits, batch.labels, label_smoothing, weights)
+
+    @cached_property
+    def held_out(self) -> Tensor:
+        """Logits of each training text by n-grams that were not fitted to it, `(texts, num_outputs)`."""
+        return ngrams.held_out(self)
+
+    def start(self, model: Classifier) -> dict[str, Started]:
+        """As for every labelled task; n-grams are fitted to the training texts."""
+        started = super().start(model)
+        return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model)}
 
     def _loss(self, logits: Tensor, labels: Tensor, smoothing: float, weights: Tensor | None) -> Tensor:
         logits = logits.float()
@@ -218,32 +227,16 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         each = None if weights is None else weights[labels]
         return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
 
-    def _weights(self, like: Tensor) -> Tensor | None:
-        """The weight of each class, `(num_labels,)`, or None where all count alike."""
-        return None if self._class_weights is None else torch.tensor(self._class_weights, device=like.device)
-
     @cached_property
-    def _class_weights(self) -> list[float] | None:
-        given = self.config.data.class_weights
-        if given == "none":
-            return None
-        if isinstance(given, dict):
-            return [given.get(label, 1.0) for label in self.labels]
-        counts = [max(1, count) for count in self.label_counts("train").values()]
-        if self.config.data.several_labels:  # those with the label against those without
-            total = len(self.splits.examples["train"])
-            return [max(1, total - count) / count for count in counts]
-        return [sum(counts) / (len(counts) * count) for count in counts]
+    def class_weights(self) -> list[float] | None:
+        """The weight of each class, or None where all count alike."""
+        counts, total = self.label_counts("train"), len(self.splits.examples["train"])
+        return class_weights(self.config.data, self.labels, counts, total)
 
     def check_labels(self) -> None:
         """As for every labelled task; and weights must be of classes that exist."""
         super().check_labels()
-        given = self.config.data.class_weights
-        for label in given if isinstance(given, dict) else ():
-            if label not in self.labels:
-                raise ConfigError(
-                    f"data.class_weights: no training text has the label '{label}'{suggest(label, self.labels)}"
-                )
+        check_weights(self.config.data, self.labels)
 
     def validate(self, model: Classifier) -> dict[str, float]:
         """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""

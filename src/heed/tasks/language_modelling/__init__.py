@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base.flags import BEAM, JSON, LOOK_BEAM, NBEST, SAMPLING
+from heed.tasks.base.flags import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
@@ -16,7 +16,7 @@ SPEC = TaskSpec(
         BEAM,
         *SAMPLING,
         Flag("predict", "repetition-penalty", float, "Above 1: tokens read or written before are less likely.", 1.0),
-        Flag("predict", "length", int, "Largest number of tokens to write; the run's by default.", least=1),
+        LENGTH,
         Flag("predict", "stop", str, r"The output ends before this text (\n: line break); repeatable.", several=True),
         Flag("predict", "choice", str, "A continuation to rank instead of writing; repeatable.", several=True),
         Flag("predict", "choices", str, "A file of continuations to rank, one a line."),

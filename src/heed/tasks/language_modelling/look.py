@@ -94,8 +94,8 @@ def _look(
         )
         best = continue_all(task, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
-        count = f"{options.length} token{'s' * (options.length != 1)}"
-        cut = ["written by the model" + ("" if ended else f", cut off after {count}")]
+        most = f"{options.length} token{'s' * (options.length != 1)}"
+        cut = ["written by the model" + ("" if ended else f", cut off after {most}")]
     shown = _text(task, text, written, ended)
     context, count = context_of(task, model), len(shown.ids)
     if context is not None and len(shown.ids) > context:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heed.tasks.base.report import plain
+from heed.tasks.base.report import counted_are, plain
 from heed.tasks.language_modelling.units import FEW_DOCUMENTS
 
 _LINES = {
@@ -30,12 +30,12 @@ def body(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {ends} not counted above: {report['end_token_loss']:.4g} nats each")
     if report["unknown_tokens"]:
         lines.append(
-            f"  {report['unknown_tokens']:,} tokens are unknown to the tokenizer: which text they stand for is not "
+            f"  {counted_are(report['unknown_tokens'], 'token')} unknown to the tokenizer: which text is meant is not "
             "scored, so bits and perplexity are not those of the raw text"
         )
     if report["changed_documents"]:
         lines.append(
-            f"  {report['changed_documents']:,} documents are normalised or lower-cased before they are read: bits "
+            f"  {counted_are(report['changed_documents'], 'document')} normalised or lower-cased before reading: bits "
             "are those of that text, per character and byte of the raw one"
         )
     lines.append("  nats per token by place in what is read at once (0 is the first):")

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base.flags import BEAM, JSON, LOOK_BEAM, NBEST, SAMPLING
+from heed.tasks.base.flags import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
@@ -16,6 +16,7 @@ SPEC = TaskSpec(
         JSON,
         BEAM,
         *SAMPLING,
+        LENGTH,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
         Flag("predict", "align", bool, "Add which source word each word looked at most.", default=False),
         Flag(

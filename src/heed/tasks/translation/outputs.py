@@ -26,6 +26,7 @@ class TranslationOutputs(TextOutputs):
 
     def __init__(self, run: Translator, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
+        self._cut = 0
         self.unit = units(run.task.source_tokenizer.unit)
         nbest, beam = options["nbest"], options["beam"]
         if beam is not None and nbest > beam:
@@ -55,10 +56,12 @@ class TranslationOutputs(TextOutputs):
             texts,
             num_best=options["nbest"],
             beam_size=options["beam"],
+            max_length=options["length"],
             sampling=self.sampling,
             prefix=options["prefix"],
             engine=options["engine"],
         )
+        self._cut += sum(not candidate.finished for candidates in results for candidate in candidates)
         for text, candidates in zip(texts, results, strict=True):
             yield Written(tuple(self._line(text, candidate) for candidate in candidates))
 
@@ -75,8 +78,25 @@ class TranslationOutputs(TextOutputs):
 
     def answer(self, text: str) -> str:
         """The best output and its probability."""
-        best = self.run.predict(text, engine=self.options["engine"])
+        options = self.options
+        best = self.run.predict(
+            text,
+            beam_size=options["beam"],
+            max_length=options["length"],
+            sampling=self.sampling,
+            prefix=options["prefix"],
+            engine=options["engine"],
+        )
+        self._cut += not best.finished
         return f"{best.text}    (log-probability {best.log_prob:.3f})"
+
+    def notes(self) -> list[str]:
+        """How many outputs were cut off at the largest length."""
+        if not self._cut:
+            return []
+        length = self.options["length"] or self.run.task.config.generation.max_length
+        what = "1 output was" if self._cut == 1 else f"{self._cut:,} outputs were"
+        return [f"{what} cut after {length} token{'s' if length != 1 else ''}; --length N allows more"]
 
 
 def _sampling(options: Mapping[str, Any]) -> SamplingOptions | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heed.tasks.base.report import interval, points
+from heed.tasks.base.report import counted, interval, points
 
 _TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (less is better)"}
 
@@ -24,5 +24,6 @@ def body(report: dict[str, Any]) -> list[str]:
         lines.append(f"    {span:>8}  {show(bucket[shown])}  ({bucket['examples']})")
     lines += [f"  {label}: {report[key]['signature']}" for key, label in _TEXT_NAMES.items() if key in report]
     if report.get("cut_off"):
-        lines.append(f"  {report['cut_off']} outputs were cut off at generation.max_length")
+        were = "was" if report["cut_off"] == 1 else "were"
+        lines.append(f"  {counted(report['cut_off'], 'output')} {were} cut off at generation.max_length")
     return lines

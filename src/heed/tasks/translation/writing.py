@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
+from heed.data.tokens.continued import beginning
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
@@ -88,6 +89,8 @@ def translate(
     texts = [text.strip() for text in texts]  # a blank at either end is no word, and would be read as an unknown one
     if unknown := task.target_tokenizer.unknown_in(prefix):
         raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
+    begun = beginning(task.target_tokenizer, prefix)
+    forced = [*begun.ids]
     given = task.config.generation
     options = SearchOptions(
         end_token=END,
@@ -97,8 +100,8 @@ def translate(
         length_penalty=given.length_penalty if length_penalty is None else length_penalty,
         num_best=num_best,
         forbidden=task.never_written(model),
+        forbidden_first=begun.never_next,
     )
-    forced = task.target_tokenizer.encode(prefix).ids if prefix else []
     model.eval()
     device = next(model.parameters()).device
     if given.same_words:

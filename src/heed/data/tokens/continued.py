@@ -1,0 +1,33 @@
+"""The tokens of a text that is gone on with: a blank at its end belongs to the word that comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heed.data.tokens.byte_letters import BYTES
+from heed.data.tokens.tokenizer import TextTokenizer
+
+_BLANK = "\u2581"
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How a text begins that is to be written on."""
+
+    ids: Sequence[int]  # tokens of the beginning
+    never_next: tuple[int, ...] = ()  # tokens that may not follow it, since the text would begin differently
+
+
+def beginning(tokenizer: TextTokenizer, text: str) -> Beginning:
+    """The tokens of a beginning.
+
+    Where the token of a word carries the blank before it, a blank as a token of its own was hardly ever seen in
+    training, and half a word comes after it. The last blank is then left out of the tokens, and the next token has to
+    bring it.
+    """
+    if not text.strip() or not text.endswith(" ") or tokenizer.unit in ("character", "byte"):
+        return Beginning(tokenizer.encode(text).ids if text else [])
+    mark = next(letter for letter, byte in BYTES.items() if byte == ord(" ")) if tokenizer.is_of_bytes else _BLANK
+    without = tuple(i for i, token in enumerate(tokenizer.tokens) if not token.startswith(mark) or token == mark)
+    return Beginning(tokenizer.encode(text[:-1]).ids, without)

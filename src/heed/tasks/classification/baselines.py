@@ -1,0 +1,52 @@
+"""A classifier without a neural network: linear support vector machines over the TF-IDF of words and word pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heed.data.read.sentences import without_breaks
+from heed.tasks.base.labels import LabelPrediction
+
+NAME = "TF-IDF and a linear SVM"
+_WORDS = r"\w+|[^\w\s]"
+_MOST_CHARACTERS = 40_000_000
+"""Characters of training text up to which all of it is read: half a minute's work."""
+
+
+class TfidfClassifier:
+    """TF-IDF of single words and pairs, marks of punctuation being words, and one linear SVM for each label.
+
+    Source: scikit-learn's `TfidfVectorizer` and `LinearSVC` with their defaults.
+    """
+
+    def __init__(self, texts: Sequence[str], labels: Sequence[Sequence[str]], several: bool) -> None:
+        """Fit it to texts with labels; of very many every n-th is taken. `several`: a text may have any number."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.svm import LinearSVC
+
+        step = 1 + sum(map(len, texts)) // _MOST_CHARACTERS
+        texts, labels = texts[::step], labels[::step]
+        self._several = several
+        self._labels = sorted({label for own in labels for label in own})
+        self._vectorizer: Any = TfidfVectorizer(ngram_range=(1, 2), token_pattern=_WORDS)
+        inputs = self._vectorizer.fit_transform(map(without_breaks, texts))
+        self._machines: list[Any] = []
+        for label in self._labels:
+            column = np.array([label in own for own in labels])
+            # A label that every text has, or the one label that there is, needs no machine.
+            self._machines.append(None if column.all() else LinearSVC(random_state=0).fit(inputs, column))
+
+    def predict(self, texts: Sequence[str]) -> list[LabelPrediction]:
+        """The labels of each text, without probabilities: such a machine has none."""
+        inputs = self._vectorizer.transform(map(without_breaks, texts))
+        scores = np.stack(
+            [np.ones(len(texts)) if one is None else one.decision_function(inputs) for one in self._machines], axis=1
+        )
+        chosen = [
+            [self._labels[i] for i in np.flatnonzero(row > 0)] if self._several else [self._labels[int(row.argmax())]]
+            for row in scores
+        ]
+        return [LabelPrediction(",".join(own), tuple(own), 0.0, {}) for own in chosen]

@@ -1,0 +1,73 @@
+"""What a classifier is by default: where nobody named a model, and a time is given for training instead of updates."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from heed.errors import ConfigError
+from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
+
+if TYPE_CHECKING:
+    from heed.tasks.classification.task import Classification
+
+_POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
+LONGEST = 2
+"""N-grams beside the body: single words and pairs."""
+_MOST_WORK = 400_000
+"""Training texts times labels up to which they are there: what is fitted in a minute or two."""
+_RATE = 0.001
+"""Learning rate of the body beside n-grams: at 0.003 it has learned small sets by heart after two passes."""
+_OFTEN = 400
+"""Batches in a pass up to which validations are by the pass: a twelfth of the budget would be several passes."""
+
+
+def is_default(config: ClassificationConfig) -> bool:
+    """Whether nobody named a model, or a number of updates; embedded data is for the study of plain ones."""
+    section = config.model
+    named = "name" in section.model_fields_set or section.from_ is not None
+    return not named and config.training.steps is None and not isinstance(config.data, PlantedData)
+
+
+def longest_ngram(task: Classification, head: ClassificationHead, given: dict[str, Any]) -> int:
+    """`model.ngrams` of a new run."""
+    if "ngrams" in given or task.tokenizer.unit != "word" or not is_default(task.config):
+        return head.ngrams
+    work = len(task.splits.examples["train"]) * len(task.labels)
+    return LONGEST if work <= _MOST_WORK else head.ngrams
+
+
+def with_training(task: Classification, settled: ClassificationConfig) -> ClassificationConfig:
+    """The settled configuration of a task with n-grams by default, with what suits them of its `training` section."""
+    if not is_default(task.config) or not (settled.model.model_extra or {})["ngrams"]:
+        return settled
+    training = settled.training
+    tokens = sum(text.length for text in task.encoded("train"))
+    batches = tokens / training.batch_tokens
+    fields: dict[str, Any] = {"learning_rate": _RATE}
+    if batches <= _OFTEN:
+        fields["validate_every"] = max(1, math.ceil(batches / 2))
+    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+    return settled.model_copy(update={"training": training.model_copy(update=update)})
+
+
+def pooling_fields(
+    task: Classification, head: ClassificationHead, fields: dict[str, Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    """The head's fields without those that the body has no use for.
+
+    Raises:
+        ConfigError: The user gave one of them, or a pooling that the body cannot have.
+    """
+    name, body = task.config.model.name, task.body_class
+    if issubclass(body, TextEncoder):
+        if meant := [field for field in _POOLING_FIELDS if field in given]:
+            raise ConfigError(f"model {name} gives one vector for a text, so model.{meant[0]} does not apply")
+        return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+    if head.pooling == "cls" and issubclass(body, TokenEncoder) and not body.sees_all:
+        raise ConfigError(
+            f"model.pooling is cls, but in model {name} a token before the text does not see it; use encoder, or "
+            "another pooling"
+        )
+    return fields
