@@ -80,8 +80,9 @@ def is_that_attention(case, one, mechanism, layer, head):
         assert_close(next(m for m in case.again(choice=choice).maps if m.mechanism == mechanism).weights, one.weights)
 
 
-@claim(r"(sentence )?(forward|backward) network, layer (\d+): gates over the text")
-def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer):
+@claim(r"(sentence )?(forward|backward) network, layer (\d+): gates over the (text|rows)")
+def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer, over):
+    assert one.key.name == over
     assert isinstance(one, Traces) and one.query.labels[-1] == "state"
     assert one.query.labels[:-1] in (("input", "forget", "output"), ("reset", "update"))
     assert ((one.weights[:-1] > 0) & (one.weights[:-1] < 1)).all() and (one.weights[-1] >= 0).all()
@@ -402,6 +403,16 @@ def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
         assert len(look.maps[0].query) == int(last) < len(case.text) + 1
 
 
+@claim(r"read: rows (\d+) to (\d+) \(data\.window (\d+)\)")
+def rows_before_the_window_change_nothing(case, _, first, last, window):
+    assert int(last) - int(first) + 1 == int(window) == len(case.look.encoder) < len(case.text)
+    other = case.text.copy()
+    other[: int(first) - 1] += 5
+    assert case.again(other).target == case.look.target
+    other[int(first) - 1] += 5
+    assert case.again(other).target != case.look.target
+
+
 @claim(r"\+ marks tokens that the model wrote")
 def marked_tokens_were_written(case, _):
     written = [label[1:] for label in case.look.maps[0].key.labels if label.startswith("+")]
@@ -428,7 +439,7 @@ def nothing_is_computed_step_by_step(case, _):
     assert not seen.gate_records and not seen.attention_records and not seen.tensors("states")
 
 
-@claim(r"(Token|Word) by \w+: (.*)\.")
+@claim(r"(Token|Word|Row) by \w+: (.*)\.")
 def steps_hold_what_is_said(case, _, unit, parts):
     frames = [*case.look.encoder, *case.look.decoder]
     assert ("the mean of each gate" in parts) == any(frame.gates for frame in frames)
@@ -469,7 +480,7 @@ def words_belong_to_a_map(case, _, queries, keys):
     assert any(queries.startswith(query) and keys.startswith(key) for query, key in names)
 
 
-@claim(r"Choose a gate, or the state; the text is shaded by its values\.")
+@claim(r"Choose a gate, or the state; the (?:text is|rows are) shaded by its values\.")
 def gates_belong_to_traces(case, _):
     assert any(isinstance(one, Traces) for one in case.look.maps)
 

@@ -108,7 +108,7 @@ def test_sentences_are_read_apart():
 
 
 @pytest.mark.parametrize("stem", ["", "3"])
-def test_the_fit_is_a_logistic_regression_over_tfidf(folder, stem):
+def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem):
     task, model, started = prepared(settings(folder, stem))
     texts = task.encoded("train")
     grams = [ngrams_of(task.tokens_of(text), 2) for text in texts]
@@ -117,12 +117,16 @@ def test_the_fit_is_a_logistic_regression_over_tfidf(folder, stem):
     x *= np.log((1 + len(x)) / (1 + x.sum(0))) + 1
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     labels = np.array([text.labels[0] for text in texts])
-    if stem:
-        each = [LogisticRegression(C=10, solver="liblinear").fit(x, labels == n).decision_function(x) for n in range(3)]
-        right = np.stack(each, 1)
-    else:
-        one = LogisticRegression(C=10, solver="liblinear").fit(x, labels).decision_function(x)
-        right = np.stack([-one / 2, one / 2], 1)
+
+    def one(label):
+        ratio = [np.log((np.sum(x[labels == label] > 0, 0) + 1) / (np.sum(x[labels == label] > 0, 0) + 1).sum())]
+        ratio += [np.log((np.sum(x[labels != label] > 0, 0) + 1) / (np.sum(x[labels != label] > 0, 0) + 1).sum())]
+        made = LogisticRegression(C=10, solver="liblinear")
+        r = ratio[0] - ratio[1]
+        return (made.fit(x, labels == label).decision_function(x)
+                + made.fit(x * r, labels == label).decision_function(x * r)) / 2  # fmt: skip
+
+    right = np.stack([one(0), one(1), one(2)], 1) if stem else np.stack([-one(1) / 2, one(1) / 2], 1)
     batch = task.collate_encoded(texts, list(range(len(texts))))
     assert np.allclose(model.ngrams(batch.tokens, batch.mask).numpy(), right, atol=2e-2)
     assert "alone they are right on 100.0% of texts that they were not fitted to" in str(started["ngrams"])

@@ -369,6 +369,15 @@ def test_an_unknown_keyword_is_a_type_error_and_the_signature_stays():
 # --- predictions and what prints
 
 
+def test_predict_names_the_keyword_that_is_nearest():
+    run = train("translation", PAIRS, valid=4, model="bahdanau", size="tiny", settings=CASES["translation"][1])
+    with pytest.raises(TypeError, match="predict has no keyword 'beam_sizes'; did you mean 'beam_size'"):
+        run.predict("a u", beam_sizes=3)
+    assert run.predict("a u", beam_size=2, num_best=2, max_length=3).ids is not None
+    with pytest.raises(TypeError, match="predict has no keyword 'beam_size'; this task has no options"):
+        classifier().predict("good film", beam_size=3)
+
+
 def test_predictions_of_lists_series_and_frames_are_the_same():
     pandas = pytest.importorskip("pandas")
     run = classifier()

@@ -12,12 +12,14 @@ import pytest
 
 import heed
 from heed.cli import main
-from heed.config import TagOptions
+from heed.config import FilesData, TagOptions
+from heed.data.examples import Pair
 from heed.data.read.conll import read_sentences
 from heed.data.read.findings import Findings
 from heed.data.read.numbers import read_numbers
 from heed.data.read.pairs import read_pairs
 from heed.data.read.texts import TextFormat, read_texts, text_reader
+from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
@@ -253,23 +255,22 @@ def test_a_header_of_pairs_is_said_and_named_columns_leave_it_out(tmp_path):
         for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
             found, findings = pairs(tmp_path, name, content)
             assert found == [names, *PAIRS]  # as ever
-            (said,) = findings.found
-            fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' read columns by name"
-            assert said.warning and str(said).startswith(f"looks like a header ({names[0]} | {names[1]})")
-            assert fix in str(said)
+            assert findings.remarks == [
+                f"warning: line 1 of {name} looks like a header ({names[0]} | {names[1]}) but is read as a pair; "
+                f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' leave it out"
+            ]
             found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
-            assert found == PAIRS and not findings.found
-    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].found
+            assert found == PAIRS and not findings.remarks
+    assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].remarks
 
 
 def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, findings = pairs(tmp_path, "c.tsv", tabbed(ROWS))
-    (said,) = findings.found
-    assert said.warning and said.what.startswith(
-        "the targets look like labels (3 different: very good, good, bad), kept as texts; train on it with: heed train "
-        "classification c"
-    )
+    assert findings.remarks == [
+        "warning: c.tsv: the targets look like labels (3 different: very good, good, bad), read as texts; train on it "
+        "with: heed train classification c.tsv"
+    ]
     for name, content, what, command in (
         (
             "f.txt",
@@ -285,6 +286,23 @@ def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch
             pairs(tmp_path, name, content)
         assert what.replace("a word", "one word") in str(raised.value)
         assert str(raised.value).endswith(f"heed train {command} {name}")
+
+
+def test_streams_and_stored_corpora_are_recognised_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.csv").write_text(table([("en", "fr"), *PAIRS], ";"))
+    for fields in (
+        {"stream": True, "window": 20, "valid": 5},
+        {"in_memory": 20, "valid": 5},
+        {"in_memory": 20, "valid": 5},
+    ):
+        splits = open_pairs(FilesData(train=[str(tmp_path / "a.csv")], **fields))
+        assert splits.examples["train"][1] in [Pair(*pair) for pair in PAIRS]
+        notes = splits.notes  # of the third one from the cache
+        assert "train: columns separated by semicolons" in notes
+        assert (
+            "warning: train, line 1 of a.csv looks like a header (en | fr) but is read as a pair; data.columns" in notes
+        )
 
 
 # --- sides
@@ -588,8 +606,8 @@ def test_a_header_that_is_read_as_a_text_is_said(tmp_path):
     _, findings = read(
         tmp_path, "a.txt", "label text\n" + "".join(f"{label.split()[0]} {text}\n" for text, label in ROWS)
     )
-    assert [str(one) for one in findings.found] == [
-        "looks like a header (label | text), read as a text; delete it: 1 line (1)"
+    assert findings.remarks == [
+        "warning: line 1 of a.txt looks like a header (label | text) but is read as a text; delete it"
     ]
     _, findings = read(tmp_path, "a.tsv", tabbed([("text", "label"), *ROWS]), form=TextFormat(text=0, label=1))
-    assert [one.warning for one in findings.found] == [True]
+    assert findings.remarks[0].startswith("warning: line 1 of a.tsv looks like a header (text | label)")

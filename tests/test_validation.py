@@ -17,8 +17,15 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from contract import batch_of, config_of, loss_of, task_and_model, write_lines
+from heed.config import TrainingConfig
 from heed.data.tokens.tokenizer import END
+from heed.evaluation.report import score_line
 from heed.models.base import Memory, PairDecoder
+from heed.tasks import task_class
+from heed.tasks.base.report import label_body
+from heed.training.budget import Budget
+from heed.training.checkpoint import Progress
+from heed.training.progress import progress_line
 
 # --- translation
 
@@ -349,3 +356,26 @@ def test_smoothing_of_table(tmp_path):
     batch = batch_of(task, [0, 1, 2, 3])
     log_probs = torch.log_softmax(model(batch.values).double(), -1).detach()
     assert loss_of(task, model, batch, E) == pytest.approx(smoothed(log_probs, [0, 1, 2, 0]), rel=1e-4)
+
+
+# --- what is said of it
+
+
+def test_speed_is_in_what_a_task_predicts_and_padding_is_said_where_there_is_any():
+    budget, p = Budget(TrainingConfig(steps=4), None), Progress(step=2, total_steps=4, tokens=3_000, training_seconds=2.0)
+    assert progress_line(p, budget, 0.5, 0.0, "rows") == "update 2/4  loss 0.5000  1,500 rows/s  2 s left"
+    p.padding = 0.2
+    assert "1,500 tokens/s  padding 10%  " in progress_line(p, budget, 0.5, 0.1, "tokens")
+    said = {name: task_class(name).targets for name in ("classification", "series", "table", "tagging", "translation")}
+    assert [*said.values()] == ["texts", "numbers", "rows", "words", "tokens"]
+
+
+def test_micro_f1_is_said_where_it_is_not_the_accuracy():
+    assert score_line({"loss": 0.5, "accuracy": 0.75, "micro_f1": 0.75}) == "loss 0.5000, accuracy 0.7500"
+    assert "micro_f1 0.8000" in score_line({"loss": 0.5, "accuracy": 0.75, "micro_f1": 0.8})
+    labels = {"a": dict.fromkeys(("precision", "recall", "f1"), 0.5) | {"support": 4}}
+    one = {"value": 0.5, "low": 0.4, "high": 0.6}
+    report = {"accuracy": one, "macro_f1": one, "micro_f1": one, "calibration_error": 0.1, "per_label": labels}
+    assert not any("micro" in line for line in label_body(report))
+    several = label_body({**report, "micro_f1": {**one, "value": 0.55}})
+    assert any(line.split()[:3] == ["micro", "F1", "55.00%"] for line in several)

@@ -282,7 +282,7 @@ def compare(
     run_compare(words, _fields(given), options)
 
 
-@app.command(cls=called("RUN TEXT"))
+@app.command(cls=called("RUN [TEXT]"))
 @with_flags
 def look(
     run: RunArgument,

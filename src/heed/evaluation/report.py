@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -43,3 +43,9 @@ def shown(measures: Sequence[Measure], resamples: int = 1000) -> dict[str, Any]:
         | ({"signature": measure.note} if measure.note else {})
         for measure, one in zip(measures, found, strict=True)
     }
+
+
+def score_line(scores: Mapping[str, float]) -> str:
+    """Validation scores in one line; micro F1 only where it is not the accuracy, as it is of one label each."""
+    same = "accuracy" in scores and scores.get("micro_f1") == scores["accuracy"]
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if not (same and name == "micro_f1"))

@@ -81,7 +81,8 @@ class HashedNgrams(nn.Module):
     def features(self, buckets: Tensor) -> Tensor:
         """The numbers x of each text by its distinct buckets, `(batch, n)`."""
         idf = self.idf[buckets.clamp_min(0)] * (buckets >= 0)
-        return idf / idf.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+        lengths: Tensor = idf.norm(dim=-1, keepdim=True)
+        return idf / lengths.clamp_min(1e-9)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Logits `(batch, num_outputs)`; b for a text without a known n-gram."""

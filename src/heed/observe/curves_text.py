@@ -53,7 +53,7 @@ def _panel(panel: Panel, curves: Curves, width: int, color: bool) -> list[str]:
 
 def _title(panel: Panel, width: int, color: bool) -> str:
     """The name of a panel, then what its lines are; as wide as the panel."""
-    parts = [(clean(panel.title), None)]
+    parts: list[tuple[str, int | None]] = [(clean(panel.title), None)]
     if len(panel.lines) > 1 or panel.lines[0].label:
         parts += [(f"{_sign(line)} {clean(line.label)}", line.color) for line in panel.lines]
     shown, room = [], width

@@ -8,6 +8,7 @@ from typing import Any
 
 from heed.config import RunConfig
 from heed.errors import RunError
+from heed.evaluation.report import score_line
 from heed.runs.parent import parent_line
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
@@ -27,7 +28,7 @@ def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
 
 def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
-        numbers = ", ".join(f"{key} {value:.4f}" for key, value in report.items() if isinstance(value, float))
+        numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
     unit = spec_of(run.config.task).unit
     lines = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
@@ -44,6 +45,7 @@ def write_card(run: Run[Any, Any]) -> None:
     training, spec = report["training"], spec_of(config.task)
     place, here = _place(path)
     examples = ", ".join(f"{counted(counts['examples'], spec.unit)} ({n})" for n, counts in report["data"].items())
+    tested = {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}
     lines = [
         f"# {config.model.name} on {config.data.name}",
         "",
@@ -56,7 +58,7 @@ def write_card(run: Run[Any, Any]) -> None:
         f"{training['ended']}; weights of {training['kept']}.",
         "",
         "```",
-        scores_text(run, {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}),
+        scores_text(run, tested or report["scores"]),
         "```",
         "",
         *_curves(path, config),

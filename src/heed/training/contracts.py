@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,9 @@ def parts_of(loss: Tensor | Loss) -> tuple[Tensor, dict[str, Tensor]]:
 
 class Trainable(Protocol):
     """A task as the loop sees it."""
+
+    targets: ClassVar[str] = "tokens"
+    """What a batch's `num_targets` counts, as people call it."""
 
     @property
     def patience(self) -> int:

@@ -16,6 +16,7 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.device import pin
 from heed.errors import DiskError
+from heed.evaluation.report import score_line
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
@@ -289,7 +290,7 @@ class Trainer:
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
         values |= {f"loss.{name}": value / count for name, value in parts.items()}
         self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
-        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding))
+        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding, self.task.targets))
         self.budget.updated(time.perf_counter() - start)
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
@@ -347,8 +348,8 @@ class Trainer:
         p.validation_seconds = max(0.1, time.perf_counter() - start)
         self._selection.note(p, self.validation)
         self._metrics.write("validation", p.step, **self.validation)
-        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.validation.items())
-        self._say(f"update {p.step}{'' if p.total_steps is None else f' of {p.total_steps}'}: {scores}")
+        of = "" if p.total_steps is None else f" of {p.total_steps}"
+        self._say(f"update {p.step}{of}: {score_line(self.validation)}")
         self._write()
         if self.on_validation is not None and self.processes.is_first:
             self.on_validation(self, self.validation)

@@ -27,15 +27,19 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def progress_line(p: Progress, budget: Budget, loss: float, padding: float) -> str:
-    """The line that moves: the last update's loss and share of padding, speed, time left."""
+def progress_line(p: Progress, budget: Budget, loss: float, padding: float, targets: str) -> str:
+    """The line that moves: the last update's loss and share of padding, speed, time left.
+
+    `targets` is what the task predicts, as people call it ("tokens"); padding is left out where there was none so far.
+    """
     of = "" if p.total_steps is None else f"/{p.total_steps}"
     left = "measuring speed"
     if p.total_steps is not None:
         seconds = budget.left if budget.seconds else (p.total_steps - p.step) * p.training_seconds / p.step
         left = f"{duration(seconds)} left"
     rate = p.tokens / p.training_seconds
-    return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} tokens/s  padding {padding:.0%}  {left}"
+    padded = f"  padding {padding:.0%}" if p.padding else ""
+    return f"update {p.step}{of}  loss {loss:.4f}  {rate:,.0f} {targets}/s{padded}  {left}"
 
 
 class Reporter:

@@ -123,9 +123,9 @@ def is_table(path: Path) -> bool:
 
 
 def note_header(row: Sequence[str], path: Path, unit: str, findings: Findings, fix: str = "delete it") -> None:
-    """Note that the first line of a file looks like names of columns, but is read as an example."""
+    """Remark that the first line of a file looks like names of columns, but is read as an example."""
     names = " | ".join(row)[:40]
-    findings.note(f"looks like a header ({names}), read as a {unit}; {fix}", path, 1, warning=True)
+    findings.remark(f"warning: line 1 of {path.name} looks like a header ({names}) but is read as a {unit}; {fix}")
 
 
 def some(values: Iterable[str], most: int = 3) -> str:

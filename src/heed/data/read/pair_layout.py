@@ -60,7 +60,7 @@ def pair_columns(path: Path, source: Column, target: Column, findings: Findings,
     by_number = isinstance(given.source, int) and isinstance(given.target, int)
     if header and by_number and max(int(given.source), int(given.target)) < len(rows[0]):
         names = rows[0][int(given.source)].strip(), rows[0][int(given.target)].strip()
-        fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' read columns by name"
+        fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' leave it out"
         note_header(rows[0], path, "pair", findings, fix)
     body, width = rows[1:] if header else rows, len(rows[0])
     places = [
@@ -74,12 +74,12 @@ def pair_columns(path: Path, source: Column, target: Column, findings: Findings,
 
 
 def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, advice: str = "") -> None:
-    """Note that one side of pairs is as labels are: few different texts, each of them often."""
+    """Remark that one side of pairs is as labels are: few different texts, each of them often."""
     for name, side, other in zip(("source", "target"), sides, reversed(sides), strict=True):
         if side.cells < _MANY or side.values > 0.1 * side.cells or not side.repeats or other.repeats or other.words < 2:
             continue
-        what = f"the {name}s look like labels ({side.values:,} different: {some(side.first)}), kept as texts{advice}"
-        findings.note(what, where, 1, warning=True)
+        what = f"the {name}s look like labels ({side.values:,} different: {some(side.first)}), read as texts{advice}"
+        findings.remark(f"warning: {Path(where).name}: {what}")
 
 
 def _refuse(head: Head, advice: Advice) -> None:

@@ -45,5 +45,14 @@ def read_corpus(
     examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
     if survey is not None:
         survey.recall(said["survey"])
-    remarks = [*filter(None, [remark]), *(f"{name}: {line}" for line in said["remarks"])]
+    remarks = [*filter(None, [remark]), *remarks_of(name, said["remarks"])]
     return examples, Counts.of_values(said["counts"]), remarks
+
+
+def remarks_of(name: str, lines: Sequence[str]) -> list[str]:
+    """Remarks of the readers, with the name of the corpus."""
+    warned = "warning: "
+    return [
+        f"{warned}{name}, {line.removeprefix(warned)}" if line.startswith(warned) else f"{name}: {line}"
+        for line in lines
+    ]

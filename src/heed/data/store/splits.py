@@ -17,7 +17,7 @@ from heed.data.read.hub import HubSet
 from heed.data.read.memory import taken
 from heed.data.read.reader import Reader
 from heed.data.sequences import select
-from heed.data.store.corpus import read_corpus
+from heed.data.store.corpus import read_corpus, remarks_of
 from heed.data.store.extra import ExtraCorpus
 from heed.data.store.hashes import held_out
 from heed.data.store.store import hashes_in
@@ -48,7 +48,8 @@ class Splits(Generic[T]):
     def summary(self) -> str:
         """Counts and remarks, for people."""
         lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
-        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
+        of_stream = [] if self.stream is None else remarks_of("train", self.stream.remarks)
+        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks, *of_stream])
 
     @property
     def found(self) -> dict[str, list[Found]]:

@@ -58,6 +58,11 @@ class ExampleStream(Generic[E]):
         return ", ".join(f"'{file}'" for file in self._data.train)
 
     @property
+    def remarks(self) -> list[str]:
+        """What the readers remarked so far."""
+        return self._findings.remarks
+
+    @property
     def first(self) -> list[E]:
         """The held-out examples."""
         if self._file is None:

@@ -79,7 +79,7 @@ class Log:
     @property
     def seconds(self) -> float:
         """What all updates took, without validations."""
-        return sum(event["seconds"] for event in self.updates)
+        return float(sum(event["seconds"] for event in self.updates))
 
     @property
     def scores(self) -> list[str]:
@@ -140,7 +140,7 @@ def _rate(part: Sequence[dict[str, Any]]) -> float:
 
 
 def _speed(part: Sequence[dict[str, Any]]) -> float:
-    return len(part) / max(1e-9, sum(event["seconds"] for event in part))
+    return len(part) / max(1e-9, float(sum(event["seconds"] for event in part)))
 
 
 def _said(name: str) -> str:

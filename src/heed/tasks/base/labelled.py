@@ -47,6 +47,7 @@ def drawn(data: Any, draw: Callable[[Split, int], Sequence[E]], unit: str) -> Sp
 class LabelledTask(Task[C, E], Generic[C, E, T, B]):
     """A task whose examples are texts with labels; a label's number is its place in `labels`."""
 
+    targets = "texts"
     interfaces = ("encoder",)
     size_fields: ClassVar = {"tokens": "vocab_size"}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}

@@ -35,6 +35,8 @@ def plain(values: dict[str, float]) -> str:
 def label_body(report: dict[str, Any]) -> list[str]:
     """The scores of labels."""
     names = {"accuracy": "accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+    if report["micro_f1"] == report["accuracy"]:  # one label each: the same number, counted in another way
+        del names["micro_f1"]
     lines = [f"  {label:<20} {interval(report[key])}" for key, label in names.items()]
     lines.append(f"  {'calibration error':<20} {report['calibration_error']:7.2%}")
     lines += per_label(report["per_label"], "label")

@@ -13,7 +13,7 @@ from heed import tasks
 from heed.config import RunConfig
 from heed.data.read.findings import Findings
 from heed.data.read.memory import to_texts
-from heed.errors import ConfigError, DataError, suggest
+from heed.errors import ConfigError, DataError, UnknownKeywordError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
 from heed.tasks.base.baselines import beside
@@ -205,6 +205,8 @@ class TextRun(Run[T, M], Generic[T, M, P]):
 
     text_columns: ClassVar[tuple[str, ...]] = ("text",)
     """Names of the column of a data frame that holds the texts to predict, best first."""
+    options: ClassVar[frozenset[str] | None] = None
+    """Keywords of `predictions`; None where they are not listed."""
 
     @overload
     def predict(self, text: str, **options: Any) -> P: ...
@@ -221,6 +223,10 @@ class TextRun(Run[T, M], Generic[T, M, P]):
         Raises:
             DataError: One of them is no text; the message says which.
         """
+        if self.options is not None:
+            for name in options.keys() - self.options:
+                near = suggest(name, self.options) if self.options else "; this task has no options"
+                raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
         if isinstance(text, str):
             return self.predictions([text], **options)[0]
         return Predictions(self.predictions(to_texts(text, "texts", self.text_columns), **options))

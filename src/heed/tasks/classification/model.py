@@ -74,4 +74,4 @@ class Classifier(nn.Module):
         if self.pooling is not None:
             pooled = self.pooling(self.body, pooled, mask)
         logits: Tensor = self.output(pooled)
-        return logits if self.ngrams is None else logits + self.ngram_scale * beside
+        return logits if self.ngrams is None or beside is None else logits + self.ngram_scale * beside

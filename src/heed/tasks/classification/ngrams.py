@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PARTS = 4
 """Into how many parts training texts are divided, to know the n-grams' logits of each from the others."""
 _STRENGTH = 10.0
-"""C of the logistic regression, the inverse of its regularisation: the best of 1, 3 and 10 on validation sets."""
+"""C of the logistic regressions, the inverse of their regularisation: the best of 1, 3 and 10 on validation sets."""
 _LISTED = 12
 """N-grams that a look lists."""
 
@@ -158,18 +158,41 @@ def _sample_weights(
     of_label = np.array(weights)
     if len(of_label) == true.shape[1] and not two and (true.sum(1) != 1).any():  # several labels: those with the label
         return np.where(column, of_label[number], 1.0)
-    if len(of_label) == true.shape[1]:
-        return of_label[true.argmax(1)]
-    return of_label[column.astype(int)]  # one output for two labels
+    of_text = true.argmax(1) if len(of_label) == true.shape[1] else column.astype(int)
+    result: NDArray[np.float64] = of_label[of_text]  # by the label, which one output for two labels tells too
+    return result
 
 
 def _one(
     inputs: csr_matrix, column: NDArray[np.bool_], weights: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float32], float]:
+    """One output's regression: the mean of a plain one and of one whose inputs are scaled by log-count ratios.
+
+    The second finds n-grams that stand with one label only, the first those that many texts have; on four validation
+    sets their mean was right more often than either.
+    """
+    from scipy.sparse import diags
     from sklearn.linear_model import LogisticRegression
 
-    fitted = LogisticRegression(C=_STRENGTH, solver="liblinear", random_state=0).fit(inputs, column, weights)
-    return fitted.coef_[0], float(fitted.intercept_[0])
+    scale = _log_count_ratios(inputs, column)
+    made = LogisticRegression(C=_STRENGTH, solver="liblinear", random_state=0)
+    plain = made.fit(inputs, column, weights)
+    weight, bias = plain.coef_[0], float(plain.intercept_[0])
+    scaled = made.fit(inputs @ diags(scale), column, weights)
+    return (weight + scale * scaled.coef_[0]) / 2, (bias + float(scaled.intercept_[0])) / 2
+
+
+def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Ln of how much more often each n-gram stands in texts with the label than in those without, each once more.
+
+    Source: Wang and Manning 2012 (ACL P12-2018), section 2.1, alpha = 1, of n-grams that a text has or has not.
+    """
+    found = inputs > 0
+    there = np.asarray(found.sum(0)).ravel() > 0  # buckets of no text are no n-grams
+    those, others = (np.asarray(found[rows].sum(0)).ravel()[there] + 1.0 for rows in (column, ~column))
+    result = np.zeros(len(there))
+    result[there] = np.log(those / those.sum()) - np.log(others / others.sum())
+    return result
 
 
 @torch.no_grad()

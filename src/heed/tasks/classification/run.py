@@ -34,6 +34,7 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
     """What a run and an ensemble of runs share: labels of texts, and their scores."""
 
     task_class = Classification
+    options = frozenset()
     body = staticmethod(label_body)
     errors = staticmethod(label_errors)
 

@@ -16,7 +16,6 @@ from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
-from heed.data.read.memory import check_order, hold, labelled_columns
 from heed.data.read.sentences import without_breaks
 from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, open_splits
@@ -33,7 +32,7 @@ from heed.tasks.base.started import Started
 from heed.tasks.classification import defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
-from heed.tasks.classification.texts import cut_texts, text_format
+from heed.tasks.classification.texts import cut_texts, hold_texts, text_format
 from heed.tasks.classification.weights import check_weights, class_weights
 from heed.training.processes import current
 
@@ -74,11 +73,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Text]:
         """Texts with labels: (text, label) tuples, (texts, labels), or columns `text` and `label`."""
-        columns = config.data.columns
-        wanted = {"text": columns.text, "label": columns.label}
-        held = hold(data, split, text_reader(text_format(config.data)), wanted, findings, guess=labelled_columns)
-        check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
-        return held
+        return hold_texts(data, split, config.data, findings)
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:

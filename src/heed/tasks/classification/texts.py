@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from heed.data.examples import Text
+from heed.data.read.findings import Findings
 from heed.data.read.layout import TextFormat
+from heed.data.read.memory import Held, check_order, hold, labelled_columns
 from heed.data.read.sentences import split_sentences, without_breaks
+from heed.data.read.texts import text_reader
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.contents import advice
@@ -43,6 +48,18 @@ def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
     """How the files of a configuration are written; `labels` are known of the training set."""
     several = data.several_labels, data.label_separator
     return TextFormat(data.format, data.columns.text, data.columns.label, *several, frozenset(labels), advice)
+
+
+def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) -> Held[Text]:
+    """Texts with labels of data in one of the forms of `heed.data.read.memory`.
+
+    Raises:
+        DataError: It cannot be used; the message names the place and the value.
+    """
+    wanted = {"text": section.columns.text, "label": section.columns.label}
+    held = hold(data, split, text_reader(text_format(section)), wanted, findings, guess=labelled_columns)
+    check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
+    return held
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:

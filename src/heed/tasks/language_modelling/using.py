@@ -24,6 +24,9 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
     """The part of a run of language modelling that uses its model."""
 
     text_columns = ("prompt", "text")
+    options = frozenset(
+        ("length", "min_length", "beam_size", "length_penalty", "sampling", "stop", "repetition_penalty", "num_best")
+    )
 
     def predictions(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
         """Continue each prompt; an empty one begins a document.

@@ -50,6 +50,7 @@ class Part:
 class Series(NumericTask[SeriesConfig, Part]):
     """The task: where series, model, loss and scores meet."""
 
+    targets = "numbers"
     interfaces = ("series",)
     head_class = SeriesHead
     selected_by = "loss"

@@ -41,6 +41,7 @@ from heed.tasks.table.model import RowClassifier
 class Table(NumericTask[TableConfig, Row]):
     """The task: where rows, model, loss and scores meet."""
 
+    targets = "rows"
     interfaces = ("rows",)
     selected_by = "accuracy"
 

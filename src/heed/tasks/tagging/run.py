@@ -39,6 +39,7 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     """What a run and an ensemble of runs share: tags of words, and their scores."""
 
     task_class = Tagging
+    options = frozenset()
     body = staticmethod(body)
     errors = staticmethod(error_lines)
 

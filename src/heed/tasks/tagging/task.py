@@ -37,6 +37,7 @@ _CHARACTERS = "characters.json"
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     """The task: where words, model, loss and scores meet."""
 
+    targets = "words"
     head_class = TaggingHead
 
     characters: TextTokenizer | None = None

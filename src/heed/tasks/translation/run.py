@@ -44,6 +44,9 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
 
     task_class = Translation
     text_columns = ("source", "text")
+    options = frozenset(
+        ("beam_size", "length_penalty", "min_length", "max_length", "sampling", "prefix", "num_best", "engine")
+    )
     body = staticmethod(body)
 
     @property
