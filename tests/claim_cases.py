@@ -42,6 +42,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "han": {"name": "han", "d_embedding": 12, "d_hidden": 6, "d_attention": 8},
     "cnn": {"name": "cnn", "d_embedding": 12, "num_filters": 6},
     "bag": {"name": "bag", "d_embedding": 12, "d_hidden": 8},
+    "ngrams": {"name": "bag", "d_embedding": 12, "d_hidden": 8, "ngrams": 2, "ngram_buckets": 512},
 }
 
 
@@ -108,7 +109,12 @@ def classifier(folder, body: str, **tokenizer: Any):
     }
     task = Classification.prepare(check_config(values, "test"))
     torch.manual_seed(1)
-    return task, sharpened(task.build_model())
+    model = sharpened(task.build_model())
+    if model.ngrams is not None:  # fitted before training elsewhere
+        with torch.no_grad():
+            model.ngrams.weight.normal_()
+            model.ngrams.idf.uniform_(0.5, 2.0)
+    return task, model
 
 
 @cache

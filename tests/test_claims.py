@@ -273,6 +273,27 @@ def ngrams_add_up_to_the_score(case, shading, count, label):
     assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
 
 
+@claim(
+    r"What n-grams beside the model add to the score of '(\w)' \(less the mean score of all labels\): "
+    r"the (\d+) that add most"
+)
+def ngrams_beside_the_model_add_up(case, shading, label, count):
+    assert len(shading.weights) == int(count) <= 12
+    look = case.again("great film story", contributions=False)
+    (shading,) = look.shadings
+    number = case.task.labels.index(look.target)
+    batch, _ = batch_of(replace(case, text="great film story"))
+    scores = []
+    with torch.no_grad():
+        for scale in (1.0, 0.0):
+            case.model.ngram_scale.fill_(scale)
+            logits = case.model(batch.tokens, batch.mask)[0]
+            scores.append(float(logits[number] - logits.mean()))
+        case.model.ngram_scale.fill_(1.0)
+    assert len(shading.weights) == 5, "three words and two pairs"
+    assert sum(shading.weights) == pytest.approx(scores[0] - scores[1], abs=1e-5)
+
+
 @claim(r"Weight of each word in the sum over its sentence, times the weight of the sentence in the sum over the text")
 def both_levels_multiply(case, shading):
     assert sum(shading.weights) == pytest.approx(1, abs=1e-5)  # test_classification checks each from the modules
@@ -534,7 +555,7 @@ def test_a_sentence_without_a_check_is_found():
 
 PRINTED = {
     "  the model is below this baseline": "better_baselines",
-    "texts are longer than data.max_length and were read up to there": "cut",
+    "longer than data.max_length, and read up to there": "cut",
     "never seen in training, so never predicted": "never_seen",
 }
 """What a report says was found, and the key of report.json that it is said of."""
@@ -561,3 +582,4 @@ def test_a_report_says_what_its_numbers_say():
     (below,) = [line for line in baseline_lines(with_all) if "below" in line]
     assert below.strip() == "the model is below this baseline: accuracy 0.5 against 0.6"
     assert "  3 texts are longer" in "\n".join(label_body(with_all))
+    assert "  1 text is longer" in "\n".join(label_body({**with_all, "cut": 1}))

@@ -43,6 +43,8 @@ def run_predict(
             raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
         with open_output(out) as file:
             file.writelines(line + "\n" for line in outputs.write_file(given))
+        for note in outputs.notes():
+            print(f"heed: {note}", file=sys.stderr)
         return
     assert isinstance(outputs, TextOutputs)
     if not texts and given is None and interactive():

@@ -32,7 +32,7 @@ class Trained(NamedTuple):
 
 TRAINED: dict[str, Trained] = {
     "cat": Trained(cat.TITLE, cat.cat_stages, 35),
-    "mess": Trained(mess.TITLE, mess.mess_stages, 25),
+    "mess": Trained(mess.TITLE, mess.mess_stages, 30),
     "order": Trained(order.TITLE, order.order_stages, 10),
     "pizza": Trained(pizza.TITLE, pizza.pizza_stages, 10),
     "politics": Trained(politics.TITLE, politics.politics_stages, 10),

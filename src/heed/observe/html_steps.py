@@ -74,7 +74,7 @@ def _contents(look: Look) -> str:
         "which tokens it found most probable next" if has_next else "",
     ]
     *most, last = [part for part in parts if part]
-    unit = "token" if has_next else "row" if look.names[0] == "series" else "word"
+    unit = "token" if has_next else look.unit
     return f"{unit.capitalize()} by {unit}: " + (f"{', '.join(most)} and {last}." if most else f"{last}.")
 
 

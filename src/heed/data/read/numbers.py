@@ -127,6 +127,21 @@ def read_numbers(
     return Numbers(tuple(header[i] for i in places), np.array(values), tuple(labels), tuple(origins))
 
 
+def text_columns(path: Path) -> dict[str, list[str]]:
+    """The cells of each column of a file as they are written, by the names in its first line.
+
+    Rows of another length are left out; `read_numbers` refuses them.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    findings = Findings()
+    rows = _rows(path, number_layout(path, None, None, findings), findings)
+    header = [name.strip() for name in next(rows, (0, []))[1]]
+    cells = [row for _, row in rows if len(row) == len(header)]
+    return {name: [row[n].strip() for row in cells] for n, name in enumerate(header)}
+
+
 def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tuple[int, list[str]]]:
     """Rows that hold something, with their lines."""
     reader = csv.reader((line + "\n" for line in good_lines(path, findings)), delimiter=layout.separator)

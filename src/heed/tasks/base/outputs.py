@@ -27,6 +27,10 @@ class Outputs:
         self.run: Any = run
         self.options = options
 
+    def notes(self) -> list[str]:
+        """What a person should know of what was written so far."""
+        return []
+
 
 class TextOutputs(Outputs, ABC):
     """Lines for lines: each line of input is an input of its own."""
@@ -65,10 +69,6 @@ class TextOutputs(Outputs, ABC):
     def pieces(self, text: str) -> Iterator[str]:
         """The answer to one text as it is written: pieces that together are `answer`, or all of it at once."""
         yield self.answer(text)
-
-    def notes(self) -> list[str]:
-        """What a person should know of what was written so far."""
-        return []
 
 
 class FileOutputs(Outputs, ABC):

@@ -45,4 +45,5 @@ def look_at_series(
         (f"read: rows {labels[0]} to {labels[-1]} (data.window {window})",),
         names=("series", "next"),
         parts=(("series", "reads"), ("", "")),
+        unit="row",
     )

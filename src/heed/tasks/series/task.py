@@ -21,13 +21,14 @@ from torch import Tensor
 from heed.config.memory import InMemory
 from heed.data.read.findings import Findings
 from heed.data.read.memory_numbers import aligned, hold_series
-from heed.data.read.numbers import Numbers, Standard, read_numbers
+from heed.data.read.numbers import Numbers, Standard, read_numbers, text_columns
 from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
+from heed.tasks.series.dates import date_column
 from heed.tasks.series.model import Forecaster
 
 Values = NDArray[np.float64]
@@ -216,7 +217,11 @@ def open_series(
         columns = one.columns if columns is None else columns
         series.append((one.name, aligned(one, columns).values))
     for path in map(Path, data.train if given is None else ()):
-        read = read_numbers(path, data.columns if columns is None else columns, said=said)
+        wanted = data.columns if columns is None else columns
+        if columns is None and (dates := date_column(path, _names(data.columns))) is not None:
+            said.append(str(dates))
+            wanted = wanted or [name for name in text_columns(path) if name != dates.name]
+        read = read_numbers(path, wanted, said=said)
         columns = read.columns
         series.append((path.name, read.values))
     assert columns is not None
@@ -243,6 +248,11 @@ def open_series(
         for path in map(Path, files if isinstance(files, list) and given is None else ()):
             splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
     return columns, Splits({n: splits[n] for n in ("train", "valid", "test") if n in splits}, remarks=said)
+
+
+def _names(columns: Sequence[int | str] | None) -> list[str]:
+    """The columns that were asked for by name: whatever they hold, they are to be forecast."""
+    return [column for column in columns or () if isinstance(column, str)]
 
 
 def _count(rows: Any) -> int:
