@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import random
 import re
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
+from heed.tasks.series.look import look_at_series
+from heed.tasks.series.task import Series
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.task import Tagging
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
@@ -39,6 +42,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "han": {"name": "han", "d_embedding": 12, "d_hidden": 6, "d_attention": 8},
     "cnn": {"name": "cnn", "d_embedding": 12, "num_filters": 6},
     "bag": {"name": "bag", "d_embedding": 12, "d_hidden": 8},
+    "ngrams": {"name": "bag", "d_embedding": 12, "d_hidden": 8, "ngrams": 2, "ngram_buckets": 512},
 }
 
 
@@ -105,7 +109,12 @@ def classifier(folder, body: str, **tokenizer: Any):
     }
     task = Classification.prepare(check_config(values, "test"))
     torch.manual_seed(1)
-    return task, sharpened(task.build_model())
+    model = sharpened(task.build_model())
+    if model.ngrams is not None:  # fitted before training elsewhere
+        with torch.no_grad():
+            model.ngrams.weight.normal_()
+            model.ngrams.idf.uniform_(0.5, 2.0)
+    return task, model
 
 
 @cache
@@ -143,6 +152,17 @@ def translator(name: str):
     return task, sharpened(task.build_model())
 
 
+def series_case(folder) -> Case:
+    numbers = [round(10 * math.sin(i / 3) + i % 5, 3) for i in range(60)]
+    (folder / "s.csv").write_text("\n".join(["sold", *map(str, numbers)]) + "\n")
+    data = {"train": str(folder / "s.csv"), "valid": 6, "test": 6, "window": 8, "horizon": 2}
+    model = {"name": "rnn", "d_hidden": 6}
+    values = {"task": "series", "data": data, "model": model, "training": {"steps": 1}}
+    task = Series.prepare(check_config(values, "test"))
+    torch.manual_seed(1)
+    return case_of((task, task.build_model().eval()), look_at_series, task.read(folder / "s.csv").values[:40])
+
+
 def case_of(make: Any, look: Any, text: str, **options: Any) -> Case:
     task, model = make
 
@@ -169,6 +189,7 @@ def all_cases(folder) -> dict[str, Case]:
     for name in ("bahdanau", "transformer", "seq2seq"):
         cases[f"translation {name}"] = case_of(translator(name), look_at, "31415", target="314")
     cases["written"] = case_of(translator("bahdanau"), look_at, "31x15")
+    cases["series"] = series_case(folder)
     file = write_texts(folder)
     for model in LANGUAGE_MODELS:
         run = random_run(file, model)

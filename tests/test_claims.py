@@ -80,8 +80,9 @@ def is_that_attention(case, one, mechanism, layer, head):
         assert_close(next(m for m in case.again(choice=choice).maps if m.mechanism == mechanism).weights, one.weights)
 
 
-@claim(r"(sentence )?(forward|backward) network, layer (\d+): gates over the text")
-def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer):
+@claim(r"(sentence )?(forward|backward) network, layer (\d+): gates over the (text|rows)")
+def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer, over):
+    assert one.key.name == over
     assert isinstance(one, Traces) and one.query.labels[-1] == "state"
     assert one.query.labels[:-1] in (("input", "forget", "output"), ("reset", "update"))
     assert ((one.weights[:-1] > 0) & (one.weights[:-1] < 1)).all() and (one.weights[-1] >= 0).all()
@@ -272,6 +273,27 @@ def ngrams_add_up_to_the_score(case, shading, count, label):
     assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
 
 
+@claim(
+    r"What n-grams beside the model add to the score of '(\w)' \(less the mean score of all labels\): "
+    r"the (\d+) that add most"
+)
+def ngrams_beside_the_model_add_up(case, shading, label, count):
+    assert len(shading.weights) == int(count) <= 12
+    look = case.again("great film story", contributions=False)
+    (shading,) = look.shadings
+    number = case.task.labels.index(look.target)
+    batch, _ = batch_of(replace(case, text="great film story"))
+    scores = []
+    with torch.no_grad():
+        for scale in (1.0, 0.0):
+            case.model.ngram_scale.fill_(scale)
+            logits = case.model(batch.tokens, batch.mask)[0]
+            scores.append(float(logits[number] - logits.mean()))
+        case.model.ngram_scale.fill_(1.0)
+    assert len(shading.weights) == 5, "three words and two pairs"
+    assert sum(shading.weights) == pytest.approx(scores[0] - scores[1], abs=1e-5)
+
+
 @claim(r"Weight of each word in the sum over its sentence, times the weight of the sentence in the sum over the text")
 def both_levels_multiply(case, shading):
     assert sum(shading.weights) == pytest.approx(1, abs=1e-5)  # test_classification checks each from the modules
@@ -402,6 +424,16 @@ def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
         assert len(look.maps[0].query) == int(last) < len(case.text) + 1
 
 
+@claim(r"read: rows (\d+) to (\d+) \(data\.window (\d+)\)")
+def rows_before_the_window_change_nothing(case, _, first, last, window):
+    assert int(last) - int(first) + 1 == int(window) == len(case.look.encoder) < len(case.text)
+    other = case.text.copy()
+    other[: int(first) - 1] += 5
+    assert case.again(other).target == case.look.target
+    other[int(first) - 1] += 5
+    assert case.again(other).target != case.look.target
+
+
 @claim(r"\+ marks tokens that the model wrote")
 def marked_tokens_were_written(case, _):
     written = [label[1:] for label in case.look.maps[0].key.labels if label.startswith("+")]
@@ -428,7 +460,7 @@ def nothing_is_computed_step_by_step(case, _):
     assert not seen.gate_records and not seen.attention_records and not seen.tensors("states")
 
 
-@claim(r"(Token|Word) by \w+: (.*)\.")
+@claim(r"(Token|Word|Row) by \w+: (.*)\.")
 def steps_hold_what_is_said(case, _, unit, parts):
     frames = [*case.look.encoder, *case.look.decoder]
     assert ("the mean of each gate" in parts) == any(frame.gates for frame in frames)
@@ -469,7 +501,7 @@ def words_belong_to_a_map(case, _, queries, keys):
     assert any(queries.startswith(query) and keys.startswith(key) for query, key in names)
 
 
-@claim(r"Choose a gate, or the state; the text is shaded by its values\.")
+@claim(r"Choose a gate, or the state; the (?:text is|rows are) shaded by its values\.")
 def gates_belong_to_traces(case, _):
     assert any(isinstance(one, Traces) for one in case.look.maps)
 
@@ -523,7 +555,7 @@ def test_a_sentence_without_a_check_is_found():
 
 PRINTED = {
     "  the model is below this baseline": "better_baselines",
-    "texts are longer than data.max_length and were read up to there": "cut",
+    "longer than data.max_length, and read up to there": "cut",
     "never seen in training, so never predicted": "never_seen",
 }
 """What a report says was found, and the key of report.json that it is said of."""
@@ -550,3 +582,4 @@ def test_a_report_says_what_its_numbers_say():
     (below,) = [line for line in baseline_lines(with_all) if "below" in line]
     assert below.strip() == "the model is below this baseline: accuracy 0.5 against 0.6"
     assert "  3 texts are longer" in "\n".join(label_body(with_all))
+    assert "  1 text is longer" in "\n".join(label_body({**with_all, "cut": 1}))

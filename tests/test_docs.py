@@ -14,7 +14,7 @@ from heed.cli.flags import options_of
 from heed.config import short_config_text
 from heed.errors import ConfigError
 from heed.tasks import check_config, spec_of, task_names
-from heed.tasks.base.capabilities import Looks, capability_table, missing
+from heed.tasks.base.capabilities import Compares, capability_table, missing
 from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent
@@ -72,7 +72,7 @@ def test_the_refusals_on_the_page_of_tasks_are_the_real_ones():
     series = SimpleNamespace(members=(None,), config=SimpleNamespace(task="series"))
     with pytest.raises(ConfigError) as refused:
         options_of("table", "predict", {"align": True})
-    for message in (str(refused.value), missing(series, Looks)):
+    for message in (str(refused.value), missing(series, Compares)):
         assert f"heed: {message}" in page("docs/tasks.md").splitlines()
 
 

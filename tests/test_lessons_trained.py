@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.errors import ConfigError
-from heed.lessons import cat, list_lessons, mess, politics, run_lesson
+from heed.lessons import Stage, cat, files, list_lessons, mess, politics, run_lesson
 
 STAGES = {
     "cat": ["sentences", "who", "spanish", "verdict"],
@@ -50,6 +50,16 @@ def test_the_command_lists_them(capsys):
     out = capsys.readouterr().out
     for name in STAGES:
         assert f"{name} " in out and list_lessons()[name] in out
+
+
+def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
+    monkeypatch.setitem(
+        files.TRAINED, "cat", files.Trained("Two orders", lambda: (Stage("only", "one stage", (), ""),), 35)
+    )
+    with pytest.raises(SystemExit):
+        main(["lesson", "cat"])
+    out, err = capsys.readouterr()
+    assert "one stage" in out and err == "training small networks: about 35 seconds of one thread\n"
 
 
 # cat

@@ -412,9 +412,10 @@ def test_what_python_shows_is_short():
 
 
 def test_frames_name_what_to_install(monkeypatch):
+    predictions = classifier().predict(["good"])
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"to_frame needs the library pandas; install it: pip install 'heed-atten"):
-        classifier().predict(["good"]).to_frame()
+        predictions.to_frame()
 
 
 def test_parts_of_heed_are_there_without_a_further_import():

@@ -139,7 +139,8 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
         (
             ["look", flowers.folder, "x"],
-            "`look` is not available for table; it is for classification, language_modelling, tagging, translation",
+            "`look` is not available for table (its network reads a row at once, so it has no steps, no gates and no "
+            "attention); it is for classification, language_modelling, series, tagging, translation",
         ),
         (["compare", flowers.folder, flowers.folder], "given twice"),
         (["evaluate", flowers.folder, "--with", flowers.folder], "(`--with`) is not available for table"),
@@ -253,5 +254,28 @@ def test_the_commands_on_series(folder, sales, capsys):
     assert json.loads(out)[str(folder / "sales.csv")]["examples"] == 26
     code, out, _ = call(capsys, "check", "series", folder / "sales.csv")
     assert code == 0 and "sold" in out and "train: 162 rows of 1 series" in out
-    code, _, err = call(capsys, "look", sales.folder, "x")
-    assert code == 2 and "`look` is not available for series" in err
+    code, out, _ = call(capsys, "look", sales.folder, folder / "sales.csv", "--steps")
+    assert code == 0 and "gates over the rows" in out and "series step 1 of 24: reads row 157: sold" in out
+    for words, message in (
+        (["nowhere.csv"], "nowhere.csv"),
+        ([folder / "sales.csv", "--head", "0"], "has no attention to choose from: a look shows its gates"),
+    ):
+        code, _, err = call(capsys, "look", sales.folder, *words)
+        assert code == 2 and message in err
+
+
+def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
+    shown = sales.look(folder / "sales.csv", steps=True)
+    values = read_numbers(folder / "sales.csv", None).values
+    assert shown.target == f"row 181: sold {sales.predict(values)[0, 0]:.6g}"
+    rows = sales.task.tensor(values[-24:]).unsqueeze(0)
+    with torch.no_grad():
+        states, _ = sales.model.body.read(rows)
+    for frame, state in zip(shown.look.encoder, states[0], strict=True):
+        assert_close(frame.states["forward"], state)
+    (traces,) = shown.maps
+    assert traces.key.labels == tuple(map(str, range(157, 181))) and traces.query.labels[-1] == "state"
+    assert_close(traces.weights[-1], states[0].abs().mean(1))
+    assert sales.look(values[:, 0].tolist()).target == shown.target
+    page = shown.html()
+    assert "the rows are shaded by its values" in page and "Row by row: what the model held" in page

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from heed.cli.terminal import form_of, interactive, use_color, width, write_output
 from heed.errors import ConfigError, suggest
 from heed.lessons import Lesson, list_lessons, run_lesson
+from heed.lessons.files import TRAINED
 
 
 def run_lesson_command(
@@ -22,6 +24,8 @@ def run_lesson_command(
         print("\nheed lesson NAME works one out; heed lesson FILE.yaml does it for your own matrices.")
         return
     form = form_of(form, out, ("html", "json", "text"))
+    if name in TRAINED and row is None:
+        print(f"training small networks: about {TRAINED[name].seconds} seconds of one thread", file=sys.stderr)
     lesson = run_lesson(name, row=row)
     if stages:
         lesson = lesson.only(stages)

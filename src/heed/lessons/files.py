@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
@@ -22,21 +22,29 @@ _LISTS: dict[str, type[Section]] = {
 }
 
 
-TRAINED: dict[str, tuple[str, Callable[[], tuple[Stage, ...]]]] = {
-    "cat": (cat.TITLE, cat.cat_stages),
-    "mess": (mess.TITLE, mess.mess_stages),
-    "order": (order.TITLE, order.order_stages),
-    "pizza": (pizza.TITLE, pizza.pizza_stages),
-    "politics": (politics.TITLE, politics.politics_stages),
-    "teddy": (teddy.TITLE, teddy.teddy_stages),
+class Trained(NamedTuple):
+    """A lesson that trains small networks: its title, what makes its stages, and the seconds of one thread it takes."""
+
+    title: str
+    stages: Callable[[], tuple[Stage, ...]]
+    seconds: int
+
+
+TRAINED: dict[str, Trained] = {
+    "cat": Trained(cat.TITLE, cat.cat_stages, 35),
+    "mess": Trained(mess.TITLE, mess.mess_stages, 30),
+    "order": Trained(order.TITLE, order.order_stages, 10),
+    "pizza": Trained(pizza.TITLE, pizza.pizza_stages, 10),
+    "politics": Trained(politics.TITLE, politics.politics_stages, 10),
+    "teddy": Trained(teddy.TITLE, teddy.teddy_stages, 10),
 }
-"""Lessons that train small networks: title, and what makes their stages."""
+"""Lessons that train, by name."""
 
 
 def list_lessons() -> dict[str, str]:
     """Name and title of every lesson that comes with heed."""
     worked = {name: str(read_config(path)["title"]) for name, path in _paths().items()}
-    return worked | {name: title for name, (title, _) in TRAINED.items()}
+    return worked | {name: title for name, (title, *_) in TRAINED.items()}
 
 
 def read_lesson(source: str | Path) -> tuple[str, LessonFile]:

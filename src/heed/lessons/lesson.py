@@ -130,7 +130,7 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
     """
     if str(source) in TRAINED:
-        title, stages = TRAINED[str(source)]
+        title, stages, _ = TRAINED[str(source)]
         if row is not None:
             raise ConfigError(f"lesson {source} has no stage of one row, so row {row!r} does not apply")
         return Lesson(str(source), title, _SOURCE, (), stages())

@@ -38,16 +38,16 @@ _FILLER = (
     "there was a break of ten minutes",
     "we had come by bus",
 )
-_LONGEST = 8
+_LONGEST = 4
 """Most clauses of filler between the halves in training."""
-_DISTANCES = (0, 4, 8, 32)
+_DISTANCES = (0, 2, 4, 32)
 """Clauses of filler in the test."""
 _SIZES = {"train": 3_000, "valid": 60, "test": 120}
 _MOSTLY = 0.9
 """Share of right answers from which on a network is said to have learned it."""
 _EACH = 150
 """Held-out reviews for each distance."""
-_STEPS = {"short": 150, "halves": 400}
+_STEPS = {"short": 150, "halves": 600}
 _SETTINGS: dict[str, Any] = {
     "tokenizer.kind": "word",
     "tokenizer.min_count": 1,

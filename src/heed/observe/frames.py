@@ -80,6 +80,7 @@ class Look:
         names: Names of source and target for a reader; "" where there is no target.
         parts: Names of the two kinds of steps, and what each does with its token.
         no_steps: Why there are no steps, where there are none.
+        unit: What a step reads where it says nothing of a next token.
     """
 
     title: str
@@ -94,3 +95,4 @@ class Look:
     names: tuple[str, str] = ("source", "target")
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
     no_steps: str = ""
+    unit: str = "word"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 
 from heed.observe import palette
-from heed.observe.labels import axes_line, axis_name, cell_name, clean, place_name, visible
+from heed.observe.labels import axes_line, axis_name, cell_name, clean, place_name, plural, visible
 from heed.observe.maps import Axis, Map, Traces
 
 CELLS_IN_A_TABLE = 64 * 64
@@ -114,7 +114,8 @@ def _words(map: Map, name: str) -> str:
 
 def _hint(map: Map) -> str:
     if isinstance(map, Traces):
-        return "Choose a gate, or the state; the text is shaded by its values."
+        shaded = f"{clean(map.key.name)} {'are' if map.key.name == plural(map.key.kind) else 'is'} shaded"
+        return f"Choose a gate, or the state; the {shaded} by its values."
     return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} it looked at are shaded."
 
 

@@ -74,9 +74,8 @@ def _contents(look: Look) -> str:
         "which tokens it found most probable next" if has_next else "",
     ]
     *most, last = [part for part in parts if part]
-    return f"{'Token' if has_next else 'Word'} by {'token' if has_next else 'word'}: " + (
-        f"{', '.join(most)} and {last}." if most else f"{last}."
-    )
+    unit = "token" if has_next else look.unit
+    return f"{unit.capitalize()} by {unit}: " + (f"{', '.join(most)} and {last}." if most else f"{last}.")
 
 
 def _bar(count: int) -> str:

@@ -107,7 +107,7 @@ class Traces(Map):
     @property
     def title(self) -> str:
         """Short name: network and layer."""
-        return f"{self.mechanism} network, layer {self.layer}: gates over the text"
+        return f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}"
 
     @property
     def unit(self) -> str:

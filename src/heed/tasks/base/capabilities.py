@@ -110,7 +110,9 @@ def missing(run: Any, kind: type[Any]) -> str:
     if len(run.members) > 1:
         folders = ", ".join(str(one.folder) for one in run.members)
         return f"{what} is not available for an ensemble; use one run at a time: {folders}"
-    return f"{what} is not available for {run.config.task}; it is for {', '.join(tasks_with(kind))}"
+    reason = getattr(run, f"no_{kind.__name__.lower().rstrip('s')}", "")  # no_look: why it would show nothing
+    because = f" ({reason})" if reason else ""
+    return f"{what} is not available for {run.config.task}{because}; it is for {', '.join(tasks_with(kind))}"
 
 
 def capability_table() -> str:

@@ -15,8 +15,10 @@ from heed.data.read.memory_numbers import aligned, hold_numbers
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
+from heed.observe.shown import ShownLook
 from heed.tasks.base.run import Run
 from heed.tasks.series.forecast import Forecast
+from heed.tasks.series.look import look_at_series
 from heed.tasks.series.model import Forecaster
 from heed.tasks.series.outputs import SeriesOutputs
 from heed.tasks.series.report import body
@@ -52,6 +54,12 @@ class SeriesRun(Run[Series, Forecaster]):
             ConfigError: The series has no row, or another number of columns.
             DataError: A value is no number, or a column is missing.
         """
+        values = self._values(rows)
+        horizon = horizon or self.task.config.data.horizon
+        return Forecast.of(self.task.forecast(self.model, [values], horizon)[0], self.task.standard.columns)
+
+    def _values(self, rows: Any) -> Values:
+        """Rows in one of the forms of `predict` as an array `(rows, columns)`."""
         columns = self.task.standard.columns
         if column_names(rows) is not None:
             values = hold_numbers(rows, "series", columns).values
@@ -63,12 +71,41 @@ class SeriesRun(Run[Series, Forecaster]):
         values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
         if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
             raise ConfigError(f"a series of shape {values.shape} was given; expected (rows, {len(columns)})")
-        horizon = horizon or self.task.config.data.horizon
-        return Forecast.of(self.task.forecast(self.model, [values], horizon)[0], columns)
+        return values
 
     def predict_file(self, path: str | Path, horizon: int | None = None) -> Forecast:
         """The rows that follow those of a file with the run's columns."""
         return self.predict(self.task.read(Path(path)).values, horizon)
+
+    def look(
+        self,
+        text: Any,
+        *,
+        steps: bool = False,
+        mechanism: str | None = None,
+        layer: int | str = -1,
+        head: int | str = "mean",
+    ) -> ShownLook:
+        """Look inside at the rows that a forecast is made from: gates and states of the network, row by row.
+
+        Args:
+            text: A file with the run's columns, or rows as `predict` takes them.
+            steps: Whether to show every step.
+            mechanism: There is no attention to choose from; as for other tasks.
+            layer: As `mechanism`.
+            head: As `mechanism`.
+
+        Raises:
+            ConfigError: An attention is asked for, or the series has no row.
+        """
+        if mechanism is not None or layer != -1 or head != "mean":
+            raise ConfigError(f"model {self.config.model.name} has no attention to choose from: a look shows its gates")
+        is_file = isinstance(text, str | Path)
+        values = self.task.read(Path(text)).values if is_file else self._values(text)
+        name = Path(text).name if is_file else "series"
+        if not len(values):
+            raise ConfigError(f"{name} has no row")
+        return ShownLook(look_at_series(self.task, self.model, values, name=name, title=self.title), steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
         """Series from files with the run's columns; the first `data.window` rows of each (or half) are only read."""

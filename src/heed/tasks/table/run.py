@@ -26,6 +26,7 @@ class TableRun(Run[Table, RowClassifier]):
     """A model that gives rows of numbers labels."""
 
     task_class = Table
+    no_look = "its network reads a row at once, so it has no steps, no gates and no attention"
     body = staticmethod(label_body)
     errors = staticmethod(label_errors)
 
