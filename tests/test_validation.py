@@ -362,7 +362,8 @@ def test_smoothing_of_table(tmp_path):
 
 
 def test_speed_is_in_what_a_task_predicts_and_padding_is_said_where_there_is_any():
-    budget, p = Budget(TrainingConfig(steps=4), None), Progress(step=2, total_steps=4, tokens=3_000, training_seconds=2.0)
+    budget = Budget(TrainingConfig(steps=4), None)
+    p = Progress(step=2, total_steps=4, tokens=3_000, training_seconds=2.0)
     assert progress_line(p, budget, 0.5, 0.0, "rows") == "update 2/4  loss 0.5000  1,500 rows/s  2 s left"
     p.padding = 0.2
     assert "1,500 tokens/s  padding 10%  " in progress_line(p, budget, 0.5, 0.1, "tokens")

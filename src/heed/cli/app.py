@@ -306,7 +306,10 @@ def look(
     *,
     flags: dict[str, Any],
 ) -> None:
-    """See where a model looked while it read and wrote; without TEXT, its training's curves."""
+    """See where a model looked, or the curves of its training.
+
+    With TEXT: where it looked while it read and wrote. Without: loss, scores, learning rate and speed.
+    """
     from heed.cli.look import Drawing, run_look
 
     run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
