@@ -27,10 +27,10 @@ _VALIDATING = 0.2
 """The largest share of what is left that validations take."""
 _REPLANNED = 0.02
 """After how large a share of the budget the plan is made anew, validation or not."""
-_MEASURED_AT = (0.25, 0.7)
-"""After which shares of the budget scoring is tried, at the next validation."""
-_MEASURING = 0.015
-"""The share of the budget that this may take each time."""
+_MEASURED_AT = (0.3, 0.75)
+"""After which shares of the time for training scoring is tried, at the next validation."""
+_MEASURING = (0.03, 0.15)
+"""What this may take each time: a share of the budget, and of what all of it is thought to take."""
 _ENDING = 1 / 6
 """How many more updates a run that ends early makes, as a share of those made."""
 _WRITING = 0.5
@@ -168,11 +168,11 @@ class Budget:
 
     def try_scoring(self, p: Progress, score: Callable[[float, float], float | None]) -> None:
         """Learn now and then what scoring will take; `score` is that of `Trainer`."""
-        passed = sum(self.elapsed > share * self.seconds for share in _MEASURED_AT)
+        passed = sum(self.elapsed > share * self._deadline(p) for share in _MEASURED_AT)
         if passed > self._tried:
             self._tried = passed
             expected = p.validation_seconds * self._task.finishing_work if self._scoring is None else self._scoring
-            measured = score(_MEASURING * self.seconds, expected)
+            measured = score(min(_MEASURING[0] * self.seconds, _MEASURING[1] * expected), expected)
             self._scoring = self._scoring if measured is None else measured
 
     def _validation(self, p: Progress) -> float:
