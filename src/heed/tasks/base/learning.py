@@ -15,24 +15,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from heed import tasks
+from heed.config import RunConfig
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One model on one set of data, each point a run of its own whose learning rate came to its end."""
+    """One model on one set of data, each point a run of its own whose learning rate came to its end.
+
+    `model` is what the task's `learner` calls it: the model's name, and what else makes it learn at another pace.
+    """
 
     data: str  # what it was measured on, for people
     model: str
     score: str  # the validation score it was selected by
     updates_per_pass: int
     shares: Mapping[int, float]  # updates -> share of the final score
+    start: float = 0.0  # the share before the first update, where something is fitted before training
 
     def share(self, updates: float) -> float:
         """The share after some updates, linear in their logarithm between the points."""
-        points = [(1, 0.0), *sorted(self.shares.items())]
+        points = [(1, self.start), *sorted(self.shares.items())]
         at = bisect_left([count for count, _ in points], updates)
         if at == 0:
-            return 0.0
+            return self.start
         if at == len(points):
             return points[-1][1]
         (a, low), (b, high) = points[at - 1], points[at]
@@ -47,14 +52,27 @@ def curves_of(task: str) -> Sequence[Curve]:
     return importlib.import_module(name).CURVES  # type: ignore[no-any-return]
 
 
-def share_after(curves: Sequence[Curve], model: str, score: str, updates_per_pass: int, updates: float) -> float | None:
-    """The share of the final score to expect; None where nothing was measured.
+def learner_of(config: RunConfig) -> str | None:
+    """Which curves of its task apply to a settled configuration: those of this model; None where none do.
 
-    Curves of the same score go before others, and of these the same model's before others. Of several the mean is
-    taken, in which those count more that were measured with about as many updates in a pass.
+    The task's `learning.py` says so in a function `learner`; without it, the model's name does.
     """
-    chosen = [one for one in curves if one.score == score] or list(curves)
-    chosen = [one for one in chosen if one.model == model] or chosen
+    name = f"{tasks.__name__}.{config.task}.learning"
+    if importlib.util.find_spec(name) is None:
+        return None
+    says = getattr(importlib.import_module(name), "learner", None)
+    return config.model.name if says is None else says(config)  # type: ignore[no-any-return]
+
+
+def share_after(
+    curves: Sequence[Curve], model: str | None, score: str, updates_per_pass: int, updates: float
+) -> float | None:
+    """The share of the final score to expect; None where nothing was measured for this model and score.
+
+    Of several curves the mean is taken, in which those count more that were measured with about as many updates in a
+    pass.
+    """
+    chosen = [one for one in curves if (one.model, one.score) == (model, score)]
     if not chosen:
         return None
     weights = [1 / (0.3 + abs(math.log(updates_per_pass / one.updates_per_pass))) for one in chosen]
@@ -62,7 +80,9 @@ def share_after(curves: Sequence[Curve], model: str, score: str, updates_per_pas
     return sum(w * share for w, share in zip(weights, shares, strict=True)) / sum(weights)
 
 
-def updates_for(curves: Sequence[Curve], model: str, score: str, updates_per_pass: int, share: float) -> int | None:
+def updates_for(
+    curves: Sequence[Curve], model: str | None, score: str, updates_per_pass: int, share: float
+) -> int | None:
     """The updates after which a share of the final score is to be expected, to 5 %; None where no curve says so."""
     updates = 10.0
     while updates < 1e6:
