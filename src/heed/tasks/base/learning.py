@@ -7,14 +7,12 @@ the frequencies alone. Each task's folder brings the curves that were measured f
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from heed import tasks
+from heed.tasks import values_in
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,8 @@ class Curve:
 
 def curves_of(task: str) -> Sequence[Curve]:
     """What was measured for a task: `CURVES` in the file `learning.py` of its folder, nothing without that file."""
-    name = f"{tasks.__name__}.{task}.learning"
-    if importlib.util.find_spec(name) is None:
-        return ()
-    return importlib.import_module(name).CURVES  # type: ignore[no-any-return]
+    curves: Sequence[Curve] | None = values_in(task, "learning", "CURVES")
+    return curves or ()
 
 
 def share_after(curves: Sequence[Curve], model: str, score: str, updates_per_pass: int, updates: float) -> float | None:
