@@ -90,7 +90,7 @@ def test_every_mistake_is_reported_at_once():
             "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one",
         ),
         ({"training": 3}, "training is 3: .*dictionary"),
-        ({"model": {"size": "huge"}}, "model.size is 'huge': .*'auto', 'scarce', 'tiny', 'small' or 'base'"),
+        ({"model": {"size": "huge"}}, "model.size is 'huge': .*'auto', 'scarce', 'tiny', 'small', 'base' or 'large'"),
         ({"data": {"name": "copy", "length": "long"}}, "data.length is 'long'"),
         ({"data": {"name": "dates", "styles": ["short"]}}, r"data.styles.0 is 'short': .*'medium', 'long' or 'full'"),
         ({"data": {"name": "date"}}, "data.name is 'date'; did you mean 'dates'"),

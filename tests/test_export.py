@@ -337,7 +337,7 @@ def test_recipes_with_thousands_of_tokens_are_exported_and_read_back(tmp_path, n
 def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, monkeypatch):
     run = copied(trained[0], tmp_path)
 
-    def gone(config):
+    def gone(config, *given):
         raise ConfigError("no file")
 
     monkeypatch.setattr("heed.tasks.translation.data.open_pairs", gone)

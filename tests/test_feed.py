@@ -14,6 +14,7 @@ from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.device import pin, to_device
 from heed.runs.train import train_config
 from heed.tasks import check_config
+from heed.training.cost import Cost
 from heed.training.feed import Feed
 from heed.training.progress import Quiet
 
@@ -120,7 +121,7 @@ def test_an_error_of_the_data_ends_the_run_with_its_message(tmp_path, always_ahe
         raise OSError("texts.bin cannot be read")
 
     made = config()
-    monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: None)
+    monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: Cost(0, 0.0, 0.0, 0, 1))
     monkeypatch.setattr("heed.tasks.base.training_set.TrainingSet.collate", broken)
     with pytest.raises(OSError, match=r"texts\.bin cannot be read"):
         train_config(made, tmp_path / "run", Quiet())

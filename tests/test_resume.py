@@ -489,7 +489,7 @@ def test_what_a_configuration_leaves_open_stays_as_it_was(folder):
     values = {"data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16}}
     reporter = Listener()
     train(folder, check_config({**values, "training": {"steps": 6}}, "the test"), resume=True, reporter=reporter)
-    assert "changed" not in reporter.text
+    assert "changed since" not in reporter.text
     assert read_config(folder / "config.yaml")["model"]["d_hidden"] == 12
 
 

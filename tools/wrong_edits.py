@@ -230,8 +230,8 @@ EDITS = [
     ),
     Edit(
         "patience counts one validation too many",
-        "p.bad >= self.config.patience",
-        "p.bad > self.config.patience",
+        "return patience is not None and p.bad >= patience",
+        "return patience is not None and p.bad > patience",
         ("tests/test_training.py",),
     ),
     Edit(
@@ -242,14 +242,14 @@ EDITS = [
     ),
     Edit(
         "a larger loss is better",
-        "return [-loss] if self.select_by",
-        "return [loss] if self.select_by",
+        "return [-loss] if self._select_by",
+        "return [loss] if self._select_by",
         (FIELDS("TranslationEvaluation.select_by"), "tests/test_training.py"),
     ),
     Edit(
         "averages are of the oldest checkpoints",
-        "recent = p.kept[-self.config.average :]",
-        "recent = p.kept[: self.config.average]",
+        "recent = p.kept[-self._average :]",
+        "recent = p.kept[: self._average]",
         ("tests/test_training.py",),
     ),
     # training
@@ -261,8 +261,8 @@ EDITS = [
     ),
     Edit(
         "the cosine ends at half",
-        "return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))",
-        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * min(1.0, progress)))",
+        "return 0.5 * (1.0 + math.cos(math.pi * course_at(",
+        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * course_at(",
         ("tests/test_training.py",),
     ),
     Edit(
@@ -395,8 +395,8 @@ EDITS = [
     ),
     Edit(
         "Bahdanau starts from the forward net's last state",
-        "_, backward = finals[-1]",
-        "backward, _ = finals[-1]",
+        "last = finals[-1][-1]  # (B, d_hidden)",
+        "last = finals[-1][0]  # (B, d_hidden)",
         ("tests/test_bahdanau.py",),
     ),
     Edit(
@@ -444,8 +444,8 @@ EDITS = [
     ),
     Edit(
         "the end token is allowed one token too early",
-        "return self.forbidden if written >= self.min_length else (*self.forbidden, self.end_token)",
-        "return self.forbidden if written + 1 >= self.min_length else (*self.forbidden, self.end_token)",
+        "banned = self.forbidden if written >= self.min_length",
+        "banned = self.forbidden if written + 1 >= self.min_length",
         SEARCH,
     ),
     Edit(

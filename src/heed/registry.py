@@ -19,8 +19,17 @@ from heed.models.base import Body, ModelConfig
 
 def list_models() -> list[tuple[str, type[Body]]]:
     """Every body with the name of its file; a file with several interfaces occurs once for each."""
-    names = sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
-    return [(name, body) for name in names for body in _bodies_in(name)]
+    return [(name, body) for name in model_names() for body in _bodies_in(name)]
+
+
+def model_names() -> list[str]:
+    """The names of all models, without importing one."""
+    return sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
+
+
+def bodies_of(name: str) -> tuple[type[Body], ...]:
+    """The bodies in one model's file, one per interface; none where there is no such model. Imports that file alone."""
+    return _bodies_in(name) if name in model_names() else ()
 
 
 def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
@@ -30,21 +39,21 @@ def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
         ConfigError: There is no such model, or it has other interfaces only; the message lists those that fit, and says
             why a model that reads a whole text cannot go on writing it.
     """
-    models = list_models()
-    fitting = list(dict.fromkeys(n for n, body in models if body.interface in interfaces))
-    bodies = {body.interface: body for n, body in models if n == name}
+    bodies = {body.interface: body for body in bodies_of(name)}
+    for interface in interfaces:
+        if interface in bodies:
+            return bodies[interface]
+    fitting = list(dict.fromkeys(n for n, body in list_models() if body.interface in interfaces))
     if not bodies:
         raise ConfigError(f"unknown model '{name}'{suggest(name, fitting)}")
-    if name not in fitting:
-        kinds = " and ".join(interface.replace("_", " ") for interface in bodies)
-        reason = ""
-        if "language_model" in interfaces and "encoder" in bodies:
-            reason = (
-                ": it reads the whole text at once, and a model that has seen the token that it is asked to predict "
-                "learns to copy it; a language model reads from left to right"
-            )
-        raise ConfigError(f"model '{name}' ({kinds}) does not fit this task{reason}; these do: {', '.join(fitting)}")
-    return next(bodies[interface] for interface in interfaces if interface in bodies)
+    kinds = " and ".join(interface.replace("_", " ") for interface in bodies)
+    reason = ""
+    if "language_model" in interfaces and "encoder" in bodies:
+        reason = (
+            ": it reads the whole text at once, and a model that has seen the token that it is asked to predict "
+            "learns to copy it; a language model reads from left to right"
+        )
+    raise ConfigError(f"model '{name}' ({kinds}) does not fit this task{reason}; these do: {', '.join(fitting)}")
 
 
 def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelConfig:

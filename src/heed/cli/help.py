@@ -54,5 +54,5 @@ def called(*usages: str) -> type[HelpCommand]:
 def option(*words: str, complete: Any = None, **given: Any) -> Any:
     """A `typer.Option`: the words that begin with a dash are its names, the other one is its group in the help."""
     names = [word for word in words if word.startswith("-")]
-    (group,) = [word for word in words if not word.startswith("-")] or [None]
+    group = next((word for word in words if not word.startswith("-")), None)
     return Option(*names, rich_help_panel=group, autocompletion=complete, **given)

@@ -9,7 +9,7 @@ from heed.attention import scores
 from heed.cli.terminal import width
 from heed.errors import ConfigError, suggest
 from heed.models.base import Body, ModelConfig, TextEncoder
-from heed.registry import list_models
+from heed.registry import bodies_of, list_models, model_names
 from heed.tasks import config_class, spec_of, task_names
 
 _NAME = 16
@@ -37,9 +37,9 @@ def model_text(name: str) -> str:
     Raises:
         ConfigError: There is no such model.
     """
-    bodies = [body for other, body in list_models() if other == name]
+    bodies = bodies_of(name)
     if not bodies:
-        raise ConfigError(f"unknown model '{name}'{suggest(name, [other for other, _ in list_models()])}")
+        raise ConfigError(f"unknown model '{name}'{suggest(name, model_names())}")
     return "\n\n".join(_body_text(name, body) for body in bodies)
 
 

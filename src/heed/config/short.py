@@ -37,7 +37,8 @@ def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | Non
 
 
 def _differing(section: BaseModel, model_defaults: Mapping[str, Any]) -> dict[str, Any]:
-    written, found = section.model_dump(mode="json", by_alias=True), {}
+    written = section.model_dump(mode="json", by_alias=True)
+    found: dict[str, Any] = {}
     for name, field in type(section).model_fields.items():
         key, value = field.alias or name, getattr(section, name)
         default = ... if field.is_required() else field.get_default(call_default_factory=True)

@@ -55,7 +55,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
             settings_text(task, whole),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
-            f"device {trainer.device}, {trainer.precision}, {torch.get_num_threads()} threads",
+            f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}",
             f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
             *([advice] if advice else []),

@@ -230,7 +230,8 @@ class Trainer:
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
                 early = f"early, as {self.select_by} no longer improved: "
-                return f"{early if p.ending else ''}all {p.total_steps} updates done"
+                done = "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
+                return f"{early if p.ending else ''}{done}"
             if self.budget.patience_is_lost(p) and (reason := self._end_early()) is not None:
                 return reason
             if late:

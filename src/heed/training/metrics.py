@@ -64,6 +64,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
     A kill may cut off the last line, and a run that is still training may be writing it: such a line is passed over.
     """
+    if not path.is_file():  # a device would be read without end
+        return []
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -7,14 +7,13 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from heed.training.budget import Budget
 from heed.training.checkpoint import Progress
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 
 def duration(seconds: float) -> str:
@@ -117,6 +116,8 @@ class TerminalReporter(Reporter):
     """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere."""
 
     def __init__(self, interval: float = 30.0) -> None:
+        from rich.console import Console  # slow to import, and only training shows a line that moves
+
         self._console = Console(stderr=True, highlight=False)
         self._interval = interval
         self._last = time.monotonic()
@@ -130,6 +131,9 @@ class TerminalReporter(Reporter):
         """Move the line, or print one if enough time has passed."""
         now = time.monotonic()
         if self._console.is_terminal:
+            from rich.live import Live
+            from rich.text import Text
+
             if self._live is None:
                 self._live = Live(console=self._console, transient=True, auto_refresh=False)
                 self._live.start()

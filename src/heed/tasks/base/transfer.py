@@ -19,7 +19,7 @@ from heed.config import RunConfig, read_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
-from heed.registry import body_class, list_models
+from heed.registry import bodies_of, body_class
 from heed.tasks import check_config, task_class
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
@@ -114,7 +114,7 @@ class Parent:
         """
         section, theirs = config.model, self.task.config.model
         given = section.model_fields_set
-        usable = any(name == theirs.name and body.interface in interfaces for name, body in list_models())
+        usable = any(body.interface in interfaces for body in bodies_of(theirs.name))
         name = theirs.name if usable and "name" not in given else section.name
         values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.folder)}
         if "size" not in given and (name == theirs.name or not usable):

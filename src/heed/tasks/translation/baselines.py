@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST = 200_000
 """Training pairs that are searched at most: the first ones."""
@@ -53,6 +56,8 @@ class NearestSentence:
         return found
 
     def _matrix(self, rows: Sequence[Sequence[int]]) -> csr_array:
+        from scipy.sparse import csr_array  # slow to import, and only evaluation needs it
+
         starts = np.cumsum([0, *map(len, rows)])
         places = np.array([word for row in rows for word in row], dtype=np.int32)
         return csr_array((np.ones(len(places), np.float32), places, starts), shape=(len(rows), len(self._vocabulary)))
