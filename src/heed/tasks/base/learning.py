@@ -44,6 +44,16 @@ class Curve:
         return low + (high - low) * math.log(updates / a) / math.log(b / a)
 
 
+@dataclass(frozen=True)
+class Expected:
+    """A share of the final score as the curves have it: their mean, the lowest and the highest, how many there are."""
+
+    mean: float
+    low: float
+    high: float
+    curves: int
+
+
 def curves_of(task: str) -> Sequence[Curve]:
     """What was measured for a task: `CURVES` in the file `learning.py` of its folder, nothing without that file."""
     name = f"{tasks.__name__}.{task}.learning"
@@ -64,20 +74,20 @@ def learner_of(config: RunConfig) -> str | None:
     return config.model.name if says is None else says(config)  # type: ignore[no-any-return]
 
 
-def share_after(
+def shares_after(
     curves: Sequence[Curve], model: str | None, score: str, updates_per_pass: int, updates: float
-) -> float | None:
+) -> Expected | None:
     """The share of the final score to expect; None where nothing was measured for this model and score.
 
-    Of several curves the mean is taken, in which those count more that were measured with about as many updates in a
-    pass.
+    The mean is one of all curves, in which those count more that were measured with about as many updates in a pass.
     """
     chosen = [one for one in curves if (one.model, one.score) == (model, score)]
     if not chosen:
         return None
     weights = [1 / (0.3 + abs(math.log(updates_per_pass / one.updates_per_pass))) for one in chosen]
     shares = [one.share(updates) for one in chosen]
-    return sum(w * share for w, share in zip(weights, shares, strict=True)) / sum(weights)
+    mean = sum(w * share for w, share in zip(weights, shares, strict=True)) / sum(weights)
+    return Expected(mean, min(shares), max(shares), len(chosen))
 
 
 def updates_for(
@@ -86,10 +96,10 @@ def updates_for(
     """The updates after which a share of the final score is to be expected, to 5 %; None where no curve says so."""
     updates = 10.0
     while updates < 1e6:
-        expected = share_after(curves, model, score, updates_per_pass, updates)
+        expected = shares_after(curves, model, score, updates_per_pass, updates)
         if expected is None:
             return None
-        if expected >= share:
+        if expected.mean >= share:
             return round(updates)
         updates *= 1.05
     return None
