@@ -16,6 +16,8 @@ _LITTLE, _GOOD = 0.5, 0.8
 """Below which share of the final score a budget is warned of, and which share another one is proposed for."""
 _TRAINING = 0.85
 """The share of a budget that is left for updates, about."""
+_MARGIN = 0.2
+"""How far beyond the curves other data may be, about (docs/benchmarks.md, What a budget gives, predicted)."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Budgets as people ask for them."""
 
@@ -103,12 +105,10 @@ class Adviser:
 
 
 def _range(share: Expected) -> str:
-    """From the lowest to the highest percentage that was measured, in steps of 5."""
-    low, high = (round(20 * one) * 5 for one in (share.low, share.high))
-    if share.curves == 1:
-        return f"about {max(1, high)} % (measured on one data set only)"
-    between = f"about {max(1, high)}" if high - low < 10 else f"between {low} and {high}"
-    return f"{between} % (measured on {share.curves} data sets)"
+    """From below the lowest to above the highest percentage that was measured, in steps of 5."""
+    low, high = max(share.start, share.low - _MARGIN), min(1.0, share.high + _MARGIN)
+    only = ", from one data set," if share.curves == 1 else ""
+    return f"roughly {round(20 * low) * 5} to {round(20 * high) * 5} %{only}"
 
 
 def round_minutes(minutes: float) -> int:

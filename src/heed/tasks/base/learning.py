@@ -46,11 +46,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Expected:
-    """A share of the final score as the curves have it: their mean, the lowest and the highest, how many there are."""
+    """A share of the final score as some curves have it: mean, lowest, highest, and before the first update."""
 
     mean: float
     low: float
     high: float
+    start: float
     curves: int
 
 
@@ -87,7 +88,7 @@ def shares_after(
     weights = [1 / (0.3 + abs(math.log(updates_per_pass / one.updates_per_pass))) for one in chosen]
     shares = [one.share(updates) for one in chosen]
     mean = sum(w * share for w, share in zip(weights, shares, strict=True)) / sum(weights)
-    return Expected(mean, min(shares), max(shares), len(chosen))
+    return Expected(mean, min(shares), max(shares), min(one.start for one in chosen), len(chosen))
 
 
 def updates_for(
