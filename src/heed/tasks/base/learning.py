@@ -7,15 +7,13 @@ the frequencies alone. Each task's folder brings the curves that were measured f
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from heed import tasks
 from heed.config import RunConfig
+from heed.tasks import learning_of
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,7 @@ class Expected:
 
 def curves_of(task: str) -> Sequence[Curve]:
     """What was measured for a task: `CURVES` in the file `learning.py` of its folder, nothing without that file."""
-    name = f"{tasks.__name__}.{task}.learning"
-    if importlib.util.find_spec(name) is None:
-        return ()
-    return importlib.import_module(name).CURVES  # type: ignore[no-any-return]
+    return getattr(learning_of(task), "CURVES", ())
 
 
 def learner_of(config: RunConfig) -> str | None:
@@ -68,11 +63,8 @@ def learner_of(config: RunConfig) -> str | None:
 
     The task's `learning.py` says so in a function `learner`; without it, the model's name does.
     """
-    name = f"{tasks.__name__}.{config.task}.learning"
-    if importlib.util.find_spec(name) is None:
-        return None
-    says = getattr(importlib.import_module(name), "learner", None)
-    return config.model.name if says is None else says(config)  # type: ignore[no-any-return]
+    says: Callable[[RunConfig], str | None] | None = getattr(learning_of(config.task), "learner", None)
+    return config.model.name if says is None else says(config)
 
 
 def shares_after(
