@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.runs.epochs import updates_per_pass
-from heed.tasks.base.learning import curves_of, learner_of, share_after, updates_for
+from heed.tasks.base.learning import Expected, curves_of, learner_of, shares_after, updates_for
 from heed.tasks.base.task import Task
 from heed.training.contracts import TrainResult
 from heed.training.progress import duration
@@ -16,6 +16,8 @@ _LITTLE, _GOOD = 0.5, 0.8
 """Below which share of the final score a budget is warned of, and which share another one is proposed for."""
 _TRAINING = 0.85
 """The share of a budget that is left for updates, about."""
+_MARGIN = 0.2
+"""How far beyond the curves other data may be, about (docs/benchmarks.md, What a budget gives, predicted)."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Budgets as people ask for them."""
 
@@ -35,12 +37,10 @@ class Adviser:
         self._learner = learner_of(config)
         self.updates_per_pass = updates_per_pass(task)
 
-    def share(self, updates: float) -> float | None:
+    def expected(self, updates: float) -> Expected | None:
         """The share of the model's final score to expect after some updates; None where nothing is known."""
-        config = self._config
-        return share_after(
-            self._curves, self._learner, config.evaluation.select_by, self.updates_per_pass, max(1.0, updates)
-        )
+        select_by = self._config.evaluation.select_by
+        return shares_after(self._curves, self._learner, select_by, self.updates_per_pass, max(1.0, updates))
 
     def minutes_for(self, share: float, seconds_per_update: float, other_seconds: float) -> int | None:
         """The budget that gives a share of the final score; `other_seconds` go into everything but updates."""
@@ -50,7 +50,7 @@ class Adviser:
 
     def before(self, updates: int, seconds_per_update: float, seconds: float) -> str:
         """What a run of some updates in some seconds can be expected to give; empty where nothing is known."""
-        share = self.share(updates)
+        share = self.expected(updates)
         if share is None:
             return ""
         passes = updates / self.updates_per_pass
@@ -58,12 +58,10 @@ class Adviser:
         done = (
             f"{'only ' if is_few else ''}about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
         )
-        if share >= 0.95:
+        if share.low >= 0.95:
             return f"{done}: as much as this model usually needs for its final score"
-        expected = (
-            f"expect about {max(1, round(20 * share) * 5)} % of the way from guessing to this model's final score"
-        )
-        if share >= _LITTLE:
+        expected = f"expect {_range(share)} of the way from guessing to this model's final score"
+        if share.mean >= _LITTLE:
             return f"{done}: {expected}"
         minutes = self.minutes_for(_GOOD, seconds_per_update, max(0.0, seconds - updates * seconds_per_update))
         more = "" if minutes is None else f"; about {_GOOD:.0%} take {count(minutes, 'minute')} (--minutes {minutes})"
@@ -93,8 +91,8 @@ class Adviser:
         if p.step < (p.total_steps or 0) or p.ending or p.bad:
             left = budget - seconds
             return f"{duration(left)} of the budget are given back" if left > 0.1 * budget else ""
-        share = self.share(p.step)
-        if share is not None and share >= 0.9:
+        share = self.expected(p.step)
+        if share is not None and share.mean >= 0.9:
             return ""
         pace = p.training_seconds / max(1, p.step)
         minutes = self.minutes_for(0.95, pace, max(0.0, seconds - p.training_seconds))
@@ -104,6 +102,13 @@ class Adviser:
             "validation was still improving at the end; to go on to "
             f"{count(minutes, 'minute')} in all: heed train {folder} --resume training.minutes={minutes}"
         )
+
+
+def _range(share: Expected) -> str:
+    """From below the lowest to above the highest percentage that was measured, in steps of 5."""
+    low, high = max(share.start, share.low - _MARGIN), min(1.0, share.high + _MARGIN)
+    only = ", from one data set," if share.curves == 1 else ""
+    return f"roughly {round(20 * low) * 5} to {round(20 * high) * 5} %{only}"
 
 
 def round_minutes(minutes: float) -> int:

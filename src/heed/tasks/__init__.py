@@ -12,6 +12,7 @@ from heed.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
     from heed.config import RunConfig
     from heed.tasks.base.run import Run
@@ -23,6 +24,7 @@ __all__ = [
     "check_config",
     "class_in",
     "config_class",
+    "learning_of",
     "run_class",
     "spec_of",
     "task_class",
@@ -53,6 +55,12 @@ def spec_of(task: str) -> TaskSpec:
         ConfigError: There is no such task.
     """
     return importlib.import_module(_package(task)).SPEC  # type: ignore[no-any-return]
+
+
+def learning_of(task: str) -> ModuleType | None:
+    """The learning curves of a task: the file `learning.py` of its folder, None without that file."""
+    name = f"{_package(task)}.learning"
+    return None if importlib.util.find_spec(name) is None else importlib.import_module(name)
 
 
 @cache
