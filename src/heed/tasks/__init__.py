@@ -29,7 +29,6 @@ __all__ = [
     "spec_of",
     "task_class",
     "task_names",
-    "values_in",
     "with_paths",
 ]
 
@@ -74,16 +73,6 @@ def class_in(package: str, part: str, base: type[Any] = object) -> Any:
     ]
     (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
     return found
-
-
-def values_in(task: str, part: str, name: str) -> Any:
-    """What a file of a task's folder calls by this name; None where the task has no such file.
-
-    Raises:
-        ConfigError: There is no such task.
-    """
-    full = f"{_package(task)}.{part}"
-    return getattr(importlib.import_module(full), name) if importlib.util.find_spec(full) is not None else None
 
 
 def config_class(task: str) -> type[RunConfig]:
