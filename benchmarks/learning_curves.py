@@ -103,11 +103,14 @@ def waves(data: Path, out: Path, count: int) -> dict[str, Any]:
 Case = tuple[str, Any, tuple[Any, ...], dict[str, Any], tuple[float, ...]]
 SST2 = ("sentiment/sst/stsa.binary.train.gz",)
 GPT = {"model": {"name": "gpt", "size": "tiny"}, "tokenizer": {"kind": "char"}}
+NGRAMS = {"model": {"name": "rnn", "ngrams": 2}, "training": {"learning_rate": 0.001}}
+"""What a classification starts with where no model is named."""
 CASES: dict[str, Case] = {  # name: task, data and what it takes, settings, passes
     "digits-mlp": ("table", columns, ("digits",), {}, (1, 3, 10, 30, 100, 300)),
     "waves-2000": ("series", waves, (2_000,), {}, (1, 3, 10, 30, 100, 300, 1000)),
     "copy": ("translation", embedded, (), {"data": {"name": "copy"}}, (0.1, 0.3, 1, 3)),
     "sst2-cnn": ("classification", labelled, SST2, {"model": {"name": "cnn"}}, (0.5, 1, 2, 4, 8, 16)),
+    "sst2-ngrams": ("classification", labelled, SST2, NGRAMS, (0.02, 0.5, 1, 2)),
     "sst2-rnn": ("classification", labelled, SST2, {"model": {"name": "rnn"}}, (0.5, 1, 2, 4, 8)),
     "acts-rnn": ("classification", acts, (), {"model": {"name": "rnn"}}, (0.5, 1, 2, 4, 8)),
     "wnut-rnn": ("tagging", tagged, ("wnut17/wnut17train.conll.gz",), {}, (1, 2, 4, 8, 16, 40)),
@@ -128,7 +131,12 @@ def config_of(name: str, data: Path, out: Path, steps: int) -> Any:
     (out / "data").mkdir(parents=True, exist_ok=True)
     settings = json.loads(json.dumps(settings))
     values = {"task": task, **settings, "data": {**settings.get("data", {}), **made(data, out / "data", *given)}}
-    values["training"] = {"steps": steps, "threads": 1, "seed": 1, "validate_every": max(1, steps // 5)}
+    values["training"] = settings.get("training", {}) | {
+        "steps": steps,
+        "threads": 1,
+        "seed": 1,
+        "validate_every": max(1, steps // 5),
+    }
     return check_config(values, name)
 
 

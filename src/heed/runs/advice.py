@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.runs.epochs import updates_per_pass
-from heed.tasks.base.learning import curves_of, share_after, updates_for
+from heed.tasks.base.learning import curves_of, learner_of, share_after, updates_for
 from heed.tasks.base.task import Task
 from heed.training.contracts import TrainResult
 from heed.training.progress import duration
@@ -32,21 +32,20 @@ class Adviser:
         self._curves = (
             curves_of(config.task) if config.model.from_ is None else ()
         )  # a parent's weights know much already
+        self._learner = learner_of(config)
         self.updates_per_pass = updates_per_pass(task)
 
     def share(self, updates: float) -> float | None:
         """The share of the model's final score to expect after some updates; None where nothing is known."""
         config = self._config
         return share_after(
-            self._curves, config.model.name, config.evaluation.select_by, self.updates_per_pass, max(1.0, updates)
+            self._curves, self._learner, config.evaluation.select_by, self.updates_per_pass, max(1.0, updates)
         )
 
     def minutes_for(self, share: float, seconds_per_update: float, other_seconds: float) -> int | None:
         """The budget that gives a share of the final score; `other_seconds` go into everything but updates."""
         config = self._config
-        updates = updates_for(
-            self._curves, config.model.name, config.evaluation.select_by, self.updates_per_pass, share
-        )
+        updates = updates_for(self._curves, self._learner, config.evaluation.select_by, self.updates_per_pass, share)
         return None if updates is None else round_minutes((updates * seconds_per_update + other_seconds) / 60)
 
     def before(self, updates: int, seconds_per_update: float, seconds: float) -> str:

@@ -27,7 +27,7 @@ __all__ = [
     "spec_of",
     "task_class",
     "task_names",
-    "values_in",
+    "value_in",
     "with_paths",
 ]
 
@@ -68,14 +68,14 @@ def class_in(package: str, part: str, base: type[Any] = object) -> Any:
     return found
 
 
-def values_in(task: str, part: str, name: str) -> Any:
-    """What a file of a task's folder calls by this name; None where the task has no such file.
+def value_in(task: str, part: str, name: str) -> Any:
+    """What a file of a task's folder calls by this name; None without such a file or name.
 
     Raises:
         ConfigError: There is no such task.
     """
     full = f"{_package(task)}.{part}"
-    return getattr(importlib.import_module(full), name) if importlib.util.find_spec(full) is not None else None
+    return getattr(importlib.import_module(full), name, None) if importlib.util.find_spec(full) is not None else None
 
 
 def config_class(task: str) -> type[RunConfig]:

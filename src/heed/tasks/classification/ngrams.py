@@ -99,9 +99,10 @@ def _matrix(task: Classification, texts: Sequence[TokenText], longest: int, num_
     """Ones where a text has an n-gram, `(texts, buckets)`; n-grams lie within a sentence where texts are cut so."""
     from scipy.sparse import csr_matrix
 
+    hierarchical = task.hierarchical
     columns = []
     for text in texts:
-        sentences = text.sentences if task.hierarchical else [task.tokens_of(text)]
+        sentences = text.sentences if hierarchical else [task.tokens_of(text)]
         rows = [torch.tensor(sentence, dtype=torch.long) for sentence in sentences]
         found = [hash_ngrams(row, torch.ones_like(row, dtype=torch.bool), longest, num_buckets) for row in rows]
         all_of = np.unique(torch.cat([one.flatten() for one in found]).numpy()) if found else np.zeros(0, dtype=int)
@@ -175,11 +176,15 @@ def _one(
     from sklearn.linear_model import LogisticRegression
 
     scale = _log_count_ratios(inputs, column)
+    used = np.unique(inputs.indices)  # the solver's time goes with all columns, most of which are empty
+    weight = np.zeros(inputs.shape[1], dtype=np.float64)
+    inputs, of_used = inputs[:, used], scale[used]
     made = LogisticRegression(C=_STRENGTH, solver="liblinear", random_state=0)
     plain = made.fit(inputs, column, weights)
-    weight, bias = plain.coef_[0], float(plain.intercept_[0])
-    scaled = made.fit(inputs @ diags(scale), column, weights)
-    return (weight + scale * scaled.coef_[0]) / 2, (bias + float(scaled.intercept_[0])) / 2
+    coefficients, bias = plain.coef_[0], float(plain.intercept_[0])
+    scaled = made.fit(inputs @ diags(of_used), column, weights)
+    weight[used] = (coefficients + of_used * scaled.coef_[0]) / 2
+    return weight, (bias + float(scaled.intercept_[0])) / 2
 
 
 def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[np.float64]:

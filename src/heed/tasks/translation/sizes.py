@@ -16,7 +16,7 @@ from heed.training.device import choose_device
 FEW_PAIRS = 10_000
 """Fewer training pairs of text than this are few."""
 PAIRS_A_MINUTE = 2_000
-"""More training pairs of text than this for each minute of a time budget on a CPU are treated as few: the settings for
+"""As many training pairs of text as this for each minute of a time budget on a CPU are treated as few: the settings for
 few pairs learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
 _FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
     "tokenizer": {"lowercase": "source"},
@@ -33,7 +33,7 @@ def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
     training = config.training
     if training.steps is not None or training.minutes is None or getattr(config.data, "stream", False):
         return None
-    if num_pairs <= PAIRS_A_MINUTE * training.minutes or choose_device(training.device).type != "cpu":
+    if num_pairs < PAIRS_A_MINUTE * training.minutes or choose_device(training.device).type != "cpu":
         return None
     return f"{num_pairs:,} pairs are many for {training.minutes:g} minutes on a CPU"
 
