@@ -11,7 +11,8 @@ from heed.tasks.base.task import Task
 
 def updates_per_pass(task: Task[Any, Any]) -> int:
     """Updates of one pass over the training data."""
-    return math.ceil(len(task.train_batches(0)) / task.config.training.accumulate)
+    accumulate: int = task.config.training.accumulate
+    return math.ceil(len(task.train_batches(0)) / accumulate)
 
 
 def settle_epochs(task: Task[Any, Any]) -> None:

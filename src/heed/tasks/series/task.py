@@ -217,7 +217,7 @@ def open_series(
         columns = one.columns if columns is None else columns
         series.append((one.name, aligned(one, columns).values))
     for path in map(Path, data.train if given is None else ()):
-        wanted = data.columns if columns is None else columns
+        wanted: Sequence[int | str] | None = data.columns if columns is None else columns
         if columns is None and (dates := date_column(path, _names(data.columns))) is not None:
             said.append(str(dates))
             wanted = wanted or [name for name in text_columns(path) if name != dates.name]
