@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import heed
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
 from heed.tasks import check_config
+from heed.tasks.classification import ngrams
 from heed.tasks.classification.baselines import NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification
 
@@ -121,7 +122,7 @@ def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem
     def one(label):
         ratio = [np.log((np.sum(x[labels == label] > 0, 0) + 1) / (np.sum(x[labels == label] > 0, 0) + 1).sum())]
         ratio += [np.log((np.sum(x[labels != label] > 0, 0) + 1) / (np.sum(x[labels != label] > 0, 0) + 1).sum())]
-        made = LogisticRegression(C=10, solver="liblinear")
+        made = LogisticRegression(C=started["ngrams"].strength, solver="liblinear")
         r = ratio[0] - ratio[1]
         return (made.fit(x, labels == label).decision_function(x)
                 + made.fit(x * r, labels == label).decision_function(x * r)) / 2  # fmt: skip
@@ -147,6 +148,26 @@ def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder
     assert np.isclose(loss, float(torch.nn.functional.cross_entropy(expected, batch.labels, reduction="sum")))
     again = Classification.prepare(check_config(settings(folder), "test"))
     assert torch.equal(again.held_out, task.held_out)  # so that a resumed run goes on as it was
+
+
+def test_the_strength_is_the_one_that_is_right_on_most_held_out_texts(folder, tmp_path, monkeypatch):
+    given = sorted((folder / "train.txt").read_text().splitlines(keepends=True))
+    rare = tmp_path / "rare.txt"  # of few texts with a label, too weak a regression finds none
+    rare.write_text("".join(given[:80] + given[-20:]))
+
+    def chosen(*strengths, most=ngrams._FEW):
+        monkeypatch.setattr(ngrams, "_STRENGTHS", strengths)
+        monkeypatch.setattr(ngrams, "_FEW", most)
+        return prepared(settings(folder, train=str(rare)))[2]["ngrams"]
+
+    weak, good = chosen(1e-6), chosen(10.0)
+    assert weak.held_out == 0.8 < good.held_out
+    for strengths in ((1e-6, 10.0), (10.0, 1e-6)):
+        assert chosen(*strengths) == good
+    assert chosen(20.0, 10.0).strength == 20.0  # as good as each other: the first
+    large = chosen(1e-6, 10.0, most=10)  # too much work to choose
+    assert large == weak
+    assert large.as_report()["strength"] == 1e-6
 
 
 def test_nothing_is_drawn_for_n_grams(folder):

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 _PARTS = 4
 """Into how many parts training texts are divided, to know the n-grams' logits of each from the others."""
-_STRENGTH = 10.0
-"""C of the logistic regressions, the inverse of their regularisation: the best of 1, 3 and 10 on validation sets."""
+_STRENGTHS = (10.0, 3.0)
+"""C of the logistic regressions, the inverse of regularisation: the one that is right on most held-out texts."""
+_FEW = 4_000_000
+"""N-grams of all texts times outputs up to which C is chosen, a matter of seconds; beyond that it is the first."""
 _LISTED = 12
 """N-grams that a look lists."""
 
@@ -44,6 +46,7 @@ class Fitted:
     buckets: int  # of the table, those that a training text has
     of: int  # rows of the table
     texts: int
+    strength: float  # C of the regressions
     held_out: float  # share of training texts on which n-grams fitted without them say what is right
 
     def __str__(self) -> str:
@@ -65,28 +68,42 @@ def fit(task: Classification, model: Classifier) -> Fitted:
     texts = task.encoded("train")
     counts = _matrix(task, texts, ngrams.longest, len(ngrams.idf))
     idf = _idf(counts)
-    weight, bias = _regress(_scaled(counts, idf), targets(task, texts), task.class_weights)
+    strength, logits = task.strength_and_held_out
+    weight, bias = _regress(_scaled(counts, idf), targets(task, texts), task.class_weights, strength)
     for buffer, values in ((ngrams.idf, idf), (ngrams.weight, weight), (ngrams.bias, bias)):
         buffer.copy_(torch.from_numpy(values))
-    right = task.decide(task.probabilities(task.held_out)) == task.indicators(texts)
-    return Fitted(
-        ngrams.longest, int((idf > 0).sum()), len(idf), len(texts), float(right.all(1).mean())
-    )  # fmt: skip
+    right = _right(task, logits)
+    return Fitted(ngrams.longest, int((idf > 0).sum()), len(idf), len(texts), strength, right)
 
 
-def held_out(task: Classification) -> Tensor:
-    """Logits of each training text by n-grams fitted to the other parts of the training set, `(texts, outputs)`."""
+def strength_and_held_out(task: Classification) -> tuple[float, Tensor]:
+    """C, and logits of each training text by n-grams fitted to the other parts of the training set.
+
+    C is the one of `_STRENGTHS` whose logits, `(texts, outputs)`, are right most often: where labels are uncertain,
+    as grades of praise are, smaller ones are better.
+    """
     _, head = task.model_and_head()
     texts = task.encoded("train")
     counts, true = _matrix(task, texts, head.ngrams, head.ngram_buckets), targets(task, texts)
     part = np.random.default_rng(0).permutation(len(texts)) % min(_PARTS, len(texts))
-    result = np.zeros(true.shape, dtype=np.float32)
+    strengths = _STRENGTHS if counts.nnz * true.shape[1] <= _FEW else _STRENGTHS[:1]
+    found = {strength: np.zeros(true.shape, dtype=np.float32) for strength in strengths}
     for number in range(part.max() + 1):
         out = part == number
         idf = _idf(counts[~out])
-        weight, bias = _regress(_scaled(counts[~out], idf), true[~out], task.class_weights)
-        result[out] = _scaled(counts[out], idf) @ weight + bias
-    return torch.from_numpy(result)
+        inputs, others = _scaled(counts[~out], idf), _scaled(counts[out], idf)
+        for strength, result in found.items():
+            weight, bias = _regress(inputs, true[~out], task.class_weights, strength)
+            result[out] = others @ weight + bias
+    logits = {strength: torch.from_numpy(result) for strength, result in found.items()}
+    best = max(logits, key=lambda strength: _right(task, logits[strength]))  # of equals the first
+    return best, logits[best]
+
+
+def _right(task: Classification, logits: Tensor) -> float:
+    """Share of the training texts whose labels these logits tell."""
+    right = task.decide(task.probabilities(logits)) == task.indicators(task.encoded("train"))
+    return float(right.all(1).mean())
 
 
 def targets(task: Classification, texts: Sequence[TokenText]) -> NDArray[np.bool_]:
@@ -130,7 +147,7 @@ def _scaled(counts: csr_matrix, idf: NDArray[np.float32]) -> csr_matrix:
 
 
 def _regress(
-    inputs: csr_matrix, true: NDArray[np.bool_], weights: list[float] | None
+    inputs: csr_matrix, true: NDArray[np.bool_], weights: list[float] | None, strength: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """A logistic regression for each output: W `(buckets, outputs)` and b `(outputs,)`.
 
@@ -144,7 +161,8 @@ def _regress(
         if column.all() or not column.any():  # nothing to tell apart: the odds of one more text of the other kind
             bias[number] = (1 if column.any() else -1) * np.log(len(column) + 1)
             continue
-        weight[:, number], bias[number] = _one(inputs, column, _sample_weights(true, weights, two, number, column))
+        sample_weights = _sample_weights(true, weights, two, number, column)
+        weight[:, number], bias[number] = _one(inputs, column, sample_weights, strength)
     if two:
         return np.hstack([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
     return weight, bias
@@ -165,7 +183,7 @@ def _sample_weights(
 
 
 def _one(
-    inputs: csr_matrix, column: NDArray[np.bool_], weights: NDArray[np.float64] | None
+    inputs: csr_matrix, column: NDArray[np.bool_], weights: NDArray[np.float64] | None, strength: float
 ) -> tuple[NDArray[np.float32], float]:
     """One output's regression: the mean of a plain one and of one whose inputs are scaled by log-count ratios.
 
@@ -179,7 +197,7 @@ def _one(
     used = np.unique(inputs.indices)  # the solver's time goes with all columns, most of which are empty
     weight = np.zeros(inputs.shape[1], dtype=np.float64)
     inputs, of_used = inputs[:, used], scale[used]
-    made = LogisticRegression(C=_STRENGTH, solver="liblinear", random_state=0)
+    made = LogisticRegression(C=strength, solver="liblinear", random_state=0)
     plain = made.fit(inputs, column, weights)
     coefficients, bias = plain.coef_[0], float(plain.intercept_[0])
     scaled = made.fit(inputs @ diags(of_used), column, weights)

@@ -202,9 +202,14 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return self._loss(logits, batch.labels, label_smoothing, weights)
 
     @cached_property
+    def strength_and_held_out(self) -> tuple[float, Tensor]:
+        """C of the regressions of n-grams, and `held_out`."""
+        return ngrams.strength_and_held_out(self)
+
+    @property
     def held_out(self) -> Tensor:
         """Logits of each training text by n-grams that were not fitted to it, `(texts, num_outputs)`."""
-        return ngrams.held_out(self)
+        return self.strength_and_held_out[1]
 
     def start(self, model: Classifier) -> dict[str, Started]:
         """As for every labelled task; n-grams are fitted to the training texts."""
