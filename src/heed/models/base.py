@@ -244,6 +244,7 @@ class TokenEncoder(TextReader):
     """
 
     sees_all: ClassVar[bool] = False  # whether the state of every token, of the first one too, has seen the whole text
+    framed: ClassVar[bool] = False  # whether a text stands between the start token and an end token, as in BERT
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
