@@ -1,0 +1,1 @@
+"""Checkpoints of Hugging Face: read into run folders, and written from them."""
