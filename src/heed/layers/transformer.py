@@ -79,7 +79,8 @@ class EncoderBlock(nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
     `dropout` is for sublayer outputs and the feed-forward net's inner layer, `attention_dropout` for attention weights;
-    `norm` is the place of the normalisation, `layer` the number of the block, from 0.
+    `norm` is the place of the normalisation, `norm_layer` makes one of a width, `layer` is the number of the block,
+    from 0.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class EncoderBlock(nn.Module):
         attention_dropout: float = 0.0,
         norm: NormKind = "post",
         activation: Activation = RELU,
+        norm_layer: Callable[[int], Norm] = LayerNorm,
         layer: int = 0,
     ) -> None:
         super().__init__()
@@ -99,8 +101,8 @@ class EncoderBlock(nn.Module):
             d_model, num_heads, dropout=attention_dropout, mechanism="encoder", layer=layer
         )
         self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
-        self.around_attention = Residual(d_model, dropout, norm)
-        self.around_feed_forward = Residual(d_model, dropout, norm)
+        self.around_attention = Residual(d_model, dropout, norm, norm_layer)
+        self.around_feed_forward = Residual(d_model, dropout, norm, norm_layer)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"] | None = None
