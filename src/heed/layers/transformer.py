@@ -78,9 +78,9 @@ class FeedForward(nn.Module):
 class EncoderBlock(nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
-    `dropout` is for sublayer outputs and the feed-forward net's inner layer, `attention_dropout` for attention weights;
-    `norm` is the place of the normalisation, `norm_layer` makes one of a width, `layer` is the number of the block,
-    from 0.
+    `dropout` is for sublayer outputs and, with `drops_inner`, the feed-forward net's inner layer (GPT-2 and BERT drop
+    none there); `attention_dropout` is for attention weights; `norm` is the place of the normalisation, `norm_layer`
+    makes one of a width, `layer` is the number of the block, from 0.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class EncoderBlock(nn.Module):
         d_ff: int,
         *,
         dropout: float = 0.0,
+        drops_inner: bool = True,
         attention_dropout: float = 0.0,
         norm: NormKind = "post",
         activation: Activation = RELU,
@@ -100,7 +101,7 @@ class EncoderBlock(nn.Module):
         self.attention = MultiHeadAttention(
             d_model, num_heads, dropout=attention_dropout, mechanism="encoder", layer=layer
         )
-        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout if drops_inner else None, activation)
         self.around_attention = Residual(d_model, dropout, norm, norm_layer)
         self.around_feed_forward = Residual(d_model, dropout, norm, norm_layer)
 
@@ -136,8 +137,7 @@ class CausalSelfAttention(MultiHeadAttention):
 class DecoderBlock(nn.Module):
     """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
 
-    Without `drops_inner` the feed-forward net's inner layer is not dropped (GPT-2); `norm_layer` makes a normalisation
-    of a width; without `bias` no linear layer has one. Other arguments as `EncoderBlock`.
+    Without `bias` no linear layer has one. Other arguments as `EncoderBlock`.
     """
 
     def __init__(
