@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
+from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.data.read.memory import hold
+from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
@@ -18,7 +20,6 @@ from heed.tasks.base.task import Task
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
 from heed.tasks.language_modelling.config import DocumentOptions, LanguageModelConfig, MealsData
-from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
 from heed.tasks.language_modelling.meals import open_meals
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
