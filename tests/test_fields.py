@@ -382,6 +382,7 @@ CASES = {
     "TrainingConfig.minutes": (COPY | ENDLESS, "training.minutes", (0.02, 0.05), number_of_updates, TICKING),
     "TrainingConfig.steps": (COPY, "training.steps", (2, 3), number_of_updates),
     "TrainingConfig.epochs": (COPY | ENDLESS, "training.epochs", (1, 2), number_of_updates),
+    "TrainingConfig.train_size": (COPY, "training.train_size", (20, 40), updates),
     "TrainingConfig.seed": (COPY, "training.seed", (1, 2), updates),
     "TrainingConfig.threads": (COPY, "training.threads", (1, 2), threads),
     "TrainingConfig.device": (COPY, "training.device", ("cpu", "cuda:99"), refused),

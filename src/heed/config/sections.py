@@ -73,6 +73,9 @@ class TrainingConfig(Section):
     """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
     epochs: float | None = Field(None, gt=0)
     """Passes over the training data; overrides steps and minutes, and is written into the run as its steps."""
+    train_size: int | None = Field(None, gt=0)
+    """Train on this many of the training examples, drawn at random by the seed with labels in the same shares; smaller
+    draws are parts of larger ones. Validation and test sets stay whole; null for all training examples."""
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0)
