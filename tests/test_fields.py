@@ -271,6 +271,12 @@ def read(made):
     return [tokenizer.normalize("\ufb01ne Cafe\u0301") for tokenizer in both]
 
 
+def cleaned(made):
+    """How a text with accents, a control character and Chinese is read."""
+    task, _ = made
+    return task.source_tokenizer.normalize("Cafe\u0301 a\x00b \u6211\u7231")
+
+
 def kept_text(made):
     """How a text is read, and the vocabulary."""
     task, _ = made
@@ -346,6 +352,7 @@ FOUR = {"training.steps": 4}
 STEPWISE = FOUR | {"training.validate_every": 1}
 CHAR, BPE = {"tokenizer.kind": "char"}, {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 40}
 WORD = {"tokenizer.kind": "word", "tokenizer.min_count": 1}
+PIECES = PAIRS | {"tokenizer.kind": "wordpiece", "tokenizer.vocab_size": 60}
 DESCENT = {"training.optimizer": "sgd"}
 STEADY = partial(trained, scores=[{"loss": 1.0, "token_accuracy": 0.5, "exact_match": 0.5}])
 TICKING = partial(trained, ticks=0.05)
@@ -418,6 +425,9 @@ CASES = {
     "TokenizerConfig.shared": (PAIRS | WORD, "tokenizer.shared", (False, True), tokens, prepared),
     "TokenizerConfig.lowercase": (PAIRS | WORD, "tokenizer.lowercase", (True, "source"), read, prepared),
     "TokenizerConfig.normalization": (PAIRS | WORD, "tokenizer.normalization", ("nfc", "nfkc"), read, prepared),
+    "TokenizerConfig.strip_accents": (PIECES, "tokenizer.strip_accents", BOTH, cleaned, prepared),
+    "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
+    "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
     "DocumentTokenizer.extend": (
