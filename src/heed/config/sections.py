@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,9 @@ class TrainingConfig(Section):
     """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
     epochs: float | None = Field(None, gt=0)
     """Passes over the training data; overrides steps and minutes, and is written into the run as its steps."""
+    train_size: int | None = Field(None, gt=0)
+    """Train on this many of the training examples, drawn at random by the seed with labels in the same shares; smaller
+    draws are parts of larger ones. Validation and test sets stay whole; null for all training examples."""
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0)
@@ -103,6 +106,15 @@ class TrainingConfig(Section):
     """Course of the learning rate after the warm-up."""
     warmup: int = Field(100, ge=0)
     """Updates over which the learning rate rises from zero."""
+    layer_decay: float | None = Field(None, gt=0, le=1)
+    """Factor on the learning rate from each layer of the body to the one below, for a body that was trained before: the
+    head has the whole rate, the last layer this share of it, the embeddings the smallest; 1 by default."""
+    freeze: list[str] = []
+    """Parts that are not trained: body, embeddings, layers<N (the first N layers), or the beginning of names of
+    tensors, as output or body.blocks.0."""
+    unfreeze_every: int | None = Field(None, gt=0)
+    """Gradual unfreezing: only the head is trained at first, and each time this many updates have passed one more layer
+    of the body, from the last one down, the embeddings last."""
     clip: float | None = Field(1.0, gt=0)
     """Largest norm of the gradient; null for no clipping."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -125,6 +137,11 @@ class TrainingConfig(Section):
     `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
+
+    @field_validator("freeze", mode="before")
+    @classmethod
+    def _one_part(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod

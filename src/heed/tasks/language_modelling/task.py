@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
+from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.data.read.memory import hold
+from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
@@ -18,7 +20,6 @@ from heed.tasks.base.task import Task
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
 from heed.tasks.language_modelling.config import DocumentOptions, LanguageModelConfig, MealsData
-from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
 from heed.tasks.language_modelling.meals import open_meals
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
@@ -64,7 +65,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = open_parents(config, cls)
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
