@@ -454,6 +454,7 @@ CASES = {
     "ContinuationConfig.length_penalty": (BOOK | LONG, "generation.length_penalty", (1.0, 0.5), continued),
     "ContinuationConfig.min_length": (BOOK, "generation.min_length", (0, 4), soon_ended),
     "ContinuationConfig.max_length": (BOOK, "generation.max_length", (5, 3), continued),
+    "ContinuationConfig.first_token": (BOOK, "generation.first_token", (True, False), continued),
     "EvaluationConfig.bootstrap": (COPY, "evaluation.bootstrap", (10, 50), scores),
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),
