@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from heed.errors import ConfigError
+from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family
 
-FAMILIES: tuple[Family, ...] = ()
-"""One object for each `model_type`."""
+FAMILIES: tuple[Family, ...] = (
+    BertFamily(),
+    DistilBertFamily(),
+    RobertaFamily(),
+    XlmRobertaFamily(),
+)
+"""One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
 
 
 def family_of(settings: Settings) -> Family:
