@@ -1,4 +1,4 @@
-"""Language models as Hugging Face checkpoints: `GPT2LMHeadModel`, or a body alone: its table of tokens is its output too.
+"""Language models as Hugging Face checkpoints: `GPT2LMHeadModel`, or a body alone, whose table of tokens is its output.
 
 A checkpoint's documents end with its end token, which stands before the first one too, as here. A prompt begins with it
 only where the checkpoint's tokenizer puts it there (`add_bos_token`).
