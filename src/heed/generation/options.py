@@ -9,7 +9,6 @@ from typing import Literal
 
 from heed.errors import ConfigError
 
-
 EarlyStopping = Literal["never", "heuristic", "full"]
 """When the beam search of a source ends.
 
