@@ -271,6 +271,12 @@ def read(made):
     return [tokenizer.normalize("\ufb01ne Cafe\u0301") for tokenizer in both]
 
 
+def cleaned(made):
+    """How a text with accents, a control character and Chinese is read."""
+    task, _ = made
+    return task.source_tokenizer.normalize("Cafe\u0301 a\x00b \u6211\u7231")
+
+
 def kept_text(made):
     """How a text is read, and the vocabulary."""
     task, _ = made
@@ -346,6 +352,7 @@ FOUR = {"training.steps": 4}
 STEPWISE = FOUR | {"training.validate_every": 1}
 CHAR, BPE = {"tokenizer.kind": "char"}, {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 40}
 WORD = {"tokenizer.kind": "word", "tokenizer.min_count": 1}
+PIECES = PAIRS | {"tokenizer.kind": "wordpiece", "tokenizer.vocab_size": 60}
 DESCENT = {"training.optimizer": "sgd"}
 STEADY = partial(trained, scores=[{"loss": 1.0, "token_accuracy": 0.5, "exact_match": 0.5}])
 TICKING = partial(trained, ticks=0.05)
@@ -382,6 +389,7 @@ CASES = {
     "TrainingConfig.minutes": (COPY | ENDLESS, "training.minutes", (0.02, 0.05), number_of_updates, TICKING),
     "TrainingConfig.steps": (COPY, "training.steps", (2, 3), number_of_updates),
     "TrainingConfig.epochs": (COPY | ENDLESS, "training.epochs", (1, 2), number_of_updates),
+    "TrainingConfig.train_size": (COPY, "training.train_size", (20, 40), updates),
     "TrainingConfig.seed": (COPY, "training.seed", (1, 2), updates),
     "TrainingConfig.threads": (COPY, "training.threads", (1, 2), threads),
     "TrainingConfig.device": (COPY, "training.device", ("cpu", "cuda:99"), refused),
@@ -396,6 +404,9 @@ CASES = {
     "TrainingConfig.weight_decay": (COPY, "training.weight_decay", (0.0, 0.5), weights),
     "TrainingConfig.schedule": (COPY, "training.schedule", ("constant", "cosine"), weights),
     "TrainingConfig.warmup": (COPY, "training.warmup", (0, 3), weights),
+    "TrainingConfig.layer_decay": (BLOCKS, "training.layer_decay", (None, 0.5), weights),
+    "TrainingConfig.freeze": (COPY, "training.freeze", ([], ["source_embedding"]), weights),
+    "TrainingConfig.unfreeze_every": (BLOCKS, "training.unfreeze_every", (None, 1), weights),
     "TrainingConfig.clip": (COPY | DESCENT, "training.clip", (None, 0.001), weights),
     "TrainingConfig.label_smoothing": (COPY, "training.label_smoothing", (0.0, 0.3), updates),
     "TrainingConfig.validate_every": (COPY | FOUR, "training.validate_every", (2, 3), validated),
@@ -414,6 +425,9 @@ CASES = {
     "TokenizerConfig.shared": (PAIRS | WORD, "tokenizer.shared", (False, True), tokens, prepared),
     "TokenizerConfig.lowercase": (PAIRS | WORD, "tokenizer.lowercase", (True, "source"), read, prepared),
     "TokenizerConfig.normalization": (PAIRS | WORD, "tokenizer.normalization", ("nfc", "nfkc"), read, prepared),
+    "TokenizerConfig.strip_accents": (PIECES, "tokenizer.strip_accents", BOTH, cleaned, prepared),
+    "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
+    "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
     "DocumentTokenizer.extend": (

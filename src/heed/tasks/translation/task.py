@@ -64,7 +64,7 @@ class Translation(TranslationData):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         if given is None and isinstance(config.data, FilesData):
             splits.remarks += remarks_on_sets(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]

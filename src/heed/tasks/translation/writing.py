@@ -108,7 +108,8 @@ def translate(
         model = SameWords(model, task.target_tokenizer, options.forbidden)
     results: list[list[Prediction]] = [[_BLANK] for _ in texts]
     written = [i for i, text in enumerate(texts) if text.strip()]
-    encoded = [TokenPair(ids, []) for ids in task.source_tokenizer.encode_all([texts[i] for i in written])]
+    sources = task.source_tokenizer.encode_all([texts[i] for i in written])
+    encoded = [TokenPair(task.framed(ids), []) for ids in sources]
     if writer is not None:
         for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
             results[i] = [_prediction(task, h, []) for h in hypotheses]
