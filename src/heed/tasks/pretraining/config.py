@@ -86,7 +86,7 @@ def _data_kind(value: Any) -> str:
 class PretrainingTokenizer(TokenizerConfig):
     """How text becomes tokens."""
 
-    lowercase: bool = True  # type: ignore[assignment]  # there is one side
+    lowercase: bool = True
     """Read lower case only, letters without accents, as the uncased models of Devlin et al. 2019."""
 
 

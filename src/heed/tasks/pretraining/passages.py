@@ -20,6 +20,7 @@ from heed.storage.cache import CacheError, key_of, make_entry
 
 PIECE, WORD, SENTENCE = 1, 2, 4
 """Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a blank, a sentence."""
+_BLANKS = [9, 10, 11, 12, 13, 32, 0xA0, 0x3000]
 _TOGETHER = 1 << 20
 """Characters of documents that are encoded at once."""
 
@@ -90,8 +91,8 @@ class Passages:
         return np.searchsorted(self.starts, places, side="right") - 1
 
     def begins(self, flag: int) -> NDArray[np.int64]:
-        """Where something with a flag begins, and where each document does."""
-        return np.union1d(np.flatnonzero(self.flags & flag), self.starts[:-1][np.diff(self.starts) > 0])
+        """Where something with a flag begins, in order; every document begins with all of them."""
+        return np.flatnonzero(self.flags & flag)
 
 
 def plain_text(text: str) -> tuple[str, list[int]]:
@@ -122,7 +123,7 @@ def _flagged(texts: list[tuple[str, list[int]]], tokenizer: TextTokenizer) -> It
         if len(ids):
             starts, stops = np.array(encoding.offsets, dtype=np.int64).T
             words = np.array([-1 if one is None else one for one in encoding.word_ids])
-            flags |= PIECE * (np.diff(words, prepend=-2) != 0)
+            flags |= PIECE * (np.diff(words, prepend=-2) != 0).astype(np.uint8)
             characters = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
             blank = np.append(_is_blank(characters), True)
             # A token whose characters begin with a blank, or stand after one; never within a character's bytes.
@@ -136,7 +137,8 @@ def _flagged(texts: list[tuple[str, list[int]]], tokenizer: TextTokenizer) -> It
 
 
 def _is_blank(characters: NDArray[Any]) -> NDArray[np.bool_]:
-    return (characters == 32) | ((characters >= 9) & (characters <= 13)) | (characters == 0xA0) | (characters == 0x3000)
+    blanks: NDArray[np.bool_] = np.isin(characters, _BLANKS)
+    return blanks
 
 
 def _digest(documents: Iterable[Document]) -> str:

@@ -160,7 +160,7 @@ def _units(passages: Passages, cut: Cut) -> Places:
                 place = words[np.searchsorted(words, start + longest, side="right") - 1]
                 start = place if place > start else start + longest
                 further.append(start)
-        bounds = np.union1d(bounds, np.array(further, dtype=np.int64))
+        bounds = np.sort(np.concatenate([bounds, np.array(further, dtype=np.int64)]))
     return bounds
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,7 +19,7 @@ from heed.data.read.memory import hold
 from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.evaluation.measures import values_of
 from heed.models.base import TokenEncoder
 from heed.tasks.base.task import Task
@@ -32,6 +31,7 @@ from heed.tasks.pretraining.measures import measures_of
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.overview import overview, report_counts
 from heed.tasks.pretraining.passages import Passages
+from heed.tasks.pretraining.passes import Pass
 from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
 from heed.tasks.pretraining.scoring import score_rows
 from heed.tasks.pretraining.vocabulary import learn_tokenizer
@@ -41,15 +41,6 @@ from heed.training.loss import vocabulary_loss
 _TOKENIZER = "tokenizer.json"
 _SIZES = {"tiny": 20_000_000, "small": 300_000_000}
 """Named size -> training tokens up to which it is chosen; base from there on."""
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The rows of one pass over some documents, and how much a pair counts in the loss beside a masked word."""
-
-    passages: Passages
-    rows: Rows
-    pair_weight: float
 
 
 class Pretraining(Task[PretrainingConfig, Document]):
@@ -171,33 +162,12 @@ class Pretraining(Task[PretrainingConfig, Document]):
         """
         if epoch not in self._passes:
             stream = self.splits.stream
-            known = self._passes.get(epoch)
-            if stream is None:
-                passages = self.passages("train")
-            else:
-                passages = Passages.of(stream.window(epoch), self.tokenizer) if known is None else known.passages
-            rows = draw_rows(passages, self.cut, self.config.training.seed, epoch)
-            pairs = int((rows.labels != NO_QUESTION).sum())
-            if self.head.next_sentence and not pairs:
-                raise DataError(self._no_pairs(passages))
-            words = self.options.mask_share * float(rows.lengths.sum() - 3 * len(rows))
-            weight = words / max(1, pairs) if self.head.masked_words else 1.0
+            window = None if stream is None else Passages.of(stream.window(epoch), self.tokenizer)
+            passages = self.passages("train") if window is None else window
+            words = self.options.mask_share if self.head.masked_words else None
             before = {n: held for n, held in self._passes.items() if n == epoch - 1}
-            self._passes = before | {epoch: Pass(passages, rows, weight)}
+            self._passes = before | {epoch: Pass.of(passages, self.cut, self.config.training.seed, epoch, words)}
         return self._passes[epoch]
-
-    def _no_pairs(self, passages: Passages) -> str:
-        hint = "or set model.next_sentence=false to learn from masked words alone"
-        if passages.num_documents < 2:
-            return (
-                "model.next_sentence needs two documents or more, to take a text that does not follow from another "
-                f"one, but there is 1; name more files, cut the file with data.separator, {hint}"
-            )
-        what = "two sentences" if self.options.side_words is None else f"{2 * self.options.side_words} words"
-        return (
-            f"no document holds {what} (data.side_words, data.max_length), so that no text follows another; give "
-            f"longer documents (data.separator says what ends one), {hint}"
-        )
 
     # Model ----------------------------------------------------------------------------------------------------
 
