@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from heed.errors import ConfigError
+from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family
+from heed.exchange.huggingface.gpt2 import Gpt2Family
 
-FAMILIES: tuple[Family, ...] = ()
-"""One object for each `model_type`."""
+FAMILIES: tuple[Family, ...] = (
+    BertFamily(),
+    DistilBertFamily(),
+    RobertaFamily(),
+    XlmRobertaFamily(),
+    Gpt2Family(),
+)
+"""One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
 
 
 def family_of(settings: Settings) -> Family:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
+
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.numbering import Numbering
@@ -32,6 +34,8 @@ class Family(ABC):
     """By the heads ("words", "order", "labels", "tags", "output"; none: the body alone) the class that has them."""
     head_names: ClassVar[tuple[str, ...]] = ()
     """What the names of tensors of the heads begin with."""
+    tied_names: ClassVar[tuple[str, str]] = ("", "")
+    """The table of embeddings and the matrix of the output layer, which is absent where it is the same."""
     accepts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields of config.json that must have one of these values where they are there: others change what the model
     computes, and we lack them."""
@@ -48,9 +52,22 @@ class Family(ABC):
 
     @abstractmethod
     def table(
-        self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies, tied: bool = True
+        self,
+        settings: Settings,
+        body: ModelConfig,
+        heads: frozenset[str],
+        vocabularies: Vocabularies,
+        tied: bool = True,
     ) -> Sequence[Entry]:
-        """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
+        """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix.
+
+        Args:
+            settings: The checkpoint's `config.json`; when one is written, what `settings` gave.
+            body: The configuration of our model.
+            heads: What stands on the body.
+            vocabularies: The tokenizers and their numberings.
+            tied: Whether the output layer is the table of embeddings, and therefore has no matrix of its own.
+        """
 
     @abstractmethod
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
@@ -69,8 +86,15 @@ class Family(ABC):
         return self.architectures[frozenset()]
 
     def tied(self, settings: Settings, files: TensorFiles) -> bool:
-        """Whether the output layer is the table of embeddings."""
-        return settings.flag("tie_word_embeddings", True)
+        """Whether the output layer is the table of embeddings.
+
+        As config.json says; but where both are there with different values, they are two, as `transformers` reads them.
+        """
+        said = settings.flag("tie_word_embeddings", True)
+        table, output = self.tied_names
+        if said and table in files and output in files:
+            return torch.equal(files.read(table), files.read(output))
+        return said
 
     def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
         """The tokenizers of a checkpoint, by role."""

@@ -22,7 +22,7 @@ class Entry:
 
     Attributes:
         theirs: The tensors of the checkpoint, in the transform's order.
-        ours: Our tensors.
+        ours: Our tensors; none for a tensor that repeats another.
         transform: The way between.
         also: Further names of the first of theirs, taken where the first name is not there.
         copied: Whether it is written under the further names too.
@@ -78,6 +78,9 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
     used: set[str] = set()
     missing: list[str] = []
     for line in table:
+        if not line.ours:  # repeats another tensor
+            used |= {*line.theirs}
+            continue
         if not all(name in shapes for name in line.ours):
             continue
         names = [_found(line, n, files) for n in range(len(line.theirs))]
@@ -105,7 +108,7 @@ def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tenso
     """Tensors for a checkpoint from ours; lines of tensors that we do not have are left out."""
     written: dict[str, Tensor] = {}
     for line in table:
-        if not all(name in ours for name in line.ours):
+        if not line.ours or not all(name in ours for name in line.ours):
             continue
         theirs = line.transform.to_theirs([ours[name].detach() for name in line.ours])
         named = dict(zip(line.theirs, theirs, strict=True))

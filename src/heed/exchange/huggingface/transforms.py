@@ -118,4 +118,19 @@ class After(Transform):
         return [torch.cat([one.new_zeros((self.count, *one.shape[1:])), one]) for one in ours]
 
 
+@dataclass(frozen=True)
+class First(Transform):
+    """The first row of a table of `size`, as RoBERTa's segments, of which it uses one."""
+
+    size: int
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """The first row."""
+        return [one[:1].contiguous() for one in theirs]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """With rows of zeros behind."""
+        return [torch.cat([one, one.new_zeros((self.size - 1, *one.shape[1:]))]) for one in ours]
+
+
 SAME, TRANSPOSED = Same(), Transposed()

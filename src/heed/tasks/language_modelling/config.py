@@ -129,6 +129,9 @@ class ContinuationConfig(Section):
     """Smallest number of tokens."""
     max_length: int = Field(100, gt=0)
     """Largest number of tokens."""
+    first_token: bool = True
+    """A prompt begins with the token that documents begin with (end, or start); false reads it as it is, as the
+    programs of many published models do. An empty prompt always begins with that token."""
 
 
 class LanguageModelEvaluation(EvaluationConfig):
