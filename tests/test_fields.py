@@ -257,6 +257,13 @@ def with_unknown(seen):
     return seen.run.predict("Zoe zebra", max_length=2).text
 
 
+def ids_written(seen):
+    """The tokens written by a model that prefers the unknown token."""
+    with torch.no_grad():
+        seen.run.model.output.bias[UNKNOWN] = 99.0
+    return seen.run.predict("1 2 3", max_length=2).ids
+
+
 def tokens(made):
     """The vocabulary's size and the tokens of the first training examples."""
     task, _ = made
@@ -360,6 +367,7 @@ NGRAMS = {"model.ngrams": 2}
 HOPS = {"model.pooling_score": "self_attentive"}
 TWO_LABELS = {"data.train": "two.tsv", "data.valid": "two.tsv"}
 ENDLESS = {"training.steps": None}
+LONGER, EARLY = {"generation.length_penalty": 3.0}, "generation.early_stopping"
 BEAM, SHORT = {"generation.beam_size": 4}, {"generation.length_penalty": 0.0}
 BOTH, SELECT = (False, True), "evaluation.select_by"
 CNN = {"model.characters": "cnn"}
@@ -449,6 +457,9 @@ CASES = {
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
     "GenerationConfig.max_length": (COPY, "generation.max_length", (5, 3), outputs),
     "TranslationGeneration.same_words": (COPY | ONE_TABLE, "generation.same_words", BOTH, outputs),
+    "TranslationGeneration.unknown": (COPY, "generation.unknown", BOTH, ids_written),
+    "TranslationGeneration.renormalize": (COPY, "generation.renormalize", BOTH, outputs),
+    "TranslationGeneration.early_stopping": (COPY | BEAM | LONGER, EARLY, ("never", "full"), outputs),
     "GenerationConfig.replace_unknown": (PAIRS | WORD, "generation.replace_unknown", BOTH, with_unknown),
     "ContinuationConfig.beam_size": (BOOK | LONG, "generation.beam_size", (1, 3), continued),
     "ContinuationConfig.length_penalty": (BOOK | LONG, "generation.length_penalty", (1.0, 0.5), continued),

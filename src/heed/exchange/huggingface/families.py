@@ -6,12 +6,14 @@ from heed.errors import ConfigError
 from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family
+from heed.exchange.huggingface.gpt2 import Gpt2Family
 
 FAMILIES: tuple[Family, ...] = (
     BertFamily(),
     DistilBertFamily(),
     RobertaFamily(),
     XlmRobertaFamily(),
+    Gpt2Family(),
 )
 """One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
 

@@ -101,6 +101,8 @@ def translate(
         num_best=num_best,
         forbidden=task.never_written(model),
         forbidden_first=begun.never_next,
+        renormalize=given.renormalize,
+        early_stopping=given.early_stopping,
     )
     model.eval()
     device = next(model.parameters()).device
