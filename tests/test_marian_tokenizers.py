@@ -2,9 +2,9 @@
 
 import json
 
-import marian
 import pytest
 
+import marian
 from heed.data.tokens.extend import extended
 from heed.data.tokens.mapped import MappedTokenizer
 from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer

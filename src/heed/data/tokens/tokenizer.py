@@ -41,7 +41,6 @@ from heed.data.tokens.subwords import SubwordSampler
 from heed.errors import RunError
 from heed.storage.disk import write_whole
 
-
 _CUTTER = '{"cutter":'
 """Begins the file of a tokenizer that numbers with a table of its own (`MappedTokenizer`)."""
 

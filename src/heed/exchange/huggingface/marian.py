@@ -188,7 +188,7 @@ class MarianFamily(Family):
         """Whether one table is that of both sides; where nothing is tied, one that has tables of its own uses them."""
         if not settings.flag("share_encoder_decoder_embeddings", True):
             return False
-        return self.tied(settings, files) or _TABLE in files and not (_SOURCE in files and _TARGET in files)
+        return self.tied(settings, files) or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
 
     def guess(self, files: TensorFiles) -> str:
         """The model that translates."""
