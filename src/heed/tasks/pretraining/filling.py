@@ -127,7 +127,8 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
     """
     tokenizer = task.tokenizer
     mask = _mask_of(task, model)
-    rows, unread = [], []
+    rows: list[list[int]] = []
+    unread = []
     for text in texts:
         if not text.strip():
             rows.append([])
@@ -258,6 +259,6 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     if UNKNOWN in pieces or not pieces:
         unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
         raise ConfigError(
-            f"the choice {choice!r} cannot be scored: the tokenizer has no pieces for {unknown} (never seen in training)"
+            f"the choice {choice!r} cannot be scored: the tokenizer does not know {unknown}, never seen in training"
         )
     return pieces

@@ -10,10 +10,13 @@ from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.observe.frames import Look
+from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun
 from heed.tasks.pretraining.filling import FilledText, RankedWord, fill, rank_words
 from heed.tasks.pretraining.following import NextSentence, follow
+from heed.tasks.pretraining.look import look_at_row
 from heed.tasks.pretraining.measures import measures_of
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.outputs import PretrainingOutputs
@@ -24,7 +27,7 @@ from heed.tasks.pretraining.scoring import RowScores, score_rows
 from heed.tasks.pretraining.task import Pretraining
 
 
-class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText]):
+class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
     """A model that fills masks and says whether a text follows another."""
 
     task_class = Pretraining
@@ -93,3 +96,6 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText]):
     def outputs(self, options: Mapping[str, Any]) -> PretrainingOutputs:
         """The writer of filled masks, ranked words and pairs."""
         return PretrainingOutputs(self, options)
+
+    def _look(self, text: str, **options: Any) -> Look:
+        return look_at_row(self.task, self.model, text, **options)
