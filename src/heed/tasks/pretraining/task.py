@@ -128,6 +128,11 @@ class Pretraining(Task[PretrainingConfig, Document]):
         """Whether two end tokens stand between the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
+    @property
+    def positions(self) -> int:
+        """Tokens that the model can read at once, start and end tokens included."""
+        return int((self.config.model.model_extra or {}).get("max_length", self.options.max_length))
+
     @cached_property
     def masking(self) -> Masking | None:
         """How words are masked; None where none are.
