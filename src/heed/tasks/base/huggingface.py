@@ -7,12 +7,13 @@ specification the endings of the class names that are its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from heed.config import RunConfig
 from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.table import Entry
 from heed.models.base import ModelConfig
 
@@ -36,6 +37,7 @@ class Exportable:
         tied: Whether the output layer is the table of embeddings.
         settings: Further fields of config.json, as `id2label`.
         notes: What a reader of the checkpoint should know.
+        files: Further files of JSON, by name, made with the numberings.
     """
 
     body: ModelConfig
@@ -44,6 +46,7 @@ class Exportable:
     tied: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
 
 
 class TaskCheckpoint(ABC, Generic[C]):
