@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 C = TypeVar("C", bound=RunConfig)
+_FRAME = 2
+"""Start and end token."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +94,17 @@ class TaskCheckpoint(ABC, Generic[C]):
         place = cls.places.get(part)
         assert place is not None, f"{cls.__name__} has no place for {name}"
         return f"{place}.{rest}" if place else rest
+
+
+def names_of_labels(labels: Sequence[str]) -> dict[str, Any]:
+    """The fields of config.json that name labels."""
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
+
+
+def longest_text(checkpoint: Checkpoint) -> int:
+    """The most tokens of a text that the checkpoint reads, without those that stand around it."""
+    most = checkpoint.family.fields(checkpoint.settings, checkpoint.files, frozenset()).get("max_length", 1_000)
+    return max(1, int(most) - _FRAME)
