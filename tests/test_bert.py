@@ -270,3 +270,10 @@ def test_a_tied_table_learns_from_both_ends():
     gradient = model.inputs.embedding.weight.grad
     assert gradient[29].any(), "a token that no text has is learned as an output"
     assert all(p.grad is not None for name, p in model.named_parameters() if not name.startswith("pooler"))
+
+
+def test_a_task_that_never_pools_does_not_train_the_pooling_layer():
+    model = make_bert()
+    model.without_last()
+    assert {name for name, p in model.named_parameters() if not p.requires_grad} == {"pooler.weight", "pooler.bias"}
+    make_bert(pooler="none").without_last()

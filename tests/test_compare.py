@@ -531,7 +531,8 @@ def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
         shutil.copytree(run.folder, tmp_path / "both" / name)
         plan[name] = {"label": label, "config": {}}
     (tmp_path / "both" / "compare.plan.json").write_text(json.dumps({"format": 1, "runs": plan}))
-    assert [(entry.label, entry.seeds) for entry in finished_entries(tmp_path / "both")] == [("a", [1, 2]), ("b", [1])]
+    (entries,) = finished_entries(tmp_path / "both").values()
+    assert [(entry.label, entry.seeds) for entry in entries] == [("a", [1, 2]), ("b", [1])]
 
 
 def test_an_unbuildable_model_is_found_before_anything_trains(call, config):

@@ -114,7 +114,7 @@ TEXT_MODELS = [name for name, body in list_models() if body.interface == "encode
 def test_every_model_begins_with_the_vectors(folder, task, name):
     if task == "tagging" and name in ("bag", "cnn", "mlp", "han"):
         pytest.skip("it gives no states of words")
-    widths = {"d_model": 8, "num_heads": 2} if name in ("encoder", "bert") else {}
+    widths = {"d_model": 8, "num_heads": 2} if name in ("encoder", "bert", "gpt") else {}
     task = prepared(folder, task, name=name, **widths)
     model = task.build_model()
     coverage = task.start(model)["word_vectors"]

@@ -59,7 +59,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         if not train_missing(out, planned, reporter):
             print("interrupted; saved. The same command goes on", file=sys.stderr)
             raise SystemExit(130)
-        entries = finished_entries(out, planned)
+        (entries,) = finished_entries(out, planned).values()
     comparison = compare(
         entries,
         split=options.split,
@@ -93,9 +93,12 @@ def _refuse_training_options(fields: list[str], options: CompareOptions) -> None
 def _opened(words: list[str]) -> list[Entry]:
     """Runs by folder; the folder of a comparison stands for all its runs."""
     if len(words) == 1 and is_comparison(Path(words[0])):
-        return finished_entries(Path(words[0]))
+        (entries,) = finished_entries(Path(words[0])).values()
+        return entries
     runs: list[Run[Any, Any] | str] = []
     for word in words:
-        compared = finished_entries(Path(word)) if is_comparison(Path(word)) else []
+        compared = [
+            e for group in (finished_entries(Path(word)).values() if is_comparison(Path(word)) else ()) for e in group
+        ]
         runs += [run for entry in compared for run in entry.runs] or [word]
     return group_by_seed(open_runs(runs))

@@ -6,12 +6,12 @@ import csv
 import io
 import json
 import math
-import re
 from dataclasses import asdict
 from typing import Any
 
 from heed.comparison.compared import Compared
-from heed.comparison.tables import Table, caption, costs, tables
+from heed.comparison.drawn_tables import in_latex
+from heed.comparison.tables import caption, costs, tables
 
 
 def rows(comparison: Compared) -> list[dict[str, Any]]:
@@ -90,46 +90,4 @@ def to_json(comparison: Compared) -> str:
 def to_latex(comparison: Compared) -> str:
     """One `table` each for scores, differences, scores by length and cost; each caption says how it was made."""
     head = "% made by heed compare; needs \\usepackage{booktabs}"
-    return "\n\n".join([head, *map(_latex, tables(comparison))]) + "\n"
-
-
-def _latex(table: Table) -> str:
-    text = ". ".join([table.title[:1].upper() + table.title[1:], " ".join(table.notes)])
-    lines = [
-        _command("begin", "table"),
-        "\\centering",
-        _command("begin", "tabular", "l" + "r" * len(table.columns)),
-        "\\toprule",
-        " & ".join(["", *map(_escape, table.columns)]) + " \\\\",
-        "\\midrule",
-    ]
-    for label, cells in table.rows:
-        shown = (_command("textbf", _escape(c.text)) if c.best else _escape(c.text) for c in cells)
-        # After the end of a row "[" and "*" would be taken for an option of it.
-        start = "{}" if label[:1] in ("[", "*") else ""
-        lines.append(" & ".join([start + _escape(label), *shown]) + " \\\\")
-    lines += ["\\bottomrule", _command("end", "tabular")]
-    lines += [_command("caption", _escape(text)), _command("end", "table")]
-    return "\n".join(lines)
-
-
-def _command(name: str, *arguments: str) -> str:
-    return f"\\{name}" + "".join("{" + argument + "}" for argument in arguments)
-
-
-_SPECIAL = {
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "\\": "\\textbackslash{}",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
-}
-_MINUS = re.compile(r"(?<![\w.-])([+-])(?=\d)")
-
-
-def _escape(text: str) -> str:
-    """Text for LaTeX; signs of numbers as mathematics sets them."""
-    escaped = "".join(_SPECIAL.get(character, character) for character in text)
-    return _MINUS.sub(r"$\1$", escaped)
+    return "\n\n".join([head, *map(in_latex, tables(comparison))]) + "\n"

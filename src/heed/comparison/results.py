@@ -70,18 +70,36 @@ class Result:
         by_length: The main measure in each bucket.
     """
 
-    scores: dict[str, Score]
-    against: dict[str, tuple[Difference, ...]]
+    scores: Scores
+    against: Differences
     by_length: tuple[Score, ...]
+
+
+Scores = dict[str, Score]
+"""By measure."""
+Differences = dict[str, tuple[Difference, ...]]
+"""By measure, those to the entries that an entry was tested against."""
 
 
 def results_of(
     outcomes: Sequence[Sequence[Outcomes]], lengths: Sequence[int], baseline: int, resampling: Resampling
 ) -> tuple[list[Result], list[Bucket]]:
-    """Score every entry, and test it against the best one and against the baseline.
+    """Score every entry, over all examples and by length, and test it against the best one and against the baseline.
 
     `outcomes` are those of each entry's runs; all have the same measures over the same examples.
     """
+    main = outcomes[0][0].measures[0].name
+    groups = [[one.measure(main) for one in runs] for runs in outcomes]
+    buckets, by_length = _by_length(groups, lengths, resampling)
+    scores, against = scores_of(outcomes, baseline, resampling)
+    results = [Result(*parts) for parts in zip(scores, against, by_length, strict=True)]
+    return results, buckets
+
+
+def scores_of(
+    outcomes: Sequence[Sequence[Outcomes]], baseline: int | None, resampling: Resampling
+) -> tuple[list[Scores], list[Differences]]:
+    """The scores of every entry over all examples, and its differences from the best one and from the baseline."""
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
     # The same draws for all of them.
@@ -90,7 +108,7 @@ def results_of(
     scores = [
         {name: _score(groups[name][place], drawn[name][place]) for name in names} for place in range(len(outcomes))
     ]
-    against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
+    against: list[Differences] = [{} for _ in outcomes]
     for name in names:
         best = best_of(groups[name][0][0], [scored[name] for scored in scores])
         for place in range(len(outcomes)):
@@ -101,9 +119,7 @@ def results_of(
                 if other is not None
             ]
             against[place][name] = tuple(one for one in found if one is not None)
-    buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
-    results = [Result(*parts) for parts in zip(scores, against, by_length, strict=True)]
-    return results, buckets
+    return scores, against
 
 
 def best_of(measure: Measure, scores: Sequence[Score]) -> int | None:

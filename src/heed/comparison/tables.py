@@ -1,40 +1,15 @@
-"""The numbers of a comparison as tables of text, which a terminal, a page and a paper draw each in their way."""
+"""The numbers of a comparison as tables of text."""
 
 from __future__ import annotations
 
-import io
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from html import escape
-
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from heed.comparison.compared import Compared
-from heed.comparison.results import Score
+from heed.comparison.drawn_tables import Cell, Table, in_html, in_text, notes_of
+from heed.comparison.results import Difference, Resampling, Score
 from heed.evaluation.measures import Measure
-from heed.observe.labels import clean
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Text of a cell; the best of its column stands out."""
-
-    text: str
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table."""
-
-    title: str  # what it shows
-    columns: tuple[str, ...]  # head of each column, without that of the labels
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
-    notes: tuple[str, ...] = ()  # what must be known to read it
 
 
 def tables(comparison: Compared) -> list[Table]:
@@ -45,13 +20,13 @@ def tables(comparison: Compared) -> list[Table]:
 def _scores(comparison: Compared) -> Table:
     measures = comparison.measures
     cells = [
-        [Cell(_score(result.scores[m.name], m), comparison.is_best(m.name, i)) for m in measures]
+        [Cell(score_text(result.scores[m.name], m), comparison.is_best(m.name, i)) for m in measures]
         for i, result in enumerate(comparison.results)
     ]
     title = f"scores on {len(comparison.examples):,} {comparison.split} examples"
     signatures = [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
-    notes = (*comparison.remarks, _intervals(comparison), *_seeds(comparison), *signatures)
-    return _table(comparison, title, map(_head, measures), cells, *notes)
+    notes = (*comparison.remarks, intervals_note(comparison.resampling), *_seeds(comparison), *signatures)
+    return _table(comparison, title, map(head_of, measures), cells, *notes)
 
 
 def _table(
@@ -79,14 +54,12 @@ def _significance(comparison: Compared) -> list[Table]:
                 itself = others[measure.name] == i
                 text = ("best" if name == "the best" else "-") if itself else "-"
                 if found:
-                    scale = 100 if measure.is_share else 1
-                    numbers = (found[0].low, found[0].value, found[0].high)
-                    low, value, high = (f"{scale * number:+z.{measure.digits}f}" for number in numbers)
-                    p = p_text(found[0].p, comparison.resampling.trials)
-                    text = f"{value} [{low}, {high}] p {p}"
+                    text = difference_text(found[0], measure, comparison.resampling)
                 rows[-1].append(Cell(text))
         title = f"difference from {name}"
-        made.append(_table(comparison, title, map(_head, comparison.measures), rows, _test(comparison)))
+        made.append(
+            _table(comparison, title, map(head_of, comparison.measures), rows, test_note(comparison.resampling))
+        )
     return made
 
 
@@ -95,9 +68,9 @@ def _by_length(comparison: Compared) -> list[Table]:
         return []
     measure = comparison.measures[0]
     columns = [f"{bucket.label} ({bucket.examples:,})" for bucket in comparison.buckets]
-    cells = [[Cell(_score(score, measure)) for score in result.by_length] for result in comparison.results]
-    title = f"{_head(measure)} by {comparison.examiner.names[0]} {comparison.length_unit} (examples)"
-    return [_table(comparison, title, columns, cells, _intervals(comparison))]
+    cells = [[Cell(score_text(score, measure)) for score in result.by_length] for result in comparison.results]
+    title = f"{head_of(measure)} by {comparison.examiner.names[0]} {comparison.length_unit} (examples)"
+    return [_table(comparison, title, columns, cells, intervals_note(comparison.resampling))]
 
 
 _COSTS = {
@@ -142,18 +115,28 @@ def _number(value: float | None, places: int) -> str:
     return "-" if value is None else f"{value:,.{places}f}"
 
 
-def _head(measure: Measure) -> str:
+def head_of(measure: Measure) -> str:
+    """What a column of scores is called: the measure with its unit."""
     unit = " %" if measure.is_share else ""
     return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (less is better)")
 
 
-def _score(score: Score, measure: Measure) -> str:
+def score_text(score: Score, measure: Measure) -> str:
+    """A score with its spread over seeds and its interval; "-" where there is none."""
     if math.isnan(score.value):
         return "-"
     scale = 100 if measure.is_share else 1
     value, low, high = (f"{scale * number:.{measure.digits}f}" for number in (score.value, score.low, score.high))
     spread = "" if score.deviation is None else f" sd {scale * score.deviation:.{measure.digits}f}"
     return f"{value}{spread} [{low}, {high}]"
+
+
+def difference_text(difference: Difference, measure: Measure, resampling: Resampling) -> str:
+    """A difference with its interval and its p-value."""
+    scale = 100 if measure.is_share else 1
+    numbers = (difference.low, difference.value, difference.high)
+    low, value, high = (f"{scale * number:+z.{measure.digits}f}" for number in numbers)
+    return f"{value} [{low}, {high}] p {p_text(difference.p, resampling.trials)}"
 
 
 def p_text(p: float, trials: int) -> str:
@@ -165,11 +148,11 @@ def p_text(p: float, trials: int) -> str:
 
 def caption(comparison: Compared) -> list[str]:
     """What must be known to read all of the tables."""
-    return list(dict.fromkeys(note for table in tables(comparison) for note in table.notes))
+    return notes_of(tables(comparison))
 
 
-def _intervals(comparison: Compared) -> str:
-    drawn = comparison.resampling
+def intervals_note(drawn: Resampling) -> str:
+    """What intervals are."""
     return (
         f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
         "cover the choice of test examples, not what another training would give."
@@ -189,8 +172,8 @@ def _seeds(comparison: Compared) -> list[str]:
     ]
 
 
-def _test(comparison: Compared) -> str:
-    drawn = comparison.resampling
+def test_note(drawn: Resampling) -> str:
+    """What differences, their intervals and p-values are."""
     return (
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
         f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
@@ -215,44 +198,9 @@ def _conditions(comparison: Compared) -> str:
 
 def tables_text(comparison: Compared, width: int = 100, color: bool = False) -> str:
     """The tables with characters, fitted to the terminal's width."""
-    out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
-    for table in tables(comparison):
-        drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        drawn.add_column("", overflow="fold")
-        for column in table.columns:
-            drawn.add_column(column, justify="right", overflow="fold")
-        for label, cells in table.rows:
-            drawn.add_row(clean(label), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
-        console.print(drawn)
-        console.print()
-    for line in caption(comparison):
-        console.print(Text(line))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return in_text(tables(comparison), width, color)
 
 
 def tables_html(comparison: Compared) -> str:
     """The tables and their caption, to stand in a page."""
-    notes = "".join(f"<li>{escape(clean(line))}</li>" for line in caption(comparison))
-    return "\n".join([*map(_table_html, tables(comparison)), f'<ul class="notes">{notes}</ul>'])
-
-
-def _table_html(table: Table) -> str:
-    title = escape(clean(table.title))
-    heads = "".join(f'<th scope="col">{escape(clean(column))}</th>' for column in table.columns)
-    rows = "".join(
-        f'<tr><th scope="row"><bdi>{escape(clean(label))}</bdi></th>'
-        + "".join(f"<td>{_strong(cell)}</td>" for cell in cells)
-        + "</tr>"
-        for label, cells in table.rows
-    )
-    return (
-        f'<figure class="results"><figcaption>{title}</figcaption><div class="scroll" tabindex="0" role="group" '
-        f'aria-label="{title}"><table><thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        "</figure>"
-    )
-
-
-def _strong(cell: Cell) -> str:
-    text = escape(cell.text)
-    return f"<strong>{text}</strong>" if cell.best else text
+    return in_html(tables(comparison))

@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from heed import folder as folders
@@ -47,40 +48,56 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
     """
     plan = _agree(folder, planned)
     missing = [one for one in planned if not _is_finished(folder / one.name)]
-    checked: set[str] = set()
+    labels: set[str] = set()
+    sizes: set[int | None] = set()
     for one in missing:
-        if one.label not in checked:
-            checked.add(one.label)
+        if one.label not in labels or one.train_size not in sizes:
+            labels.add(one.label)
+            sizes.add(one.train_size)
             parameters = sum(
                 p.numel() for p in task_class(one.config.task).prepare(one.config).build_model().parameters()
             )
-            reporter.say(f"{one.label}: {parameters:,} parameters")
+            reporter.say(f"{described(one)}: {parameters:,} parameters")
     _write_plan(folder, plan)
     minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
     budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
     there = len(planned) - len(missing)
     reporter.say(f"{folder}: {there} of {len(planned)} runs are there; {len(missing)} to train{budget}")
     for place, one in enumerate(missing, start=1):
-        reporter.say(f"\n{place} of {len(missing)}: {one.label}, seed {one.config.training.seed}")
+        reporter.say(f"\n{place} of {len(missing)}: {described(one)}, seed {one.config.training.seed}")
         if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):
             return False
     return True
 
 
-def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> list[Entry]:
+def described(planned: Planned) -> str:
+    """A planned run without its seed, for people."""
+    size = planned.train_size
+    return planned.label if size is None else f"{planned.label} on {size:,} training examples"
+
+
+def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dict[int | None, list[Entry]]:
     """The runs of a comparison's folder (or `only` some), a row for each model as it was asked for.
+
+    Returns:
+        Such rows by the number of training examples, rising; None, which is last, stands for all.
 
     Raises:
         RunError: One has not finished.
     """
     plan = _read_plan(folder)
     names = list(plan) if only is None else [one.name for one in only]
-    groups: dict[str, list[str]] = {}
+    groups: dict[int | None, dict[str, list[str]]] = {}
     for name in names:
-        groups.setdefault(plan[name]["label"], []).append(name)
-    return [
-        Entry(label, tuple(load(folder / name, finished=True) for name in group)) for label, group in groups.items()
-    ]
+        size = plan[name]["config"].get("training", {}).get("train_size")
+        groups.setdefault(size, {}).setdefault(plan[name]["label"], []).append(name)
+    return {
+        size: [
+            Entry(label, tuple(load(folder / name, finished=True) for name in group))
+            for label, group in groups[size].items()
+        ]
+        for size in sorted(groups, key=lambda size: (size is None, size))
+    }
 
 
 def _is_finished(path: Path) -> bool:
@@ -128,10 +145,10 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
     """Train one run in a new process; False where it was interrupted. Its errors come with the model's name."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_train, args=(planned.config.model_dump(mode="json", by_alias=True), path, quiet, sender)
-    )
-    process.start()
+    values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    process = context.Process(target=_train, args=(values, path, quiet, sender))
+    with _without_main():
+        process.start()
     sender.close()
     with _Forwarding(process):
         try:
@@ -164,6 +181,17 @@ def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection) 
         outcome = error
     sys.stderr.flush()
     sender.send(outcome)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start a process that does not import the user's script, which would compare again if nothing guards it."""
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = before
 
 
 class _Forwarding:

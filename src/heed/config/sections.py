@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -30,9 +30,9 @@ class TokenizerConfig(Section):
 
     from_: str | None = Field(None, alias="from")
     """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
-    kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe"] = "auto"
-    """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown);
-    auto is word for grammar, char for other embedded data, bpe for files."""
+    kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe", "wordpiece"] = "auto"
+    """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown;
+    wordpiece: as BERT, for models that read); auto is word for grammar, char for other embedded data, bpe for files."""
     vocab_size: int | None = Field(None, gt=4)
     """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
     min_count: int = Field(2, gt=0)
@@ -43,9 +43,24 @@ class TokenizerConfig(Section):
     """Read and write lower case only; "source" reads lower case and writes both."""
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
     """Unicode normalisation of what is read and written."""
+    strip_accents: bool | None = None
+    """Read letters without their accents (wordpiece only); by default with lowercase, as BERT does."""
+    clean_text: bool = True
+    """Leave out control characters and read every blank as a space (wordpiece only)."""
+    chinese_characters: bool = True
+    """Each Chinese character is a word (wordpiece only)."""
     sampling: float = Field(0.0, ge=0, lt=1)
     """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampling cuts
     (unigram)."""
+
+    @model_validator(mode="after")
+    def _of_word_pieces(self) -> Self:
+        if self.kind in ("auto", "wordpiece"):
+            return self
+        for name in ("strip_accents", "clean_text", "chinese_characters"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"tokenizer.{name} is for kind wordpiece, but tokenizer.kind is {self.kind}")
+        return self
 
 
 class ModelSection(BaseModel):
@@ -73,6 +88,9 @@ class TrainingConfig(Section):
     """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
     epochs: float | None = Field(None, gt=0)
     """Passes over the training data; overrides steps and minutes, and is written into the run as its steps."""
+    train_size: int | None = Field(None, gt=0)
+    """Train on this many of the training examples, drawn at random by the seed with labels in the same shares; smaller
+    draws are parts of larger ones. Validation and test sets stay whole; null for all training examples."""
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0)

@@ -41,6 +41,11 @@ class Example(ABC):
         return self.fields[: len(self.sides)]
 
     @property
+    def stratum(self) -> str:
+        """Its labels, whose shares a subset of the training examples keeps; "" where there are none."""
+        return ""
+
+    @property
     def blank(self) -> str:
         """Which of its texts are blank, as a rule that leaves it out; "" for none."""
         texts = self.texts
@@ -107,6 +112,11 @@ class Text(Example):
         return cls(fields[0], tuple(fields[1].split("\0")) if fields[1] else (), origin)
 
     @property
+    def stratum(self) -> str:
+        """Its labels."""
+        return "\0".join(sorted(self.labels))
+
+    @property
     def blank(self) -> str:
         """As for all examples; line breaks and `<br />` count as blank."""
         return "blank" if is_blank(self.text) else ""
@@ -133,6 +143,11 @@ class Sentence(Example):
         """The sentence of as many words as tags."""
         both = fields[1].split("\0")
         return cls(tuple(both[: len(both) // 2]), tuple(both[len(both) // 2 :]), origin)
+
+    @property
+    def stratum(self) -> str:
+        """The types of entity in it, or its plain tags, each once."""
+        return "\0".join(sorted({tag[2:] if tag[1:2] == "-" else tag for tag in self.tags}))
 
     @property
     def blank(self) -> str:

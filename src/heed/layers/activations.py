@@ -37,3 +37,6 @@ SILU = Activation("silu", silu)
 SWIGLU = Activation("swiglu", _swiglu, width=2)
 """`silu(gate) * value` with silu(x) = x / (1 + exp(-x)); the inner layer gives the gate first, then the value: Shazeer
 2020, GLU Variants Improve Transformer, arXiv:2002.05202, equation 6."""
+
+PLAIN = {activation.name: activation for activation in (RELU, GELU, GELU_TANH, SILU)}
+"""Activations without a gate, by name."""

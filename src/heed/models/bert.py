@@ -165,6 +165,11 @@ class Bert(TokenEncoder):
         pooled = self.pooler(first)
         return torch.tanh(pooled) if self.config.pooler == "tanh" else torch.relu(pooled)
 
+    def without_last(self) -> None:
+        """Stop training the pooling layer."""
+        if self.pooler is not None:
+            self.pooler.requires_grad_(False)
+
 
 def initialise(module: nn.Module) -> None:
     """Draw the weights of linear layers and tables as BERT does, and set biases to zero; for `module.apply`."""

@@ -1,4 +1,4 @@
-"""Curves of training as plain data: panels of lines over updates or minutes, and the ticks of their axes."""
+"""Curves as plain data: panels of lines over updates, minutes or training examples, and the ticks of their axes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ class Line:
         points: `(x, y)`, x rising.
         color: Number of its colour.
         dots: Whether each point is a measurement of its own, as a validation is, and is drawn.
+        spans: The interval `(low, high)` of each point, drawn as a whisker; none by default.
     """
 
     label: str
     points: tuple[tuple[float, float], ...]
     color: int = 0
     dots: bool = False
+    spans: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Curves:
         x: What is drawn to the right: "update" or "minutes of training".
         panels: The diagrams.
         from_zero: Whether the x axis begins at 0, and not at the first point.
+        ticks: `(x, label)` of the marks of the x axis; its two ends by default. With them the points of several lines
+            at one x stand side by side.
     """
 
     title: str
@@ -57,6 +61,11 @@ class Curves:
     x: str
     panels: tuple[Panel, ...]
     from_zero: bool = False
+    ticks: tuple[tuple[float, str], ...] = ()
+
+    def place_of(self, x: float) -> str:
+        """A place on the x axis, as tables and tooltips show it."""
+        return next((label for at, label in self.ticks if at == x), number(x))
 
 
 @dataclass(frozen=True)
@@ -93,12 +102,23 @@ def _step(least: float) -> float:
 def x_ends(curves: Curves) -> tuple[float, float]:
     """The first and the last x of all panels, which share their axis."""
     places = [x for panel in curves.panels for line in panel.lines for x, _ in line.points]
+    if curves.ticks:
+        first, last = (end(at for at, _ in curves.ticks) for end in (min, max))
+        margin = (last - first) / 12 or 1.0
+        return first - margin, last + margin
     return 0.0 if curves.from_zero else min(places, default=0.0), max(places, default=1.0)
 
 
+def shifts(curves: Curves, panel: Panel, each: float) -> list[float]:
+    """How far each line of a panel is drawn to the right of its place, so that whiskers do not cover one another."""
+    middle = (len(panel.lines) - 1) / 2
+    return [(number - middle) * each if curves.ticks else 0.0 for number in range(len(panel.lines))]
+
+
 def heights(panel: Panel) -> list[float]:
-    """Every y of a panel's lines."""
-    return [y for line in panel.lines for _, y in line.points]
+    """Every y of a panel's lines, the ends of intervals among them."""
+    ends = [end for line in panel.lines for span in line.spans for end in span]
+    return [*(y for line in panel.lines for _, y in line.points), *ends]
 
 
 def number(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, place, scale_of, x_ends
+from heed.observe.curves import Curves, Line, Panel, Scale, heights, number, place, scale_of, shifts, x_ends
 from heed.observe.labels import clean, cut
 
 _ROWS = 8
@@ -18,12 +18,12 @@ _COLORS = (34, 33, 32, 35, 31, 36)
 """Colours of a terminal, by the number of a line's colour."""
 
 
-def curves_to_text(curves: Curves, *, width: int = 100, color: bool = False) -> str:
-    """Draw curves with characters, two panels side by side where the width allows it."""
+def curves_to_text(curves: Curves, *, width: int = 100, color: bool = False, rows: int = _ROWS) -> str:
+    """Draw curves with characters, two panels side by side where the width allows it, each `rows` lines high."""
     head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
     columns = 2 if width >= 2 * _NARROWEST + 3 and len(curves.panels) > 1 else 1
     each = min(_WIDEST, (width - 3 * (columns - 1)) // columns)
-    drawn = [_panel(panel, curves, max(each, 24), color) for panel in curves.panels]
+    drawn = [_panel(panel, curves, max(each, 24), color, rows) for panel in curves.panels]
     blocks = []
     for start in range(0, len(drawn), columns):
         row = drawn[start : start + columns]
@@ -31,24 +31,42 @@ def curves_to_text(curves: Curves, *, width: int = 100, color: bool = False) -> 
     return "\n\n".join(["\n".join(head), *blocks])
 
 
-def _panel(panel: Panel, curves: Curves, width: int, color: bool) -> list[str]:
+def _panel(panel: Panel, curves: Curves, width: int, color: bool, rows: int) -> list[str]:
     """The lines of one panel, each `width` characters wide (without the codes of colours)."""
     scale = scale_of(heights(panel), 4, panel.whole)
     left = max(len(number(tick)) for tick in scale.ticks)
     columns = width - left - 2
     ends = x_ends(curves)
-    cells = _cells(panel, scale, columns, ends)
-    named = {round((1 - scale.share(tick)) * (_ROWS - 1)): number(tick) for tick in scale.ticks}
+    cells = _cells(panel, curves, scale, columns, rows)
+    named = {round((1 - scale.share(tick)) * (rows - 1)): number(tick) for tick in scale.ticks}
     lines = [_title(panel, width, color)]
-    for row in range(_ROWS):
+    for row in range(rows):
         body = "".join(_paint(sign, by, color) for sign, by in cells[row])
         lines.append(f"{named.get(row, ''):>{left}} {'┤' if row in named else '│'}{body}")
-    first, last = (place(x) for x in ends)
     lines.append(f"{'':{left}} └{'─' * columns}")
+    if curves.ticks:
+        return [
+            *lines,
+            f"{'':{left}}  {_ticks(curves, ends, columns)}",
+            f"{'':{left}}  {cut(curves.x, columns):^{columns}}",
+        ]
+    first, last = (place(x) for x in ends)
     middle = cut(curves.x, max(1, columns - len(first) - len(last) - 2))
     gap = columns - len(first) - len(last)
     lines.append(f"{'':{left}}  {first}{middle:^{gap}}{last}")
     return lines
+
+
+def _ticks(curves: Curves, ends: tuple[float, float], columns: int) -> str:
+    """The labels of the x axis, each under its place; one that would touch the label before it is left out."""
+    line, end = " " * columns, -1
+    for at, label in sorted(curves.ticks):
+        middle = (at - ends[0]) / (ends[1] - ends[0]) * (columns - 1)
+        start = max(0, min(round(middle - (len(label) - 1) / 2), columns - len(label)))
+        if start > end and len(label) <= columns:
+            line = line[:start] + label + line[start + len(label) :]
+            end = start + len(label)
+    return line
 
 
 def _title(panel: Panel, width: int, color: bool) -> str:
@@ -70,19 +88,27 @@ def _sign(line: Line) -> str:
     return _SIGNS[line.color % len(_SIGNS)] if line.dots else "⠒"
 
 
-def _cells(panel: Panel, scale: Scale, columns: int, ends: tuple[float, float]) -> list[list[tuple[str, int | None]]]:
+def _cells(panel: Panel, curves: Curves, scale: Scale, columns: int, rows: int) -> list[list[tuple[str, int | None]]]:
     """Each character of a panel and the number of its colour, None for a blank."""
-    first, last = ends
+    first, last = x_ends(curves)
     span = (last - first) or 1.0
-    bits = [[0] * columns for _ in range(_ROWS)]
-    owner: list[list[int | None]] = [[None] * columns for _ in range(_ROWS)]
+    bits = [[0] * columns for _ in range(rows)]
+    owner: list[list[int | None]] = [[None] * columns for _ in range(rows)]
     signs: dict[tuple[int, int], str] = {}
-    for line in panel.lines:
+
+    def height(y: float) -> int:
+        return round((1 - scale.share(y)) * (4 * rows - 1))
+
+    for line, shift in zip(panel.lines, shifts(curves, panel, 4), strict=True):
         places = [
-            (round((x - first) / span * (2 * columns - 1)), round((1 - scale.share(y)) * (4 * _ROWS - 1)))
+            (min(max(round((x - first) / span * (2 * columns - 1) + shift), 0), 2 * columns - 1), height(y))
             for x, y in line.points
         ]
-        for across, down in _joined(places):
+        whiskers = [
+            [(across, height(low)), (across, height(high))]
+            for (across, _), (low, high) in zip(places, line.spans, strict=bool(line.spans))
+        ]
+        for across, down in [*_joined(places), *(dot for whisker in whiskers for dot in _joined(whisker))]:
             bits[down // 4][across // 2] |= _DOTS[down % 4][across % 2]
             owner[down // 4][across // 2] = line.color
         if line.dots:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from heed.observe import palette
-from heed.observe.curves import Curves, Line, Panel, heights, number, place, scale_of, x_ends
+from heed.observe.curves import Curves, Line, Panel, heights, number, place, scale_of, shifts, x_ends
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean, cut
 
@@ -104,8 +104,12 @@ def _panel(panel: Panel, curves: Curves, named: bool = True) -> str:
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text class="end" x="{_LEFT - 5}" y="{y + 4:.1f}">{number(tick)}</text>')
     under = bottom + 14
-    parts.append(f'<text x="{_LEFT}" y="{under}">{place(first)}</text>')
-    parts.append(f'<text class="end" x="{right}" y="{under}">{place(last)}</text>')
+    if curves.ticks:
+        for at, label in curves.ticks:
+            parts.append(f'<text class="middle" x="{across(at):.1f}" y="{under}">{escape(label)}</text>')
+    else:
+        parts.append(f'<text x="{_LEFT}" y="{under}">{place(first)}</text>')
+        parts.append(f'<text class="end" x="{right}" y="{under}">{place(last)}</text>')
     parts.append(f'<text class="middle" x="{(_LEFT + right) / 2:g}" y="{under + 14}">{escape(x_name)}</text>')
     if panel.mark is not None and first <= panel.mark[0] <= last:
         x = across(panel.mark[0])
@@ -113,18 +117,22 @@ def _panel(panel: Panel, curves: Curves, named: bool = True) -> str:
         parts.append(f'<path class="mark" d="M{x:.1f} {_TOP}V{bottom}"><title>{escape(said)}</title></path>')
         ends, beside = (' class="end"', -4) if x > (_LEFT + right) / 2 else ("", 4)
         parts.append(f'<text{ends} x="{x + beside:.1f}" y="{bottom - 5}">{escape(panel.mark[1])}</text>')
-    for line in panel.lines:
-        parts.append(_drawn(line, [(across(x), down(y)) for x, y in line.points], x_name))
+    for line, shift in zip(panel.lines, shifts(curves, panel, 5), strict=True):
+        places = [(across(x) + shift, down(y)) for x, y in line.points]
+        for (x, _), (low, high) in zip(places, line.spans, strict=bool(line.spans)):
+            color = palette.LINES[line.color % len(palette.LINES)]
+            parts.append(f'<path class="line" stroke="{color}" d="M{x:.1f} {down(low):.1f}V{down(high):.1f}"/>')
+        parts.append(_drawn(line, places, curves))
     return "".join(parts)
 
 
-def _drawn(line: Line, places: list[tuple[float, float]], x_name: str) -> str:
+def _drawn(line: Line, places: list[tuple[float, float]], curves: Curves) -> str:
     color, dash = palette.LINES[line.color % len(palette.LINES)], _dash(line.color)
     joined = " ".join(f"{x:.1f} {y:.1f}" for x, y in places)
     parts = [f'<polyline class="line" stroke="{color}"{dash} points="{joined}"/>'] if len(places) > 1 else []
     for (x, y), (at, value) in zip(places, line.points, strict=True):
         if line.dots or len(places) == 1:
-            said = escape(clean(f"{line.label} {x_name} {number(at)}: {number(value)}".strip()))
+            said = escape(clean(f"{line.label} {curves.x} {curves.place_of(at)}: {number(value)}".strip()))
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{color}"><title>{said}</title></circle>')
     return "".join(parts)
 
@@ -160,7 +168,7 @@ def _table(curves: Curves) -> str:
     marks = {panel.mark[0] for panel, _ in columns if panel.mark is not None}
     names = "".join(f'<th scope="col">{escape(clean(panel.title))}</th>' for panel, _ in columns)
     rows = "".join(
-        f'<tr{" class=kept" if x in marks else ""}><th scope="row">{number(x)}</th>'
+        f'<tr{" class=kept" if x in marks else ""}><th scope="row">{escape(curves.place_of(x))}</th>'
         + "".join(f"<td>{number(column[x]) if x in column else ''}</td>" for column in values)
         + "</tr>"
         for x in places

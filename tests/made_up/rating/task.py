@@ -101,7 +101,7 @@ class Rating(Task[RatingConfig, Rated]):
     def prepare(cls, config: RatingConfig) -> Self:
         config, parent, _ = with_parents(config, cls)
         config = config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"kind": "char"})})
-        splits = cls.open_splits(config)
+        splits = cls.read_splits(config)
         texts = [one.text for one in splits.examples["train"]]
         return cls(config, TextTokenizer.train(texts, config.tokenizer), splits).settle(parent)
 

@@ -44,6 +44,11 @@ class Row(Example):
         """The numbers, and the label."""
         return str(list(self.values)), self.label
 
+    @property
+    def stratum(self) -> str:
+        """Its label."""
+        return self.label
+
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
         """The row of these numbers."""

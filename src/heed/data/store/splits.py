@@ -34,7 +34,8 @@ class Splits(Generic[T]):
     """Examples by purpose: "train", "valid", where given "test", and others that the data has.
 
     `remarks` are for the user; `made` tells how examples were generated; `extra` are further training corpora by name;
-    `stream` is the stream of which "train" is the newest window, if it is one.
+    `stream` is the stream of which "train" is the newest window, if it is one; `left_out` are the training examples
+    that `training.train_size` leaves out.
     """
 
     examples: dict[str, Sequence[T]]
@@ -43,6 +44,7 @@ class Splits(Generic[T]):
     made: str = ""
     extra: dict[str, ExtraCorpus[T]] = field(default_factory=dict)
     stream: ExampleStream[Any] | None = None
+    left_out: Sequence[T] = ()
 
     @property
     def summary(self) -> str:

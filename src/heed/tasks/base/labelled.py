@@ -71,7 +71,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             if value := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {value}, which does not apply to {config.task}; leave it out")
         config, parent, spoken = with_parents(config, cls)
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         train = splits.examples["train"]
         if spoken is None:
             texts = [text for example in train for text in cls.texts_of(example)]
@@ -80,7 +80,8 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             tokenizer = cls.train_tokenizer(config, train)
         else:
             tokenizer = spoken.tokenizer("tokens", cls)
-        known = [*train, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
+        # Which labels there are is no part of what a smaller training set knows less of.
+        known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.check_labels()
         return task.settle(parent)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from heed.config import RunConfig
 from heed.data.read.findings import Findings
 from heed.data.store.splits import Splits
+from heed.data.store.subset import take_subset
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
@@ -56,6 +57,18 @@ class Task(Transfers, Trainable, Generic[C, E]):
         Raises:
             DataError: It cannot be read.
         """
+
+    @classmethod
+    def read_splits(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
+        """The splits that a run trains and scores on: those of `open_splits`, or `training.train_size` of the examples.
+
+        Raises:
+            ConfigError: There are fewer training examples.
+            DataError: The data cannot be read.
+        """
+        splits = cls.open_splits(config) if given is None else cls.open_splits(config, given)
+        size = config.training.train_size
+        return splits if size is None else take_subset(splits, size, config.training.seed)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: RunConfig, findings: Findings) -> Sequence[E]:
@@ -116,8 +129,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def splits(self) -> Splits[E]:
         """The examples; read on first use."""
         if self._splits is None:
-            given = () if self.given is None else (self.given,)
-            self._splits = self.open_splits(self.config, *given)
+            self._splits = self.read_splits(self.config, self.given)
         return self._splits
 
     @property

@@ -61,6 +61,11 @@ class Series(NumericTask[SeriesConfig, Part]):
         """Read the series, or take what is `given`, standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
+        if config.training.train_size is not None:
+            raise ConfigError(
+                f"training.train_size is {config.training.train_size}, which does not apply to series: their rows "
+                "follow one another; give fewer files, or leave it out"
+            )
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         columns, splits = open_series(config, given)

@@ -56,9 +56,9 @@ class Table(NumericTask[TableConfig, Row]):
         """Read the rows, or take what is `given`, standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         train = cast(Numbers, splits.examples["train"])
-        labels = label_order(train.labels)
+        labels = label_order([*train.labels, *(row.label for row in splits.left_out)])
         check_labels(labels)
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
         task.settle(parent)

@@ -123,6 +123,7 @@ class Tagger(nn.Module):
         self.delay = delay
         self.word = word
         self.body = body
+        body.without_last()
         self.characters = characters
         self.head = head
 

@@ -64,7 +64,7 @@ class Translation(TranslationData):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         if given is None and isinstance(config.data, FilesData):
             splits.remarks += remarks_on_sets(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
@@ -230,7 +230,8 @@ class Translation(TranslationData):
 
     def never_written(self, model: PairDecoder) -> tuple[int, ...]:
         """The tokens that no output may hold."""
-        unknown = () if self.writes_unknown and model.aligns else (UNKNOWN,)
+        may = self.config.generation.unknown or (self.writes_unknown and model.aligns)
+        unknown = () if may else (UNKNOWN,)
         return (PADDING, START, *unknown, *self.target_tokenizer.tags.values())
 
     @property

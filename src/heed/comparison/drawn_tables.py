@@ -1,0 +1,126 @@
+"""Tables of text, drawn for a terminal, a page and a paper."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from heed.observe.labels import clean
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a cell; the best of its column stands out."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table."""
+
+    title: str  # what it shows
+    columns: tuple[str, ...]  # head of each column, without that of the labels
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
+    notes: tuple[str, ...] = ()  # what must be known to read it
+
+
+def notes_of(tables: Sequence[Table]) -> list[str]:
+    """What must be known to read all of some tables, each note once."""
+    return list(dict.fromkeys(note for table in tables for note in table.notes))
+
+
+def in_text(tables: Sequence[Table], width: int = 100, color: bool = False) -> str:
+    """Tables and their notes with characters, fitted to the terminal's width."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
+    for table in tables:
+        drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        drawn.add_column("", overflow="fold")
+        for column in table.columns:
+            drawn.add_column(column, justify="right", overflow="fold")
+        for label, cells in table.rows:
+            drawn.add_row(clean(label), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
+        console.print(drawn)
+        console.print()
+    for line in notes_of(tables):
+        console.print(Text(line))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def in_html(tables: Sequence[Table]) -> str:
+    """Tables and their notes, to stand in a page."""
+    notes = "".join(f"<li>{escape(clean(line))}</li>" for line in notes_of(tables))
+    return "\n".join([*map(_table_html, tables), f'<ul class="notes">{notes}</ul>'])
+
+
+def _table_html(table: Table) -> str:
+    title = escape(clean(table.title))
+    heads = "".join(f'<th scope="col">{escape(clean(column))}</th>' for column in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row"><bdi>{escape(clean(label))}</bdi></th>'
+        + "".join(f"<td>{_strong(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for label, cells in table.rows
+    )
+    return (
+        f'<figure class="results"><figcaption>{title}</figcaption><div class="scroll" tabindex="0" role="group" '
+        f'aria-label="{title}"><table><thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        "</figure>"
+    )
+
+
+def _strong(cell: Cell) -> str:
+    text = escape(cell.text)
+    return f"<strong>{text}</strong>" if cell.best else text
+
+
+def in_latex(table: Table) -> str:
+    """A `table` of LaTeX, which needs booktabs; its caption says how the numbers were made."""
+    text = ". ".join([table.title[:1].upper() + table.title[1:], " ".join(table.notes)])
+    lines = [
+        _command("begin", "table"),
+        "\\centering",
+        _command("begin", "tabular", "l" + "r" * len(table.columns)),
+        "\\toprule",
+        " & ".join(["", *map(latex_escaped, table.columns)]) + " \\\\",
+        "\\midrule",
+    ]
+    for label, cells in table.rows:
+        shown = (_command("textbf", latex_escaped(c.text)) if c.best else latex_escaped(c.text) for c in cells)
+        # After the end of a row "[" and "*" would be taken for an option of it.
+        start = "{}" if label[:1] in ("[", "*") else ""
+        lines.append(" & ".join([start + latex_escaped(label), *shown]) + " \\\\")
+    lines += ["\\bottomrule", _command("end", "tabular")]
+    lines += [_command("caption", latex_escaped(text)), _command("end", "table")]
+    return "\n".join(lines)
+
+
+def _command(name: str, *arguments: str) -> str:
+    return f"\\{name}" + "".join("{" + argument + "}" for argument in arguments)
+
+
+_SPECIAL = {
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "\\": "\\textbackslash{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+}
+_MINUS = re.compile(r"(?<![\w.-])([+-])(?=\d)")
+
+
+def latex_escaped(text: str) -> str:
+    """Text for LaTeX; signs of numbers as mathematics sets them."""
+    escaped = "".join(_SPECIAL.get(character, character) for character in text)
+    return _MINUS.sub(r"$\1$", escaped)
