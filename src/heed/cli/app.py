@@ -314,8 +314,11 @@ def compare(
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[
-        str | None, Argument(metavar="[TEXT]", help="What the model reads; none: the curves of its training.")
+    texts: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[TEXT]", help="What the model reads (of pairs, two texts); none: the curves of its training."
+        ),
     ] = None,
     steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,
     mechanism: Annotated[
@@ -340,7 +343,7 @@ def look(
     """
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
+    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))
