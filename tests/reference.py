@@ -535,9 +535,24 @@ def rotary(x, position: int) -> np.ndarray:
     return R @ _array(x)
 
 
-def feed_forward(x, W_1, b_1, W_2, b_2) -> np.ndarray:
-    """max(0, x W_1 + b_1) W_2 + b_2 for one vector; Vaswani et al. 2017, section 3.3."""
-    return _affine(W_2, np.maximum(0, _affine(W_1, x, b_1)), b_2)
+def relu(x) -> np.ndarray:
+    """max(0, x)."""
+    return np.maximum(0, x)
+
+
+def gelu(x) -> np.ndarray:
+    """x Phi(x), Phi the distribution function of the standard normal; Hendrycks and Gimpel 2016, section 2."""
+    return np.array([v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in _array(x)])
+
+
+def silu(x) -> np.ndarray:
+    """x / (1 + exp(-x)); Ramachandran et al. 2017, section 4 (swish with beta 1)."""
+    return np.array([v / (1 + math.exp(-v)) for v in _array(x)])
+
+
+def feed_forward(x, W_1, b_1, W_2, b_2, activation: Callable = relu) -> np.ndarray:
+    """g(x W_1 + b_1) W_2 + b_2 for one vector, g = relu in Vaswani et al. 2017, section 3.3."""
+    return _affine(W_2, activation(_affine(W_1, x, b_1)), b_2)
 
 
 def transformer_block(xs, sublayers: Sequence[tuple[Callable, Callable]], pre: bool) -> np.ndarray:

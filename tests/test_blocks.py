@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
+from heed.data.read.documents import Document
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.tasks.language_modelling.blocks import Blocks, Streams
-from heed.tasks.language_modelling.documents import Document
 from heed.tasks.language_modelling.tokens import TokenStream
 from heed.training.micro_batches import divided
 

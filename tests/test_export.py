@@ -98,6 +98,23 @@ def test_both_engines_write_the_same(tmp_path, norm, positions, tied):
             assert all(a.score > b.score - 1e-4 for a, b in zip(mine, its, strict=True))
 
 
+FIELDS = {
+    "unequal": {"num_layers": 1, "decoder_layers": 3, "decoder_heads": 2, "decoder_d_ff": 12},
+    "gelu": {"activation": "gelu", "scaled_embeddings": False},
+    "tanh": {"activation": "gelu_tanh", "norm": "pre"},
+    "silu": {"activation": "silu", "norm_eps": 0.01},
+    "normalized": {"normalized_embeddings": True, "norm": "pre"},
+}
+
+
+@pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
+def test_further_fields_are_expressed(tmp_path, fields):
+    model = build(**fields)
+    writer = exported(model, tmp_path)
+    options = SearchOptions(END, 20, forbidden=FORBIDDEN)
+    assert outputs(write(model, make_sources(8), options)) == outputs(writer.write(make_sources(8), options))
+
+
 def test_one_table_for_both_sides(tmp_path):
     both = {"source_vocab_size": SOURCE.vocab_size, "target_vocab_size": SOURCE.vocab_size, "shared_embeddings": True}
     model = build(**both)

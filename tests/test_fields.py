@@ -257,6 +257,13 @@ def with_unknown(seen):
     return seen.run.predict("Zoe zebra", max_length=2).text
 
 
+def ids_written(seen):
+    """The tokens written by a model that prefers the unknown token."""
+    with torch.no_grad():
+        seen.run.model.output.bias[UNKNOWN] = 99.0
+    return seen.run.predict("1 2 3", max_length=2).ids
+
+
 def tokens(made):
     """The vocabulary's size and the tokens of the first training examples."""
     task, _ = made
@@ -269,6 +276,12 @@ def read(made):
     task, _ = made
     both = task.source_tokenizer, task.target_tokenizer
     return [tokenizer.normalize("\ufb01ne Cafe\u0301") for tokenizer in both]
+
+
+def cleaned(made):
+    """How a text with accents, a control character and Chinese is read."""
+    task, _ = made
+    return task.source_tokenizer.normalize("Cafe\u0301 a\x00b \u6211\u7231")
 
 
 def kept_text(made):
@@ -346,6 +359,7 @@ FOUR = {"training.steps": 4}
 STEPWISE = FOUR | {"training.validate_every": 1}
 CHAR, BPE = {"tokenizer.kind": "char"}, {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 40}
 WORD = {"tokenizer.kind": "word", "tokenizer.min_count": 1}
+PIECES = PAIRS | {"tokenizer.kind": "wordpiece", "tokenizer.vocab_size": 60}
 DESCENT = {"training.optimizer": "sgd"}
 STEADY = partial(trained, scores=[{"loss": 1.0, "token_accuracy": 0.5, "exact_match": 0.5}])
 TICKING = partial(trained, ticks=0.05)
@@ -353,6 +367,7 @@ NGRAMS = {"model.ngrams": 2}
 HOPS = {"model.pooling_score": "self_attentive"}
 TWO_LABELS = {"data.train": "two.tsv", "data.valid": "two.tsv"}
 ENDLESS = {"training.steps": None}
+LONGER, EARLY = {"generation.length_penalty": 3.0}, "generation.early_stopping"
 BEAM, SHORT = {"generation.beam_size": 4}, {"generation.length_penalty": 0.0}
 BOTH, SELECT = (False, True), "evaluation.select_by"
 CNN = {"model.characters": "cnn"}
@@ -397,6 +412,9 @@ CASES = {
     "TrainingConfig.weight_decay": (COPY, "training.weight_decay", (0.0, 0.5), weights),
     "TrainingConfig.schedule": (COPY, "training.schedule", ("constant", "cosine"), weights),
     "TrainingConfig.warmup": (COPY, "training.warmup", (0, 3), weights),
+    "TrainingConfig.layer_decay": (BLOCKS, "training.layer_decay", (None, 0.5), weights),
+    "TrainingConfig.freeze": (COPY, "training.freeze", ([], ["source_embedding"]), weights),
+    "TrainingConfig.unfreeze_every": (BLOCKS, "training.unfreeze_every", (None, 1), weights),
     "TrainingConfig.clip": (COPY | DESCENT, "training.clip", (None, 0.001), weights),
     "TrainingConfig.label_smoothing": (COPY, "training.label_smoothing", (0.0, 0.3), updates),
     "TrainingConfig.validate_every": (COPY | FOUR, "training.validate_every", (2, 3), validated),
@@ -415,6 +433,9 @@ CASES = {
     "TokenizerConfig.shared": (PAIRS | WORD, "tokenizer.shared", (False, True), tokens, prepared),
     "TokenizerConfig.lowercase": (PAIRS | WORD, "tokenizer.lowercase", (True, "source"), read, prepared),
     "TokenizerConfig.normalization": (PAIRS | WORD, "tokenizer.normalization", ("nfc", "nfkc"), read, prepared),
+    "TokenizerConfig.strip_accents": (PIECES, "tokenizer.strip_accents", BOTH, cleaned, prepared),
+    "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
+    "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
     "DocumentTokenizer.extend": (
@@ -436,11 +457,15 @@ CASES = {
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
     "GenerationConfig.max_length": (COPY, "generation.max_length", (5, 3), outputs),
     "TranslationGeneration.same_words": (COPY | ONE_TABLE, "generation.same_words", BOTH, outputs),
+    "TranslationGeneration.unknown": (COPY, "generation.unknown", BOTH, ids_written),
+    "TranslationGeneration.renormalize": (COPY, "generation.renormalize", BOTH, outputs),
+    "TranslationGeneration.early_stopping": (COPY | BEAM | LONGER, EARLY, ("never", "full"), outputs),
     "GenerationConfig.replace_unknown": (PAIRS | WORD, "generation.replace_unknown", BOTH, with_unknown),
     "ContinuationConfig.beam_size": (BOOK | LONG, "generation.beam_size", (1, 3), continued),
     "ContinuationConfig.length_penalty": (BOOK | LONG, "generation.length_penalty", (1.0, 0.5), continued),
     "ContinuationConfig.min_length": (BOOK, "generation.min_length", (0, 4), soon_ended),
     "ContinuationConfig.max_length": (BOOK, "generation.max_length", (5, 3), continued),
+    "ContinuationConfig.first_token": (BOOK, "generation.first_token", (True, False), continued),
     "EvaluationConfig.bootstrap": (COPY, "evaluation.bootstrap", (10, 50), scores),
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),

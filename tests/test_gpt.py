@@ -12,7 +12,8 @@ import reference as ref
 from heed import kernels
 from heed.errors import ConfigError, ShapeError
 from heed.layers import RotaryPositions, places_within
-from heed.models.gpt import GPT, GPTConfig
+from heed.models.gpt import GPT, GPTConfig, GPTEncoder, GPTEncoderConfig
+from heed.training.loss import vocabulary_loss
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 4, 9], [1, 7, 4, 8, 10, 10, 2]])
 TIGHT = {"rtol": 0, "atol": 1e-6}
@@ -32,6 +33,12 @@ def array(parameter):
     return None if parameter is None else parameter.detach().numpy()
 
 
+def make_encoder(**fields):
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 11, "d_model": 8, "num_heads": 2, "num_layers": 2, "max_length": 9, "dropout": 0.0}
+    return GPTEncoder(GPTEncoderConfig(**{**sizes, **fields})).double().eval()
+
+
 def layer(module):
     """A linear layer of one vector, y = W x + b."""
     weight, bias = array(module.weight), 0.0 if module.bias is None else array(module.bias)
@@ -40,9 +47,17 @@ def layer(module):
 
 def norm_of(module, kind):
     if kind == "rms":
-        return lambda x: ref.rms_norm(x, array(module.weight))
+        return lambda x: ref.rms_norm(x, array(module.weight), module.eps)
     bias = np.zeros(len(module.weight)) if module.bias is None else array(module.bias)
-    return lambda x: ref.layer_norm(x, array(module.weight), bias)
+    return lambda x: ref.layer_norm(x, array(module.weight), bias, module.eps)
+
+
+ACTIVATIONS = {
+    "gelu": ref.gelu_tanh,
+    "gelu_exact": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
 
 
 def reference_hidden(model, tokens):
@@ -75,7 +90,7 @@ def reference_hidden(model, tokens):
                 half = len(inner) // 2
                 active = ref.swiglu(inner[:half], inner[half:])
             else:
-                active = ref.gelu_tanh(inner) if c.activation == "gelu" else np.maximum(inner, 0)
+                active = ACTIVATIONS[c.activation](inner)
             new.append(x + layer(net.outer)(active))
         xs = np.stack(new)
     return np.stack([norm_of(model.norm, c.norm)(x) for x in xs])
@@ -86,6 +101,8 @@ VARIANTS = [
     {"positions": "rotary"},
     {"positions": "sinusoidal", "activation": "relu"},
     {"norm": "rms", "bias": False},
+    {"activation": "gelu_exact", "norm_eps": 0.01},
+    {"activation": "silu", "norm": "rms", "norm_eps": 0.1},
     {"activation": "swiglu", "d_ff": 6},
     {"positions": "rotary", "norm": "rms", "activation": "swiglu", "bias": False, "tied_output": False},
 ]
@@ -125,6 +142,36 @@ def test_the_gradient_is_that_of_the_equations(fields):
         if single.get_parameter(name).grad is not None  # an output layer of its own is not used here
     )
     assert found == pytest.approx(slope, rel=1e-3)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_the_encoder_is_the_language_model_without_its_output(positions):
+    model, encoder = make_model(positions=positions), make_encoder(positions=positions)
+    weights = {name: value for name, value in model.state_dict().items() if name != "output.weight"}
+    weights["inputs.embedding.weight"] = weights.pop("embedding.weight")
+    encoder.load_state_dict(weights)
+    mask = torch.ones_like(TOKENS, dtype=torch.bool)
+    mask[0, 4:] = False
+    hidden = encoder(TOKENS, mask)
+    assert_close(hidden[mask], model(TOKENS)[mask])
+    assert_close(encoder.last(hidden, mask), torch.stack([hidden[0, 3], hidden[1, 6]]))
+
+
+def test_an_absent_token_is_never_predicted_and_its_bias_is_no_weight():
+    names = set(make_model().state_dict())
+    model = make_model(absent_tokens=(0, 1, 2)).float()
+    assert set(model.state_dict()) == names and len(list(model.parameters())) == len(list(make_model().parameters()))
+    hidden = model(TOKENS)
+    plain = make_model().float().logits(hidden)
+    assert (model.logits(hidden).softmax(-1)[..., :3] == 0).all()
+    assert_close(model.logits(hidden)[..., 3:], plain[..., 3:])
+    loss = vocabulary_loss(hidden.flatten(0, 1), model.output, TOKENS.flatten().clamp_min(4))
+    expected = torch.nn.functional.cross_entropy(
+        plain[..., 3:].flatten(0, 1), TOKENS.flatten().clamp_min(4) - 3, reduction="sum"
+    )
+    assert_close(loss, expected)
+    loss.backward()
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in model.parameters())
 
 
 def test_initial_weights_are_gpt2s():

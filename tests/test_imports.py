@@ -183,12 +183,20 @@ UNSAFE_ATTRIBUTES = {
 }
 
 
+def is_weights_only(node: ast.AST) -> bool:
+    """Whether this is a call of torch's loader that makes tensors and nothing else."""
+    given = {key.arg: key.value for key in node.keywords} if isinstance(node, ast.Call) else {}
+    only = given.get("weights_only")
+    return isinstance(only, ast.Constant) and only.value is True
+
+
 def unsafe(tree: ast.AST) -> set[str]:
+    safe = {id(node.func) for node in ast.walk(tree) if is_weights_only(node)}
     found = {name for name in modules_imported(tree) if name.split(".")[0] in UNSAFE_MODULES}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in UNSAFE_CALLS:
             found.add(node.func.id)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node) not in safe:
             found |= {f"{node.value.id}.{node.attr}"} & UNSAFE_ATTRIBUTES
         if isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{alias.name}" for alias in node.names} & UNSAFE_ATTRIBUTES
@@ -204,9 +212,11 @@ def test_nothing_that_is_read_can_execute(path):
     "text",
     [
         *("import pickle", "from pickle import loads", "torch.load('x')", "from torch import load"),
+        *("torch.load('x', weights_only=False)", "torch.load('x', weights_only=maybe)", "load = torch.load"),
         *("eval('1')", "exec('1')", "yaml.load(text)"),
     ],
 )
 def test_the_check_sees_what_executes(text):
     assert unsafe(ast.parse(text))
+    assert not unsafe(ast.parse("torch.load('x', weights_only=True)"))
     assert not unsafe(ast.parse("model.eval(); yaml.safe_load(text); re.compile(text)"))

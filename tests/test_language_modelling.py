@@ -13,13 +13,13 @@ from torch import nn
 
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model
+from heed.data.read.documents import Document
 from heed.data.tokens.tokenizer import END, START, Encoded, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.language_modelling.carried import CarriedRows
-from heed.tasks.language_modelling.documents import Document
 from heed.tasks.language_modelling.measures import outcomes_of
 from heed.tasks.language_modelling.scoring import score_ids, score_texts
 from heed.tasks.language_modelling.trigram import Trigram

@@ -15,6 +15,7 @@ from heed.cli import main
 from heed.config import FilesData, TagOptions
 from heed.data.examples import Pair
 from heed.data.read.conll import read_sentences
+from heed.data.read.documents import document_reader
 from heed.data.read.findings import Findings
 from heed.data.read.numbers import read_numbers
 from heed.data.read.pairs import read_pairs
@@ -27,7 +28,6 @@ from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.outputs import ClassificationOutputs
 from heed.tasks.language_modelling.config import DocumentsData
-from heed.tasks.language_modelling.documents import document_reader
 from heed.tasks.tagging.outputs import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()

@@ -126,6 +126,23 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(folder, pairs):
         child(folder, pairs, "tagging", "tags.conll", size="tiny")  # a size has fields of its own
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_classifier_starts_from_a_language_model_with_its_positions(folder, tied):
+    data = {"data__held_out": 0.3, "data__format": "lines", "data__context": 12, "tokenizer__kind": "word"}
+    fields = {"d_model": 8, "num_heads": 2, "num_layers": 1, "positions": "learned", "tied_output": tied}
+    fields = {f"model__{key}": value for key, value in fields.items()}
+    parent = trained(folder, "language_modelling", "lines.txt", f"lm-{tied}", **data, **fields)
+    tokenizer = {"from": str(parent.folder)}
+    task, own, _, taken = child(folder, parent, "classification", "labels.txt", tokenizer=tokenizer)
+    assert task.config.model.name == "gpt" and task.config.model.model_extra["max_length"] == 12
+    weights = parent.model.state_dict()
+    assert torch.equal(own[EMBEDDING], weights["embedding.weight"])
+    for name, tensor in weights.items():
+        if name not in ("embedding.weight", "output.weight"):
+            assert torch.equal(own[f"body.{name}"], tensor), name
+    assert {name.partition(".")[0] for name in taken.new} == {"pooling", "output"}
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
     fields = {"model__d_model": 8, "model__d_ff": 8, "model__shared_embeddings": shared, "tokenizer__shared": shared}

@@ -39,8 +39,8 @@ def parts(attention):
     return [array(p) for side in sides for p in (side.weight, side.bias)]
 
 
-def norm_of(layer_norm):
-    return lambda x: ref.layer_norm(x, array(layer_norm.weight), array(layer_norm.bias))
+def norm_of(layer_norm, eps):
+    return lambda x: ref.layer_norm(x, array(layer_norm.weight), array(layer_norm.bias), eps)
 
 
 def attend_with(attention, heads, memory=None, mask=None):
@@ -50,42 +50,68 @@ def attend_with(attention, heads, memory=None, mask=None):
     return sublayer
 
 
-def feed_forward_of(module):
+def feed_forward_of(module, activation):
     w = [array(p) for layer in (module.inner, module.outer) for p in (layer.weight, layer.bias)]
-    return lambda xs: np.stack([ref.feed_forward(x, *w) for x in xs])
+    return lambda xs: np.stack([ref.feed_forward(x, *w, getattr(ref, activation)) for x in xs])
 
 
 def reference_hidden(model, source, target):
     """One example, source without padding, by the equations."""
     c = model.config
-    pre, heads = c.norm == "pre", c.num_heads
+    pre, heads, decoder_heads = c.norm == "pre", c.num_heads, c.decoder_heads or c.num_heads
 
-    def embed(table, tokens):
+    def norm(module):
+        return norm_of(module, c.norm_eps)
+
+    def embed(table, module, tokens):
         positions = (
             ref.sinusoidal(len(tokens), c.d_model)
             if c.positions == "sinusoidal"
             else array(model.positions.table.weight)[: len(tokens)]
         )
-        return math.sqrt(c.d_model) * array(table.weight)[tokens] + positions
+        scale = math.sqrt(c.d_model) if c.scaled_embeddings else 1
+        embedded = scale * array(table.weight)[tokens] + positions
+        return np.stack([norm(module)(x) for x in embedded]) if c.normalized_embeddings else embedded
 
-    xs = embed(model.source_embedding, source)
+    xs = embed(model.source_embedding, model.source_embedding_norm, source)
     for block in model.encoder:
         around = (block.around_attention.norm, block.around_feed_forward.norm)
-        sublayers = (attend_with(block.attention, heads), feed_forward_of(block.feed_forward))
-        xs = ref.transformer_block(xs, [(f, norm_of(n)) for f, n in zip(sublayers, around, strict=True)], pre)
+        sublayers = (attend_with(block.attention, heads), feed_forward_of(block.feed_forward, c.activation))
+        xs = ref.transformer_block(xs, [(f, norm(n)) for f, n in zip(sublayers, around, strict=True)], pre)
     if pre:
-        xs = np.stack([norm_of(model.encoder_norm)(x) for x in xs])
-    ys = embed(model.target_embedding, target)
+        xs = np.stack([norm(model.encoder_norm)(x) for x in xs])
+    ys = embed(model.target_embedding, model.target_embedding_norm, target)
     causal = ref.causal_mask(len(ys), len(ys))
     for block in model.decoder:
         around = (block.around_attention.norm, block.around_cross.norm, block.around_feed_forward.norm)
         sublayers = (
-            attend_with(block.attention, heads, mask=causal),
-            attend_with(block.cross, heads, memory=xs),
-            feed_forward_of(block.feed_forward),
+            attend_with(block.attention, decoder_heads, mask=causal),
+            attend_with(block.cross, decoder_heads, memory=xs),
+            feed_forward_of(block.feed_forward, c.activation),
         )
-        ys = ref.transformer_block(ys, [(f, norm_of(n)) for f, n in zip(sublayers, around, strict=True)], pre)
-    return np.stack([norm_of(model.decoder_norm)(y) for y in ys]) if pre else ys
+        ys = ref.transformer_block(ys, [(f, norm(n)) for f, n in zip(sublayers, around, strict=True)], pre)
+    return np.stack([norm(model.decoder_norm)(y) for y in ys]) if pre else ys
+
+
+FIELDS = {
+    "unequal": {"num_layers": 1, "decoder_layers": 3, "decoder_heads": 4, "decoder_d_ff": 5},
+    "gelu": {"activation": "gelu"},
+    "gelu-tanh": {"activation": "gelu_tanh"},
+    "silu": {"activation": "silu"},
+    "eps": {"norm_eps": 0.1},
+    "unscaled": {"scaled_embeddings": False},
+    "as-bert": {"scaled_embeddings": False, "normalized_embeddings": True, "norm_eps": 1e-12, "activation": "gelu"},
+}
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
+def test_each_further_field_is_the_reference(fields, norm):
+    model = make_model(norm=norm, **fields)
+    hidden = model(SOURCE, MASK, TARGET)
+    for row, length in enumerate(LENGTHS):
+        expected = reference_hidden(model, SOURCE[row, :length].tolist(), TARGET[row].tolist())
+        assert_close(hidden[row], torch.from_numpy(expected), **TIGHT)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])

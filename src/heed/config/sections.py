@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class TokenizerConfig(Section):
 
     from_: str | None = Field(None, alias="from")
     """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
-    kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe"] = "auto"
-    """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown);
-    auto is word for grammar, char for other embedded data, bpe for files."""
+    kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe", "wordpiece"] = "auto"
+    """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown;
+    wordpiece: as BERT, for models that read); auto is word for grammar, char for other embedded data, bpe for files."""
     vocab_size: int | None = Field(None, gt=4)
     """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
     min_count: int = Field(2, gt=0)
@@ -43,9 +43,24 @@ class TokenizerConfig(Section):
     """Read and write lower case only; "source" reads lower case and writes both."""
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
     """Unicode normalisation of what is read and written."""
+    strip_accents: bool | None = None
+    """Read letters without their accents (wordpiece only); by default with lowercase, as BERT does."""
+    clean_text: bool = True
+    """Leave out control characters and read every blank as a space (wordpiece only)."""
+    chinese_characters: bool = True
+    """Each Chinese character is a word (wordpiece only)."""
     sampling: float = Field(0.0, ge=0, lt=1)
     """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampling cuts
     (unigram)."""
+
+    @model_validator(mode="after")
+    def _of_word_pieces(self) -> Self:
+        if self.kind in ("auto", "wordpiece"):
+            return self
+        for name in ("strip_accents", "clean_text", "chinese_characters"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"tokenizer.{name} is for kind wordpiece, but tokenizer.kind is {self.kind}")
+        return self
 
 
 class ModelSection(BaseModel):
@@ -106,6 +121,15 @@ class TrainingConfig(Section):
     """Course of the learning rate after the warm-up."""
     warmup: int = Field(100, ge=0)
     """Updates over which the learning rate rises from zero."""
+    layer_decay: float | None = Field(None, gt=0, le=1)
+    """Factor on the learning rate from each layer of the body to the one below, for a body that was trained before: the
+    head has the whole rate, the last layer this share of it, the embeddings the smallest; 1 by default."""
+    freeze: list[str] = []
+    """Parts that are not trained: body, embeddings, layers<N (the first N layers), or the beginning of names of
+    tensors, as output or body.blocks.0."""
+    unfreeze_every: int | None = Field(None, gt=0)
+    """Gradual unfreezing: only the head is trained at first, and each time this many updates have passed one more layer
+    of the body, from the last one down, the embeddings last."""
     clip: float | None = Field(1.0, gt=0)
     """Largest norm of the gradient; null for no clipping."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -128,6 +152,11 @@ class TrainingConfig(Section):
     `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
+
+    @field_validator("freeze", mode="before")
+    @classmethod
+    def _one_part(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod

@@ -2,7 +2,7 @@
 
 CTranslate2 has Transformers and no other translation model. Of `transformer` it expresses every field: pre- and
 post-norm, both kinds of positions (always written as a table: its own sinusoids are numbered and laid out differently),
-separate, shared and tied embeddings.
+separate, shared, tied and normalised embeddings, stacks of unequal size, every activation.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from heed.models.transformer import Transformer, TransformerConfig
 
 QUANTIZATIONS = ("float32", "int8")
 """How the matrices are stored: as they are, or in 8 bits with one scale a row."""
-_EPSILON = 1e-5
-"""What every layer normalisation adds to the variance."""
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+"""Ours -> the name that the library has for it."""
 
 
 def need_ctranslate2() -> Any:
@@ -71,18 +71,30 @@ def write_model(
         ConfigError: The library is missing.
     """
     need_ctranslate2()
-    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
 
     c = model.config
     assert isinstance(c, TransformerConfig)
     assert model.source_embedding.num_embeddings == source.vocab_size
     positions = _positions(model, num_positions)
-    spec = TransformerSpec.from_config(c.num_layers, c.num_heads, pre_norm=c.norm == "pre")
+    both = {
+        "pre_norm": c.norm == "pre",
+        "activation": getattr(Activation, _ACTIVATIONS[c.activation]),
+        "layernorm_embedding": c.normalized_embeddings,
+    }
+    spec = TransformerSpec(
+        TransformerEncoderSpec(len(model.encoder), c.num_heads, **both),
+        TransformerDecoderSpec(len(model.decoder), c.decoder_heads or c.num_heads, **both),
+    )
     spec.encoder.embeddings[0].weight = _copied(model.source_embedding.weight)
     spec.decoder.embeddings.weight = _copied(model.target_embedding.weight)
     for side in (spec.encoder, spec.decoder):
-        side.scale_embeddings = True  # by sqrt(d_model)
+        side.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
         side.position_encodings.encodings = positions
+    if c.normalized_embeddings:
+        _norm(spec.encoder.layernorm_embedding, model.source_embedding_norm)
+        _norm(spec.decoder.layernorm_embedding, model.target_embedding_norm)
     if c.norm == "pre":
         _norm(spec.encoder.layer_norm, model.encoder_norm)
         _norm(spec.decoder.layer_norm, model.decoder_norm)
@@ -101,11 +113,11 @@ def write_model(
 
     spec.register_source_vocabulary(vocabulary(source))
     spec.register_target_vocabulary(vocabulary(target))
-    # Sources are read as they are: no start or end token is added to them.
+    # Sources come with the tokens that stand around them: none is added.
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(target.token, (UNKNOWN, START, END))
     spec.config.decoder_start_token = target.token(START)
-    spec.config.layer_norm_epsilon = _EPSILON
+    spec.config.layer_norm_epsilon = c.norm_eps
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(folder))
@@ -130,7 +142,7 @@ def _linear(spec: Any, *layers: nn.Linear) -> None:
 
 
 def _norm(spec: Any, norm: nn.Module) -> None:
-    assert isinstance(norm, nn.LayerNorm) and norm.eps == _EPSILON
+    assert isinstance(norm, nn.LayerNorm)
     spec.gamma, spec.beta = _copied(norm.weight), _copied(norm.bias)
 
 

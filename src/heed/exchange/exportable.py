@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,10 @@ class Exportable(Protocol):
 
     source_tokenizer: TextTokenizer
     target_tokenizer: TextTokenizer
+
+    def framed(self, source: Sequence[int]) -> list[int]:
+        """A source as the model reads it."""
+        ...
 
     def never_written(self, model: Any) -> tuple[int, ...]:
         """The tokens that no output may hold."""

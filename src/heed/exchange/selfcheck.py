@@ -81,7 +81,8 @@ def _sources(task: Exportable, longest: int) -> tuple[str, list[list[int]]]:
     try:
         pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
-        sources = [ids for ids in task.source_tokenizer.encode_all(texts) if 0 < len(ids) <= longest]
+        encoded = [task.framed(ids) for ids in task.source_tokenizer.encode_all(texts) if ids]
+        sources = [ids for ids in encoded if len(ids) <= longest]
     except (HeedError, OSError):  # the run was moved away from its data
         sources = []
     if sources:
@@ -90,7 +91,8 @@ def _sources(task: Exportable, longest: int) -> tuple[str, list[list[int]]]:
     first, last = len(SPECIAL_TOKENS), task.source_tokenizer.vocab_size
     lengths = torch.randint(1, 1 + min(20, longest), (_SENTENCES,), generator=generator).tolist()
     drawn = [torch.randint(first, last, (length,), generator=generator).tolist() for length in lengths]
-    return "sentences of random tokens (the run's data cannot be read)", drawn
+    framed = [task.framed(ids) for ids in drawn]
+    return "sentences of random tokens (the run's data cannot be read)", framed
 
 
 def _write(model: Transformer, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:

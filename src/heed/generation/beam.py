@@ -3,7 +3,8 @@
 A hypothesis y is ranked by log p(y | x) / |y| ** length_penalty, |y| counting the end token (Graves 2013;
 Bahdanau et al. 2015 normalise with exponent 1). The search of a source ends when no open row can still beat the
 hypotheses it would return: log-probabilities only fall, so an open row can reach at most
-log p / max_length ** length_penalty. With a beam as wide as the tree it is exhaustive search.
+log p / max_length ** length_penalty. With a beam as wide as the tree it is exhaustive search. `early_stopping` ends it
+earlier, as other programs do.
 """
 
 from __future__ import annotations
@@ -67,17 +68,24 @@ def beam_search(
         for a, (source, *candidates) in enumerate(zip(active, *parts, strict=True)):
             ended: list[_Row] = []
             open_rows: list[_Row] = []
-            for total, row, token, log_prob in zip(*candidates, strict=True):
+            may_end = 2 * width if options.early_stopping == "never" else width
+            for place, (total, row, token, log_prob) in enumerate(zip(*candidates, strict=True)):
                 if total == -math.inf:
                     break
                 parent = a * beams + row
+                if place >= may_end and token == options.end_token:
+                    continue
                 if token == options.end_token or _stops(options, source, steps, parent, token):
                     ended.append((total, parent, token, log_prob))
                 elif len(open_rows) < width:
                     open_rows.append((total, parent, token, log_prob))
             is_last = written + 1 >= limits[source]
             _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
-            if is_last or not open_rows or _settled(done[source], open_rows[0][0], limits[source], options):
+            if (
+                is_last
+                or not open_rows
+                or _settled(done[source], open_rows[0][0], written + 1, limits[source], options)
+            ):
                 leaving.add(a)
             nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)  # every source has as many rows
             going.append(open_rows + [nowhere] * (min(width, num_candidates) - len(open_rows)))
@@ -101,12 +109,19 @@ def _stops(options: SearchOptions, source: int, steps: list[BeamStep], parent: i
     return options.stop is not None and options.stop(source, [*_trace_back(steps, parent)[0], token])
 
 
-def _settled(done: list[Hypothesis], open_total: float, limit: int, options: SearchOptions) -> bool:
-    """Whether no open row can still enter what is returned."""
-    if len(done) < options.num_best:
+def _settled(done: list[Hypothesis], open_total: float, written: int, limit: int, options: SearchOptions) -> bool:
+    """Whether the search of a source ends, of which `written` tokens at most were written of `limit`.
+
+    By default no open row can then still enter what is returned.
+    """
+    never = options.early_stopping == "never"
+    needed = options.num_best if never else options.beam_size
+    if len(done) < needed:
         return False
-    bound: float = open_total / limit**options.length_penalty
-    return done[options.num_best - 1].score >= bound
+    if options.early_stopping == "full":
+        return True
+    bound: float = open_total / (limit if never else written) ** options.length_penalty
+    return done[needed - 1].score >= bound
 
 
 def _collect(done: list[Hypothesis], rows: list[_Row], steps: list[BeamStep], options: SearchOptions) -> None:

@@ -24,7 +24,10 @@ def without_gradient() -> AbstractContextManager[object]:
 
 
 class NextTokenScores:
-    """Scores the next token of each row of one search; forbidden ones get -inf, the others are not renormalised."""
+    """Scores the next token of each row of one search; forbidden ones get -inf.
+
+    The others are renormalised where the options say so.
+    """
 
     def __init__(self, model: DecoderBody, options: SearchOptions) -> None:
         self._model = model
@@ -41,7 +44,7 @@ class NextTokenScores:
             written: Tokens already written.
         """
         log_probs = torch.log_softmax(self._model.logits(last_of(hidden, lengths)).float(), dim=-1)
-        return self._without_banned(log_probs, written)
+        return self._normalised(self._without_banned(log_probs, written))
 
     def changed(
         self, hidden: Tensor, lengths: Tensor | None, written: int, change: Callable[[Tensor], Tensor]
@@ -49,7 +52,11 @@ class NextTokenScores:
         """What `log_probs` returns, and the logits after `change`, -inf where forbidden; `(rows, vocab_size)` both."""
         logits = self._model.logits(last_of(hidden, lengths)).float()
         log_probs = torch.log_softmax(logits, dim=-1)
-        return self._without_banned(log_probs, written), self._without_banned(change(logits), written)
+        log_probs = self._normalised(self._without_banned(log_probs, written))
+        return log_probs, self._without_banned(change(logits), written)
+
+    def _normalised(self, log_probs: Tensor) -> Tensor:
+        return torch.log_softmax(log_probs, dim=-1) if self._options.renormalize else log_probs
 
     def _without_banned(self, scores: Tensor, written: int) -> Tensor:
         if banned := self._options.banned(written):
@@ -58,8 +65,9 @@ class NextTokenScores:
 
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
         """The `k` best continuations of each source as `best_of`; other arguments as of `log_probs`."""
-        if self._large is not None and self._large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
-            return self._large.best(last_of(hidden, lengths), self._options.banned(written), totals, k)
+        large = None if self._options.renormalize else self._large
+        if large is not None and large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
+            return large.best(last_of(hidden, lengths), self._options.banned(written), totals, k)
         return best_of(self.log_probs(hidden, lengths, written), totals, k)
 
     def _is_unobserved_float32(self, hidden: Tensor) -> bool:

@@ -5,8 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from heed.errors import ConfigError
+
+EarlyStopping = Literal["never", "heuristic", "full"]
+"""When the beam search of a source ends.
+
+- never: when no open row can still beat the hypotheses to return, however long it gets;
+- heuristic: when as many have ended as the beam is wide, and no open row would beat the worst of them if it ended now;
+- full: when as many have ended as the beam is wide.
+
+In the last two a row ends only if its end is among as many best candidates as the beam is wide. They are those of
+`generate` in the library transformers, with `early_stopping` false (its default) and true.
+"""
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,8 @@ class SearchOptions:
     forbidden_first: tuple[int, ...] = ()  # tokens that are never the first one written
     stop: Callable[[int, Sequence[int]], bool] | None = None  # whether what was written for a source, by number, ends
     repetition_penalty: float = 1.0  # makes tokens that were read or written less likely; see `Repetition`
+    renormalize: bool = False  # tokens that are forbidden are left out before the softmax, not after
+    early_stopping: EarlyStopping = "never"  # when the beam search of a source ends
     read: tuple[tuple[int, ...], ...] | None = None  # per source, the tokens it counts as read; by default the prompt's
 
     def check(self) -> None:

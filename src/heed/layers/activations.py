@@ -32,6 +32,11 @@ GELU = Activation("gelu", gelu)
 """`x * Phi(x)`: Hendrycks and Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415."""
 GELU_TANH = Activation("gelu_tanh", gelu_tanh)
 """`0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, the approximation in section 2 of the same paper; GPT-2's."""
+SILU = Activation("silu", silu)
+"""`x / (1 + exp(-x))`, also called swish: Elfwing et al. 2018, arXiv:1702.03118, equation 2."""
 SWIGLU = Activation("swiglu", _swiglu, width=2)
 """`silu(gate) * value` with silu(x) = x / (1 + exp(-x)); the inner layer gives the gate first, then the value: Shazeer
 2020, GLU Variants Improve Transformer, arXiv:2002.05202, equation 6."""
+
+PLAIN = {activation.name: activation for activation in (RELU, GELU, GELU_TANH, SILU)}
+"""Activations without a gate, by name."""

@@ -51,11 +51,12 @@ class TokenInput(nn.Module):
     """What a text model reads: each token's embedding and, beside it, what else is known of the token.
 
     A task may fill `embedding` with given word vectors. The result has width `d_output = d_embedding + d_features`.
+    With a padding token of None every row of the table is learned, as an output layer that shares it needs.
     """
 
-    def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0) -> None:
+    def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0, padding_token: int | None = 0) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_embedding)
+        self.embedding = TokenEmbedding(vocab_size, d_embedding, padding_token)
         self.d_features = d_features
         self.d_output = d_embedding + d_features
 

@@ -42,6 +42,6 @@ class RMSNorm(nn.Module):
 Norm = LayerNorm | RMSNorm
 
 
-def make_norm(kind: Literal["layer", "rms"], d: int, bias: bool = True) -> Norm:
+def make_norm(kind: Literal["layer", "rms"], d: int, bias: bool = True, eps: float = 1e-5) -> Norm:
     """A normalisation by name; `bias` is layer normalisation's, the other has none."""
-    return LayerNorm(d, bias=bias) if kind == "layer" else RMSNorm(d)
+    return LayerNorm(d, eps=eps, bias=bias) if kind == "layer" else RMSNorm(d, eps)

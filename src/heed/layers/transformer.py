@@ -78,8 +78,9 @@ class FeedForward(nn.Module):
 class EncoderBlock(nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
-    `dropout` is for sublayer outputs and the feed-forward net's inner layer, `attention_dropout` for attention weights;
-    `norm` is the place of the normalisation, `layer` the number of the block, from 0.
+    `dropout` is for sublayer outputs and, with `drops_inner`, the feed-forward net's inner layer (GPT-2 and BERT drop
+    none there); `attention_dropout` is for attention weights; `norm` is the place of the normalisation, `norm_layer`
+    makes one of a width, `layer` is the number of the block, from 0.
     """
 
     def __init__(
@@ -89,18 +90,20 @@ class EncoderBlock(nn.Module):
         d_ff: int,
         *,
         dropout: float = 0.0,
+        drops_inner: bool = True,
         attention_dropout: float = 0.0,
         norm: NormKind = "post",
         activation: Activation = RELU,
+        norm_layer: Callable[[int], Norm] = LayerNorm,
         layer: int = 0,
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(
             d_model, num_heads, dropout=attention_dropout, mechanism="encoder", layer=layer
         )
-        self.feed_forward = FeedForward(d_model, d_ff, dropout, activation)
-        self.around_attention = Residual(d_model, dropout, norm)
-        self.around_feed_forward = Residual(d_model, dropout, norm)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout if drops_inner else None, activation)
+        self.around_attention = Residual(d_model, dropout, norm, norm_layer)
+        self.around_feed_forward = Residual(d_model, dropout, norm, norm_layer)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"] | None = None
@@ -134,8 +137,7 @@ class CausalSelfAttention(MultiHeadAttention):
 class DecoderBlock(nn.Module):
     """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
 
-    Without `drops_inner` the feed-forward net's inner layer is not dropped (GPT-2); `norm_layer` makes a normalisation
-    of a width; without `bias` no linear layer has one. Other arguments as `EncoderBlock`.
+    Without `bias` no linear layer has one. Other arguments as `EncoderBlock`.
     """
 
     def __init__(

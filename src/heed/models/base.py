@@ -268,6 +268,12 @@ class TokenEncoder(TextReader):
         """
         return state_at(hidden, mask, mask.sum(1) - 1)
 
+    def without_last(self) -> None:
+        """Stop training the parameters that only `last` reads; a task that never calls `last` says so here.
+
+        Every parameter that is trained must get a gradient (several processes wait for each one).
+        """
+
 
 class TextEncoder(TextReader):
     """A model that gives one vector for a whole text: it can classify. Its configuration is a `TextConfig`.

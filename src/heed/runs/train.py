@@ -393,4 +393,5 @@ def model_to_train(task: Any) -> Any:
     model = task.build_model()
     if task.config.training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)
+    task.groups(model)  # what it cannot freeze must be said before there is a folder
     return model

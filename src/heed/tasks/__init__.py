@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from heed.config import RunConfig
+    from heed.tasks.base.huggingface import TaskCheckpoint
     from heed.tasks.base.run import Run
     from heed.tasks.base.spec import TaskSpec
     from heed.tasks.base.task import Task
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT",
     "check_config",
+    "checkpoint_class",
     "class_in",
     "config_class",
     "learning_of",
@@ -29,6 +31,7 @@ __all__ = [
     "spec_of",
     "task_class",
     "task_names",
+    "task_of",
     "with_paths",
 ]
 
@@ -60,6 +63,24 @@ def learning_of(task: str) -> ModuleType | None:
     """The learning curves of a task: the file `learning.py` of its folder, None without that file."""
     name = f"{_package(task)}.learning"
     return None if importlib.util.find_spec(name) is None else importlib.import_module(name)
+
+
+def task_of(architecture: str) -> str | None:
+    """The task that a class of Hugging Face's models is for: the one with the longest ending of its name, or None."""
+    endings = (
+        (end, task) for task in task_names() for end in spec_of(task).architectures if architecture.endswith(end)
+    )
+    return max(endings, key=lambda found: len(found[0]), default=("", None))[1]
+
+
+def checkpoint_class(task: str) -> type[TaskCheckpoint[Any]] | None:
+    """How a task reads and writes Hugging Face checkpoints: the class in `huggingface.py` of its folder, or None."""
+    from heed.tasks.base.huggingface import TaskCheckpoint
+
+    package = _package(task)
+    if importlib.util.find_spec(f"{package}.huggingface") is None:
+        return None
+    return class_in(package, "huggingface", TaskCheckpoint)  # type: ignore[no-any-return]
 
 
 @cache

@@ -136,3 +136,12 @@ class TrainResult:
     tokens_per_second: float  # target tokens, mean over the run, validation not counted
     padding_share: float  # mean share of padding in the batches
     waiting_share: float  # share of the time of all updates for which the next batches were waited for
+
+    @classmethod
+    def of(
+        cls, folder: Path, finished: bool, reason: str, progress: Progress, validation: dict[str, float], kept: str
+    ) -> TrainResult:
+        """The result, its means over the updates."""
+        p, seconds = progress, max(1e-9, progress.training_seconds)
+        shares = p.tokens / seconds, p.padding / max(1, p.step), p.waiting_seconds / seconds
+        return cls(folder, finished, reason, p, validation, kept, *shares)

@@ -38,9 +38,9 @@ from heed.training.failure import not_finite
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
-from heed.training.optimizer import make_optimizer
+from heed.training.optimizer import Unfreezing, make_optimizer
 from heed.training.processes import Processes, current
-from heed.training.progress import Reporter, duration, progress_line
+from heed.training.progress import Reporter, begin_line, duration, progress_line
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
 
@@ -85,7 +85,9 @@ class Trainer:
         self.reporter = reporter
         self.on_validation = on_validation
         self._try_scoring = try_scoring
-        self.optimizer = make_optimizer(model, config, task.groups(model) if isinstance(task, Groups) else ())
+        groups = task.groups(model) if isinstance(task, Groups) else ()
+        self.optimizer = make_optimizer(model, config, groups)
+        self._unfreezing = Unfreezing(groups)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
@@ -119,14 +121,9 @@ class Trainer:
         else:
             self._go_on(path, changed)
         self._metrics.keep_until(self.progress.step)
-        many = f", {self.processes.count} processes" if self.processes.count > 1 else ""
-        count = self.progress.micro_batches
-        divided_in = f", {count} micro-batches a batch" if count > 1 else ""
-        self._say(
-            f"device {self.device}, {self.precision}, {self.progress.threads} "
-            f"thread{'s' if self.progress.threads > 1 else ''}{many}{divided_in}"
-        )
-        self._losses = self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
+        self._say(begin_line(self.progress, self.device, self.precision))
+        self._unfreezing.at(self.progress.step)
+        self._losses = self._wrapped()
         self.budget.add(self.progress.seconds)
         feed = self._feed()
         try:
@@ -232,7 +229,8 @@ class Trainer:
                 early = f"early, as {self.select_by} no longer improved: "
                 done = "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
                 return f"{early if p.ending else ''}{done}"
-            if self.budget.patience_is_lost(p) and (reason := self._end_early()) is not None:
+            over = self._unfreezing.is_over(p.step)
+            if over and self.budget.patience_is_lost(p) and (reason := self._end_early()) is not None:
                 return reason
             if late:
                 if p.kept[-1:] != [p.step]:
@@ -264,6 +262,9 @@ class Trainer:
     def _update(self, draw: Draw, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data."""
         p, c = self.progress, self.config
+        if begun := self._unfreezing.at(p.step):
+            self._losses = self._wrapped()  # gradients of further parameters are summed over the processes
+            self._say(f"update {p.step}: {' and '.join(begun)} trained from here on")
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
@@ -391,9 +392,8 @@ class Trainer:
         if self.processes.is_first:
             self.reporter.say(message)
 
+    def _wrapped(self) -> nn.Module:
+        return self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
+
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
-        p = self.progress
-        padding = p.padding / max(1, p.step)
-        rate = p.tokens / max(1e-9, p.training_seconds)
-        waiting = p.waiting_seconds / max(1e-9, p.training_seconds)
-        return TrainResult(self.checkpoints.parent, finished, reason, p, self.validation, kept, rate, padding, waiting)
+        return TrainResult.of(self.checkpoints.parent, finished, reason, self.progress, self.validation, kept)

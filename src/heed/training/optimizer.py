@@ -21,6 +21,34 @@ class Group:
 
     parameters: Sequence[nn.Parameter]  # them; those of no group are trained with the whole rate
     rate: float = 1.0  # factor of the learning rate; 0 freezes them
+    since: int = 0  # update from which they are trained; before it they are frozen
+    name: str = ""  # what to call them, where they are frozen at first
+
+
+class Unfreezing:
+    """Groups that are frozen at first: which of them are trained follows from the number of updates done."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._groups = [
+            (group, [p for p in group.parameters if p.requires_grad])
+            for group in groups
+            if group.since > 0 and group.rate > 0
+        ]
+
+    def at(self, step: int) -> list[str]:
+        """Freeze and unfreeze as after `step` updates; the names of the groups that are trained from now on."""
+        begun = []
+        for group, parameters in self._groups:
+            trained = step >= group.since
+            if trained and parameters and not parameters[0].requires_grad:
+                begun.append(group.name)
+            for parameter in parameters:
+                parameter.requires_grad_(trained)
+        return begun
+
+    def is_over(self, step: int) -> bool:
+        """Whether all groups are trained."""
+        return all(step >= group.since for group, _ in self._groups)
 
 
 class Optimizer:

@@ -26,6 +26,14 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def begin_line(p: Progress, device: object, precision: str) -> str:
+    """The line before the first update: where and how the run computes."""
+    threads = f"{p.threads} thread{'s' if p.threads > 1 else ''}"
+    many = f", {p.processes} processes" if p.processes > 1 else ""
+    divided_in = f", {p.micro_batches} micro-batches a batch" if p.micro_batches > 1 else ""
+    return f"device {device}, {precision}, {threads}{many}{divided_in}"
+
+
 def progress_line(p: Progress, budget: Budget, loss: float, padding: float, targets: str) -> str:
     """The line that moves: the last update's loss and share of padding, speed, time left.
 

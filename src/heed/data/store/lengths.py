@@ -87,7 +87,7 @@ class _Counter:
         """Add the counts of these words; returns the words whose counts are estimates."""
         if len(self._known) > _KNOWN:
             self._known.clear()
-        self._known[""] = 1  # a blank beside a blank
+        self._known[""] = 0 if self._tokenizer.is_of_pieces else 1  # a blank beside a blank
         new = sorted(set(words).difference(self._known))
         asked = new[:: -(-len(new) // _ASKED)] if new else []
         counts = list(map(len, self._tokenizer.encode_all(asked)))

@@ -32,3 +32,15 @@ codecs.register_error("heed-bytes", _shown)
 def readable(raw: bytes) -> str:
     """Bytes as text; those that are no UTF-8, as parts of a character, by number: \u27e8e2\u27e9."""
     return raw.decode("utf-8", "heed-bytes")
+
+
+def unfinished(raw: bytes) -> bytes:
+    """The last bytes where they are the beginning of a character that is not whole yet."""
+    for size in range(1, min(3, len(raw)) + 1):
+        byte = raw[-size]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return raw[-size:] if size < needed else b""
+        if byte < 0x80:
+            return b""
+    return b""

@@ -4,6 +4,7 @@
 |---|---|
 | char, word | characters or words that it does not know |
 | bpe, unigram | characters that it does not know; of unigram as improbable as its least probable token |
+| wordpiece | characters that it does not know, at the start of a word and within one |
 | bpe, byte_bpe | where asked for, merges learned on top of its own, which are done first, as always |
 | byte | nothing: it knows every text |
 
@@ -19,6 +20,7 @@ from itertools import islice
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from heed.data.tokens.special import CONTINUED
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 
@@ -41,11 +43,15 @@ def extended(
         merges: How many merges to learn (bpe and byte_bpe only).
 
     Raises:
-        ConfigError: It has tags, which stand at the end of its vocabulary; or merges are asked of a kind without any.
+        ConfigError: It has tags or added tokens, which stand at the end of its vocabulary; or merges are asked of a
+            kind without any.
     """
     if tokenizer.tags:
         raise ConfigError(f"a tokenizer with tags ({', '.join(tokenizer.tags)}) cannot be extended: they come last")
     state = json.loads(tokenizer.text)
+    size = tokenizer.library.get_vocab_size(with_added_tokens=False)
+    if last := [token["content"] for token in state["added_tokens"] if token["id"] >= size]:
+        raise ConfigError(f"a tokenizer with added tokens ({', '.join(last)}) cannot be extended: they come last")
     is_bpe = isinstance(tokenizer.library.model, models.BPE)
     if merges and (not is_bpe or tokenizer.unit == "byte"):
         raise ConfigError("only a tokenizer of the kind bpe or byte_bpe can learn further merges")
@@ -70,13 +76,17 @@ def _unknown_pieces(tokenizer: TextTokenizer, texts: Iterable[str], min_count: i
     counts: Counter[str] = Counter()
     library = tokenizer.library
     for text in map(tokenizer.normalize, texts):
-        if tokenizer.unit != "word":
+        if tokenizer.is_of_pieces:
+            for word, _ in library.pre_tokenizer.pre_tokenize_str(text):
+                counts.update([word[:1], *(CONTINUED + character for character in word[1:])])
+        elif tokenizer.unit != "word":
             counts.update(text)
         elif library.pre_tokenizer is not None:
             counts.update(piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(text))
     if tokenizer.unit == "token":
         del counts[" "]  # known by the mark that stands for it
     known = library.get_vocab()
+    # Of long words, which WordPiece leaves unknown, the characters are added too: other words have them.
     new = [piece for piece, count in counts.items() if count >= min_count and piece not in known]
     return sorted(new, key=lambda piece: (-counts[piece], piece))
 

@@ -40,3 +40,4 @@ class TaskSpec:
     next_command: str = "heed look {run} TEXT"  # after training
     unit: str = "example"  # what one example is, in reports: "pair", "text"
     takes: tuple[tuple[str, str], ...] = ()  # contents of files it trains on (`heed.data.read.contents`), and how
+    architectures: tuple[str, ...] = ()  # endings of class names of Hugging Face checkpoints that are of this task

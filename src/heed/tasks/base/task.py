@@ -14,9 +14,11 @@ from heed.data.store.subset import take_subset
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
+from heed.tasks.base.rates import groups_of
 from heed.tasks.base.settling import from_data, model_and_head, with_model
 from heed.tasks.base.transfer import Parent, Transfers
 from heed.training.contracts import Trainable
+from heed.training.optimizer import Group
 
 C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
@@ -160,6 +162,14 @@ class Task(Transfers, Trainable, Generic[C, E]):
     @abstractmethod
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""
+
+    def groups(self, model: Any) -> list[Group]:
+        """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
+
+        Raises:
+            ConfigError: A field names a part that the model lacks.
+        """
+        return groups_of(model, self.body(model), self.config.training)
 
     @property
     def body_class(self) -> type[Body]:

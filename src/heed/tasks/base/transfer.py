@@ -39,6 +39,8 @@ class Transfers(ABC):
     """Fields of the head, which stand in the `model` section beside the body's."""
     size_fields: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> the field of `model` that counts such rows."""
+    settles: ClassVar[tuple[str, ...]] = ()
+    """Further fields of the model that a new run never takes from its parent."""
     alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Kind of row -> what it may be called in another task, best first; by default the same."""
     config: Any
@@ -106,20 +108,22 @@ class Parent:
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
 
-    def with_model(self, config: C, interfaces: tuple[Interface, ...]) -> C:
+    def with_model(self, config: C, task: type[Transfers]) -> C:
         """The configuration with the parent's model, but for what the user gave.
 
         A model of another name has fields of its own; a model that stands in for one which the task cannot use has the
         parent's where it knows them.
         """
-        section, theirs = config.model, self.task.config.model
+        section, theirs, interfaces = config.model, self.task.config.model, task.interfaces
         given = section.model_fields_set
         usable = any(body.interface in interfaces for body in bodies_of(theirs.name))
         name = theirs.name if usable and "name" not in given else section.name
         values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.folder)}
         if "size" not in given and (name == theirs.name or not usable):
             own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
-            anew = self.task.follows_from_data()
+            anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
+            if not alike:  # what only the parent's task counts, as the positions of a table, stays as it is
+                anew -= {*self.task.size_fields.values()} - {*task.size_fields.values()}
             fields = {key: value for key, value in theirs.model_extra.items() if alike or key in own.model_fields}
             size = theirs.size if theirs.size in own.sizes else section.size
             values = {"size": size, **{key: value for key, value in fields.items() if key not in anew}, **values}
@@ -180,6 +184,7 @@ class Parent:
         for name in [name for name in names if axes[name] and names[name] not in given]:
             over = {axis: kinds[kind] for axis, kind in axes[name].items()}
             found = [n for n in free if their_axes[n] == over and _fit(own[name], given[n], over)]
+            found = [n for n in found if name.endswith(f".{n}")] or found  # not the output layer, where it is not tied
             if len(found) == 1:
                 names[name] = found[0]
                 free.remove(found[0])
@@ -212,7 +217,7 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
     weights = tokens = None
     if config.model.from_ is not None:
         weights = Parent.open(config.model.from_, "model.from")
-        config = weights.with_model(config, task.interfaces)
+        config = weights.with_model(config, task)
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
         config = tokens.with_tokenizer(config)

@@ -21,6 +21,8 @@ class Pooling(nn.Module):
         super().__init__()
         self.kind = head.pooling
         self.d_output = body.d_output
+        if self.kind != "last":
+            body.without_last()
         if self.kind == "attention":
             hops = head.pooling_hops if head.pooling_score == "self_attentive" else 1
             self.attention = AttentionPooling(

@@ -10,6 +10,7 @@ SPEC = TaskSpec(
     interfaces=("language_model",),
     files="any number of files or folders",
     takes=(("sentences", "{file}"),),
+    architectures=("GPT2LMHeadModel", "GPT2Model"),
     flags=(
         NBEST,
         JSON,

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from heed.data.read.documents import Document
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_shading import shading_to_html
 from heed.observe.maps import Axis
 from heed.observe.shading import Shading
 from heed.tasks.base.comparison import Examiner, token_lengths
-from heed.tasks.language_modelling.documents import Document
 from heed.tasks.language_modelling.measures import PER_TOKEN
 from heed.tasks.language_modelling.run import LanguageModelRun
 from heed.tasks.language_modelling.scoring import TokenScores

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import CorpusData, EmbeddedData, HubSection, OwnData
+from heed.config.data import EmbeddedData, HubSection, OwnData
+from heed.config.documents import DocumentFiles, DocumentHub, DocumentReading
 from heed.config.memory import InMemory, is_memory
 from heed.config.sections import (
-    DataPath,
     EvaluationConfig,
     ModelSection,
     RunConfig,
@@ -19,22 +19,9 @@ from heed.config.sections import (
 )
 
 
-class DocumentColumns(Section):
-    """Where the text stands in a file of columns or of JSON lines."""
-
-    text: int | str | None = None
-    """Column of the text: a number from 0 or a name; "text" by default."""
-
-
-class DocumentOptions(Section):
+class DocumentOptions(DocumentReading):
     """How documents are read, and what of them the model sees."""
 
-    format: Literal["auto", "text", "lines", "jsonl", "csv", "tsv"] = "auto"
-    """How the files are written: auto goes by the ending; text is one document a file, lines one a line."""
-    columns: DocumentColumns = DocumentColumns()
-    """Where the text stands in a file of columns or of JSON lines."""
-    separator: str | None = None
-    """A line that says this ends a document of a text file; "" is an empty line. By default a file is one document."""
     end_token: bool = True
     """An end token follows each document, and stands before the first; false joins documents as they are."""
     context: int = Field(256, gt=0)
@@ -47,39 +34,15 @@ class DocumentOptions(Section):
     """Share of a single training document that is held out for validation: its end."""
 
 
-class DocumentsData(DocumentOptions, CorpusData):
-    """Your own texts: files and folders of files, or tables of texts (`heed.tasks.language_modelling.documents`)."""
+class DocumentsData(DocumentOptions, DocumentFiles):
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.read.documents`)."""
 
-    train: list[DataPath] = Field(min_length=1)
-    """Training files and folders. Relative to the configuration."""
-    max_line: int = Field(10_000_000, gt=0)
-    """A line with more characters than this is a bad line; a whole document may be one."""
-    in_memory: int = Field(100_000, ge=0)
-    """Splits with more documents than this, or of more than 1 GiB, are kept in the cache folder (HEED_CACHE)."""
     window: int = Field(10_000, gt=0)
     """Documents of a stream that are joined and batched together; one window is one pass."""
 
-    @model_validator(mode="after")
-    def _of_text_files(self) -> Self:
-        if self.separator is not None and self.format not in ("auto", "text"):
-            raise ValueError(
-                f"data.separator is {self.separator!r}, but with data.format {self.format} each line is a document; "
-                "leave one of the two fields out"
-            )
-        return self
 
-
-class HubDocuments(HubSection, DocumentsData):
+class HubDocuments(DocumentHub, DocumentsData):
     """Texts of a data set of the Hub; `columns` names its column."""
-
-    @field_validator("format", "separator")
-    @classmethod
-    def _no_files(cls, value: Any) -> Any:
-        if value not in (None, "auto"):
-            raise ValueError(
-                f"{value!r} says how a file is written, but a data set of the Hub is no file; leave it out"
-            )
-        return value
 
 
 class MemoryDocuments(InMemory, DocumentsData):
@@ -166,6 +129,9 @@ class ContinuationConfig(Section):
     """Smallest number of tokens."""
     max_length: int = Field(100, gt=0)
     """Largest number of tokens."""
+    first_token: bool = True
+    """A prompt begins with the token that documents begin with (end, or start); false reads it as it is, as the
+    programs of many published models do. An empty prompt always begins with that token."""
 
 
 class LanguageModelEvaluation(EvaluationConfig):

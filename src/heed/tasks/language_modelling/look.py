@@ -131,8 +131,11 @@ def _look(
 
 
 def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> LookedAt:
-    ids = [task.first_token, *task.tokenizer.encode(text).ids, *written]
-    groups, typed = [range(n, n + 1) for n in range(len(ids))], Typed.of(task.tokenizer, text, before=1)
+    own = task.tokenizer.encode(text).ids
+    prompt = task.begun(own, least=1 if written else 2)
+    ids = [*prompt, *written]
+    typed = Typed.of(task.tokenizer, text, before=len(prompt) - len(own))
+    groups = [range(n, n + 1) for n in range(len(ids))]
     labels = token_labels(task.tokenizer, ids, groups, {}, typed, lambda token: label_of(task, token[0]))
     return LookedAt(ids, labels, len(ids) - len(written), ended)
 

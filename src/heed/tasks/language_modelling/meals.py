@@ -18,9 +18,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
+from heed.data.read.documents import Document
 from heed.data.store.splits import Splits, drawn_splits
 from heed.errors import DataError, suggest
-from heed.tasks.language_modelling.documents import Document
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.config import MealsData

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.run import part
-from heed.tasks.language_modelling.documents import Document, document_reader
 from heed.tasks.language_modelling.measures import outcomes_of
 from heed.tasks.language_modelling.outputs import LanguageModelOutputs
 from heed.tasks.language_modelling.report import body

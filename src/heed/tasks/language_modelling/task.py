@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
+from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.data.read.memory import hold
+from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
@@ -18,7 +20,6 @@ from heed.tasks.base.task import Task
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
 from heed.tasks.language_modelling.config import DocumentOptions, LanguageModelConfig, MealsData
-from heed.tasks.language_modelling.documents import Document, document_reader, open_documents
 from heed.tasks.language_modelling.meals import open_meals
 from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
@@ -27,6 +28,8 @@ from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_paren
 from heed.training.loss import PIECE_BYTES, vocabulary_loss
 
 _TOKENIZER = "tokenizer.json"
+_ABSENT = "absent_tokens"
+"""The field of a model that names tokens which its vocabulary lacks."""
 _SIZES = {"tiny": 1_000_000, "small": 30_000_000}
 """Named size -> training tokens up to which it is chosen; base from there on."""
 
@@ -37,6 +40,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     interfaces = ("language_model",)
     texts_are_examples = True
     size_fields: ClassVar = {"tokens": "vocab_size"}
+    settles: ClassVar = ("max_length", _ABSENT)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     overview = overview
     report_counts = report_counts
@@ -112,6 +116,15 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """The token before a document's first one: end, or start where there are no end tokens."""
         return END if self.end_token else START
 
+    def begun(self, ids: Sequence[int], least: int = 1) -> list[int]:
+        """What is read of a prompt: its tokens, after the first token; without it where the configuration says so.
+
+        With fewer tokens than `least` it begins with the first token all the same.
+        """
+        if len(ids) >= least and not self.config.generation.first_token:
+            return [*ids]
+        return [self.first_token, *ids]
+
     def stream(self, split: str) -> TokenStream:
         """The tokens of all documents of a split; of a stream those of its newest window."""
         if split == "train" and self.splits.stream is not None:
@@ -164,7 +177,21 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """
         size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
         has_them = "positions" in self.body_class.config_class.model_fields
-        return {"positions": "rotary"} if has_them and size != "base" and "positions" not in given else {}
+        fields: dict[str, Any] = {}
+        if has_them and size != "base" and "positions" not in given:
+            fields["positions"] = "rotary"
+        if absent := self._absent_tokens():
+            fields[_ABSENT] = absent
+        return fields
+
+    def _absent_tokens(self) -> tuple[int, ...]:
+        """Those of the parent that never were in its vocabulary: they are not in this one, where it is the same."""
+        theirs = {} if self.parent is None else self.parent.task.config.model.model_extra
+        absent = tuple(theirs.get(_ABSENT, ())) if _ABSENT in self.body_class.config_class.model_fields else ()
+        if not absent or self.parent is None:
+            return ()
+        known = next(iter(self.parent.task.tokenizers().values())).tokens
+        return absent if self.tokenizer.tokens[: len(known)] == known else ()
 
     def axes(self) -> dict[str, list[str]]:
         """The tokens; and places in the context, where the model has a table of them."""

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.read.documents import Document
 from heed.data.store.store import StoredExamples
 from heed.data.tokens.token_cache import are_many
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
-from heed.tasks.language_modelling.documents import Document
 
 _TOGETHER = 1 << 22
 """Characters that are encoded at once, or one document."""

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.read.documents import Document
 from heed.evaluation.measures import Array
-from heed.tasks.language_modelling.documents import Document
 
 FEW_DOCUMENTS = 20
 """From fewer documents than this no interval can be drawn: their pieces are resampled."""

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-import torch
-
-from heed.data.sequences import in_turn, select
+from heed.data.read.documents import Document
+from heed.data.store.documents import sample_texts
 from heed.data.store.store import StoredExamples
 from heed.data.tokens.extend import extended
 from heed.data.tokens.token_cache import learn_cached
@@ -16,10 +15,7 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
-from heed.tasks.language_modelling.documents import Document
 
-_SAMPLE = 20_000_000
-"""Bytes of text that the tokenizer of a corpus in files is trained on."""
 _FEW_CHARACTERS = 100_000
 """Up to so much text a token is a character. Of 200,000 characters of Shakespeare a tiny gpt learned, in 160 updates of
 2,048 tokens, 2.65 bits per byte from 1,000 subwords and 3.16 from characters; of 1.1 million, in 250, 2.55 and 2.95."""
@@ -37,7 +33,7 @@ def learn_tokenizer(
     Returns:
         The configuration, decided; the tokenizer; and what the user should know, or nothing.
     """
-    texts, remark = _sample(documents)
+    texts, remark = sample_texts(documents)
     size = sum(map(len, texts))
     if isinstance(documents, StoredExamples):
         size = max(size, documents.num_bytes)
@@ -96,14 +92,14 @@ def take_tokenizer(
     if not section.extend:
         return tokenizer, remarks
     least = section.min_count if tokenizer.unit == "word" else 1
-    grown = extended(tokenizer, _sample(documents)[0], min_count=least, merges=section.new_merges)
+    grown = extended(tokenizer, sample_texts(documents)[0], min_count=least, merges=section.new_merges)
     added = grown.vocab_size - tokenizer.vocab_size
     return grown, [*remarks, f"tokenizer extended by {added:,} tokens to {grown.vocab_size:,}"]
 
 
 def overlap(tokenizer: TextTokenizer, documents: Sequence[Document]) -> list[str]:
     """What a tokenizer that was trained on other text makes of these documents (or of a sample), for people."""
-    texts, _ = _sample(documents)
+    texts, _ = sample_texts(documents)
     counts: Counter[int] = Counter(chain.from_iterable(tokenizer.encode_all(texts)))
     total, characters = counts.total(), sum(map(len, texts))
     used = sum(token >= len(SPECIAL_TOKENS) for token in counts)
@@ -125,14 +121,3 @@ def overlap(tokenizer: TextTokenizer, documents: Sequence[Document]) -> list[str
 def num_tokens(characters: int) -> int:
     """The vocabulary of subwords or words: one for 2,000 characters of text, from 1,000 to 32,000."""
     return min(32_000, max(1_000, characters // 2_000 // 500 * 500))
-
-
-def _sample(documents: Sequence[Document]) -> tuple[list[str], str]:
-    """The texts, or as many of them, drawn by a fixed seed, as hold the sample's size."""
-    if not isinstance(documents, StoredExamples) or documents.num_bytes <= _SAMPLE:
-        return [document.text for chunk in in_turn(documents) for document in chunk], ""
-    generator = torch.Generator().manual_seed(0)
-    count = max(1, len(documents) * _SAMPLE // documents.num_bytes)
-    rows = torch.randperm(len(documents), generator=generator)[:count].sort().values.numpy()
-    texts = [document.text for document in select(documents, rows)]
-    return texts, f"tokenizer trained on a sample of {count:,} of {len(documents):,} documents"

@@ -35,7 +35,7 @@ _TOGETHER = 65_536
 class _Draft:
     """An output that is being written."""
 
-    read: list[int]  # first token and prompt
+    read: list[int]  # the prompt, after the first token
     place: int = 0  # its number among the drawn outputs of its prompt
     written: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
@@ -57,7 +57,7 @@ def continue_all(
         ConfigError: A beam shall write more than the context holds.
     """
     times = 1 if options.sampling is None else options.num_best
-    first = [[task.first_token, *ids] for ids in task.tokenizer.encode_all(list(prompts))]
+    first = [task.begun(ids) for ids in task.tokenizer.encode_all(list(prompts))]
     drafts = [_Draft(ids, place) for ids in first for place in range(times)]
     if options.beam_size > 1:
         found = _search(task, model, drafts, options)
@@ -85,7 +85,7 @@ def stream(
     """
     if not options.streams:
         raise ConfigError("one output can be shown while it is written, by greedy search or sampling, and no beam")
-    draft = _Draft([task.first_token, *task.tokenizer.encode(prompt).ids])
+    draft = _Draft(task.begun(task.tokenizer.encode(prompt).ids))
     pieces = Pieces(task.tokenizer.decode, options.stop)
     shown = 0
     for step in _write(task, model, [draft], options):

@@ -110,6 +110,7 @@ class Tagger(nn.Module):
         super().__init__()
         self.delay = delay
         self.body = body
+        body.without_last()
         self.characters = characters
         self.head = head
 

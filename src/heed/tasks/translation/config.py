@@ -25,6 +25,14 @@ class TranslationGeneration(GenerationConfig):
     same_words: bool = False
     """Write the words of the source in another order and nothing else, each as often as there; for word order, with
     tokenizer.shared. Words are what blanks separate; the marks at the end are words of their own."""
+    unknown: bool = False
+    """The unknown token may be written, as some imported models do; it is no text."""
+    renormalize: bool = False
+    """Tokens that are never written are left out before probabilities are normalised, and not after."""
+    early_stopping: Literal["never", "heuristic", "full"] = "never"
+    """When a beam search ends: when no longer output could be better (never); when as many outputs have ended as the
+    beam is wide and no open one would be better if it ended now (heuristic); when as many have ended (full). The last
+    two are those of the library transformers."""
 
 
 class TranslationEvaluation(EvaluationConfig):

@@ -22,7 +22,7 @@ from heed.data.store.lengths import Lengths, lengths_of
 from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import Splits
 from heed.data.tokens.token_cache import encode_cached
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.contents import advice
 from heed.tasks.base.task import Task
@@ -68,6 +68,22 @@ class TranslationData(Task[TranslationConfig, Pair]):
         wanted = {"source": columns.source, "target": columns.target}
         return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings)
 
+    @property
+    def frame(self) -> tuple[list[int], list[int]]:
+        """The tokens that stand before and after each source (`model.source_frame`)."""
+        kind = (self.config.model.model_extra or {}).get("source_frame", "none")
+        return [START] if kind == "both" else [], [END] if kind in ("end", "both") else []
+
+    def framed(self, source: Sequence[int]) -> list[int]:
+        """A source as the model reads it."""
+        before, after = self.frame
+        return [*before, *source, *after]
+
+    def within(self, columns: int) -> slice:
+        """Which of so many positions of a source are not of its frame."""
+        before, after = self.frame
+        return slice(len(before), columns - len(after))
+
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
@@ -101,7 +117,8 @@ class TranslationData(Task[TranslationConfig, Pair]):
         assert isinstance(self.config.data, FilesData)  # embedded data is held
         both = (self.source_tokenizer, self.target_tokenizer)
         lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
-        return lengths if tag is None else lengths + np.array([1, 0], dtype=np.int32)
+        further = len(self.framed([])) + (tag is not None)
+        return lengths + np.array([further, 0], dtype=np.int32) if further else lengths
 
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
         """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
@@ -109,14 +126,15 @@ class TranslationData(Task[TranslationConfig, Pair]):
         both, how = (self.source_tokenizer, self.target_tokenizer), encode_cached if kept else TextTokenizer.encode_all
         sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
         sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
-        return [TokenPair([*before, *s], t) for s, t in zip(sources, targets, strict=True)]
+        return [TokenPair(self.framed([*before, *s]), t) for s, t in zip(sources, targets, strict=True)]
 
     def _cut_anew(self, pair: Pair, tag: str | None, drawn: tuple[int, int, int]) -> TokenPair:
         source, target = (
             sampler.encode(text, draw_seed(*drawn, side))
             for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
         )
-        return TokenPair(source if tag is None else [self.source_tokenizer.tags[tag], *source], target)
+        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
+        return TokenPair(self.framed([*before, *source]), target)
 
     @property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
@@ -195,7 +213,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
 
     def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
         """One source with one given output, as a batch of one."""
-        pair = TokenPair(self.source_tokenizer.encode(source).ids, list(target))
+        pair = TokenPair(self.framed(self.source_tokenizer.encode(source).ids), list(target))
         return collate_pairs([pair], [0])
 
     def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:

@@ -58,11 +58,13 @@ def aligned_counts(
         batch = task.collate_pairs([pairs[i] for i in chosen]).to(device)
         with watched(model, mechanism="cross", layer=-1) as seen:
             model(batch.source, batch.source_mask, batch.target)
-        best = seen.maps("cross").weights.mean(1).argmax(-1).tolist()  # (B, T)
+        weights = seen.maps("cross").weights.mean(1)  # (B, T, S)
         for row, i in enumerate(chosen):
             query_spans = task.target_tokenizer.encode(pairs[i].target).spans
             key_spans = task.source_tokenizer.encode(pairs[i].source).spans
-            right[i], linked[i] = aligned_characters(best[row], query_spans, key_spans, pairs[i].links or ())
+            first = len(task.frame[0])
+            best = weights[row, :, first : first + len(key_spans)].argmax(-1).tolist()
+            right[i], linked[i] = aligned_characters(best, query_spans, key_spans, pairs[i].links or ())
     return right, linked
 
 
@@ -81,10 +83,11 @@ def word_links(
     batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
     with watched(model, mechanism="cross", layer=-1) as seen:
         model(batch.source, batch.source_mask, batch.target)
-    sources = Words.of(task.source_tokenizer, batch.source[0].tolist(), "source", {})
+    inside = task.within(batch.source.shape[1])
+    sources = Words.of(task.source_tokenizer, batch.source[0, inside].tolist(), "source", {})
     targets = Words.of(task.target_tokenizer, ids, "target", {})
     # Rows are tokens written, without the end token's, columns source words.
-    per_word = sources.sum(seen.maps("cross").weights[0].mean(0)[: len(ids)])
+    per_word = sources.sum(seen.maps("cross").weights[0].mean(0)[: len(ids), inside])
     best = targets.mean(per_word.T).argmax(0).tolist()
     spans = task.source_tokenizer.encode(source).spans
     instead = {}

@@ -86,7 +86,7 @@ def _look(
         "target": (task.target_tokenizer, batch.labels[0].tolist()),
         "target read": (task.target_tokenizer, batch.target[0].tolist()),
     }
-    typed = {"source": Typed.of(task.source_tokenizer, source)}
+    typed = {"source": Typed.of(task.source_tokenizer, source, before=len(task.frame[0]))}
     if target is not None:
         typed["target"] = Typed.of(task.target_tokenizer, target)
         typed["target read"] = Typed.of(task.target_tokenizer, target, before=1)

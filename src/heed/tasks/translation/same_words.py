@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Rows
+from heed.data.tokens.pieces import is_continued
 from heed.data.tokens.tokenizer import END, PADDING, TextTokenizer
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
@@ -102,7 +103,9 @@ def cut_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> list[tuple[int, .
     end = len(ids)
     while end and len(texts[end - 1]) == 1 and unicodedata.category(texts[end - 1]).startswith("P"):
         end -= 1
-    starts = [n for n in range(end) if n == 0 or texts[n].startswith(_BLANK)]
+    pieces = tokenizer.is_of_pieces
+    begins = [not is_continued(text) if pieces else text.startswith(_BLANK) for text in texts]
+    starts = [n for n in range(end) if n == 0 or begins[n]]
     words = [tuple(ids[a:b]) for a, b in zip(starts, [*starts[1:], end], strict=True)] if starts else []
     return [*words, *((i,) for i in ids[end:])]
 

@@ -230,7 +230,8 @@ class Translation(TranslationData):
 
     def never_written(self, model: PairDecoder) -> tuple[int, ...]:
         """The tokens that no output may hold."""
-        unknown = () if self.writes_unknown and model.aligns else (UNKNOWN,)
+        may = self.config.generation.unknown or (self.writes_unknown and model.aligns)
+        unknown = () if may else (UNKNOWN,)
         return (PADDING, START, *unknown, *self.target_tokenizer.tags.values())
 
     @property

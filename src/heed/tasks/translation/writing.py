@@ -101,6 +101,8 @@ def translate(
         num_best=num_best,
         forbidden=task.never_written(model),
         forbidden_first=begun.never_next,
+        renormalize=given.renormalize,
+        early_stopping=given.early_stopping,
     )
     model.eval()
     device = next(model.parameters()).device
@@ -108,7 +110,8 @@ def translate(
         model = SameWords(model, task.target_tokenizer, options.forbidden)
     results: list[list[Prediction]] = [[_BLANK] for _ in texts]
     written = [i for i, text in enumerate(texts) if text.strip()]
-    encoded = [TokenPair(ids, []) for ids in task.source_tokenizer.encode_all([texts[i] for i in written])]
+    sources = task.source_tokenizer.encode_all([texts[i] for i in written])
+    encoded = [TokenPair(task.framed(ids), []) for ids in sources]
     if writer is not None:
         for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
             results[i] = [_prediction(task, h, []) for h in hypotheses]

@@ -8,22 +8,26 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from heed.config import HubSection
+from heed.config.documents import DocumentFiles
+from heed.config.memory import InMemory
+from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.data.read.reader import Reader
+from heed.data.sequences import in_turn, select
+from heed.data.store.near_duplicates import note_near_duplicates
 from heed.data.store.splits import Splits, open_splits
 from heed.data.store.store import StoredExamples
 from heed.errors import ConfigError
-from heed.tasks.language_modelling.near_duplicates import note_near_duplicates
-from heed.tasks.language_modelling.reading import Document as Document
-from heed.tasks.language_modelling.reading import document_reader as document_reader
 
 _HELD = 1 << 30
 """Bytes of files, unpacked, from which on documents are kept on disk however few they are."""
+_SAMPLE = 20_000_000
+"""Bytes of text that the tokenizer of a corpus in files is trained on."""
 _MUCH = 0.4
 """Share of the text that is too much to hold out."""
-_NOT_OF_READING = ("context", "end_token", "documents", "held_out")
-"""Fields of the `data` section that do not decide what is read, so that the cache serves runs that differ in them."""
 
 
 def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
@@ -44,10 +48,25 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
     return splits
 
 
+def sample_texts(documents: Sequence[Document]) -> tuple[list[str], str]:
+    """The texts, or a sample of 20 MB of a corpus on disk, the same every time; a remark where it is one."""
+    if not isinstance(documents, StoredExamples) or documents.num_bytes <= _SAMPLE:
+        return [document.text for chunk in in_turn(documents) for document in chunk], ""
+    generator = torch.Generator().manual_seed(0)
+    count = max(1, len(documents) * _SAMPLE // documents.num_bytes)
+    rows = torch.randperm(len(documents), generator=generator)[:count].sort().values.numpy()
+    texts = [document.text for document in select(documents, rows)]
+    return texts, f"tokenizer trained on a sample of {count:,} of {len(documents):,} documents"
+
+
 def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
     reader, held_out = document_reader(data), getattr(data, "held_out", 0.1)
     fields = type(data).model_fields
-    plain = {name: fields[name].get_default(call_default_factory=True) for name in _NOT_OF_READING if name in fields}
+    # Fields that do not decide what is read are set to their defaults: the cache serves runs that differ in them.
+    reading = {*DocumentFiles.model_fields, *HubSection.model_fields, *InMemory.model_fields, "window"}
+    plain = {
+        name: field.get_default(call_default_factory=True) for name, field in fields.items() if name not in reading
+    }
     data = data.model_copy(update=plain)
     if given is not None:
         return _open_given(data, reader, held_out, given)

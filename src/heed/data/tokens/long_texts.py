@@ -1,0 +1,43 @@
+"""Long texts to ids in parts, so that the library's objects are held for some only, and processors share one text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LONG, _TOGETHER = 1 << 16, 1 << 20
+"""Texts of more characters than the first are encoded in parts, about as many characters at once as the second."""
+_BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
+"""A line end between characters that are no blanks for any library."""
+
+
+def encode_in_parts(
+    encode_all: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str], divisible: bool
+) -> list[NDArray[np.int32]]:
+    """What the ids of texts are, encoded about `_TOGETHER` characters at once; texts are divided where that is safe."""
+    parts: list[str] = []
+    ends = []  # parts up to the last of each text
+    for text in texts:
+        parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
+        ends.append(len(parts))
+    encoded: list[NDArray[np.int32]] = []
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+        together = [parts[n] for n in chunk]
+        encoded += [np.array(ids, dtype=np.int32) for ids in encode_all(together)]
+    return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
+
+
+def _in_parts(text: str) -> list[str]:
+    """A text in parts of about `_LONG` characters that are cut into tokens as the whole is.
+
+    They begin after a line end between two characters that are no blanks, where every kind of tokenizer begins a word.
+    """
+    cuts = [0]
+    while (found := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:
+        cuts.append(found.end())
+    return [text[a:b] for a, b in pairwise([*cuts, len(text)])]

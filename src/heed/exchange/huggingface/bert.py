@@ -1,0 +1,394 @@
+"""BERT, RoBERTa and XLM-R, DistilBERT: all are our model `bert` with other fields.
+
+| | segments | positions begin | between two texts | layer before a text's label |
+|---|---|---|---|---|
+| BERT | 2 | at 0 | [SEP] | `bert.pooler`, tanh |
+| RoBERTa, XLM-R | 1 | behind the padding token's id | `</s></s>` | `classifier.dense`, tanh |
+| DistilBERT | none | at 0 | [SEP] | `pre_classifier`, relu |
+
+Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692), Conneau et al. 2020
+(arXiv:1911.02116), Sanh et al. 2019 (arXiv:1910.01108); the names of their published tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.errors import ConfigError
+from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.table import Entry, entry, layer
+from heed.exchange.huggingface.tensors import TensorFiles
+from heed.exchange.huggingface.transforms import NEVER, SAME, After, First, Rows, Transform
+from heed.models.base import ModelConfig
+from heed.models.bert import BertConfig
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Their activations and ours; several names of theirs are one function."""
+THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
+_NO_POOLER = "a text's label is read off the state of the start token through a layer; use model.pooler={pooler}"
+
+
+class BertFamily(Family):
+    """BERT."""
+
+    model_type = "bert"
+    model = "bert"
+    prefix = "bert."
+    head_names = ("cls.", "classifier.")
+    tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
+    architectures: ClassVar = {
+        frozenset(): "BertModel",
+        frozenset({"words"}): "BertForMaskedLM",
+        frozenset({"order"}): "BertForNextSentencePrediction",
+        frozenset({"words", "order"}): "BertForPreTraining",
+        frozenset({"labels"}): "BertForSequenceClassification",
+        frozenset({"tags"}): "BertForTokenClassification",
+    }
+    accepts: ClassVar = {
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+        "add_cross_attention": (False,),
+        "is_encoder_decoder": (False,),
+        "pruned_heads": ({},),
+    }
+    ignored = (r"\.position_ids$", r"\.token_type_ids$")
+    pooler: ClassVar[str] = "tanh"
+    """The activation of the layer before a text's label."""
+    first_of_words: ClassVar[str] = "cls.predictions.bias"
+    """The tensor by which the head of masked words is known."""
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        """Fields of `bert`."""
+        return {
+            "d_model": settings.count("hidden_size", 768),
+            "num_heads": settings.count("num_attention_heads", 12),
+            "num_layers": settings.count("num_hidden_layers", 12),
+            "d_ff": settings.count("intermediate_size", 3072),
+            "activation": settings.one_of("hidden_act", ACTIVATIONS, "gelu"),
+            "norm_eps": settings.number("layer_norm_eps", 1e-12),
+            "max_length": settings.count("max_position_embeddings", 512),
+            "num_segments": settings.count("type_vocab_size", 2),
+            "double_separator": False,
+            "pooler": self.pooler if self._pooler_name(files) else "none",
+            "dropout": settings.number("hidden_dropout_prob", 0.1),
+            "attention_dropout": settings.number("attention_probs_dropout_prob", 0.1),
+        }
+
+    def _pooler_name(self, files: TensorFiles) -> str | None:
+        """The name of the layer before a text's label; None without one."""
+        names = (self._pooler(frozenset({"labels"})), self._pooler(frozenset()))
+        return next((name for name in names if f"{name}.weight" in files), None)
+
+    def _pooler(self, heads: frozenset[str]) -> str:
+        return f"{self.prefix}pooler.dense"
+
+    def guess(self, files: TensorFiles) -> str:
+        """By the tensors of the heads."""
+        words, order = self.first_of_words in files, "cls.seq_relationship.weight" in files
+        found = frozenset([*(["words"] if words else []), *(["order"] if order else [])])
+        return self.architectures[found]
+
+    def table(
+        self,
+        settings: Settings,
+        body: ModelConfig,
+        heads: frozenset[str],
+        vocabularies: Vocabularies,
+        tied: bool = True,
+    ) -> Sequence[Entry]:
+        """The tensors of the body and of the heads."""
+        assert isinstance(body, BertConfig)
+        rows = Rows(vocabularies["tokens"][1])
+        table = [
+            entry(f"{self.prefix}embeddings.word_embeddings.weight", "body.inputs.embedding.weight", rows),
+            entry(
+                f"{self.prefix}embeddings.position_embeddings.weight",
+                "body.positions.table.weight",
+                self._positions(settings),
+            ),
+            *layer(f"{self.prefix}embeddings.LayerNorm", "body.embedding_norm"),
+        ]
+        if body.num_segments:
+            segments = self._segments(settings)
+            table += [entry(f"{self.prefix}embeddings.token_type_embeddings.weight", "body.segments.weight", segments)]
+        for i in range(body.num_layers):
+            for theirs, ours in self._block().items():
+                table += layer(f"{self.prefix}{self._layers}.{i}.{theirs}", f"body.blocks.{i}.{ours}")
+        if body.pooler != "none":
+            table += layer(self._pooler(heads), "body.pooler")
+        for head in sorted(heads):
+            table += self._head(head, vocabularies, tied)
+        return table
+
+    _layers: ClassVar[str] = "encoder.layer"
+
+    def _block(self) -> dict[str, str]:
+        """Linear layers and normalisations of a block: their name and ours."""
+        return {
+            "attention.self.query": "attention.w_query",
+            "attention.self.key": "attention.w_key",
+            "attention.self.value": "attention.w_value",
+            "attention.output.dense": "attention.w_out",
+            "attention.output.LayerNorm": "around_attention.norm",
+            "intermediate.dense": "feed_forward.inner",
+            "output.dense": "feed_forward.outer",
+            "output.LayerNorm": "around_feed_forward.norm",
+        }
+
+    def _positions(self, settings: Settings) -> Transform:
+        return SAME
+
+    def _segments(self, settings: Settings) -> Transform:
+        return SAME
+
+    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+        if head == "order":
+            return layer("cls.seq_relationship", "order")
+        if head in ("labels", "tags"):
+            return layer("classifier", head)
+        inside = "cls.predictions.transform"
+        return self._words((f"{inside}.dense", f"{inside}.LayerNorm", "cls.predictions"), vocabularies, tied)
+
+    @staticmethod
+    def _words(names: tuple[str, str, str], vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+        """The head of masked words, from the names of its layer, its normalisation, and what holds its output."""
+        dense, norm, output = names
+        numbering = vocabularies["tokens"][1]
+        bias = Rows(numbering, NEVER)
+        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
+        own, other = f"{output}.bias", f"{output}.decoder.bias"
+        lines = [*layer(dense, "words.dense"), *layer(norm, "words.norm")]
+        if tied:
+            also = (other, f"{output}.decoder.weight")
+            return [*lines, entry(own, "words.output.bias", bias, also=(other,)), _known(also[1])]
+        lines.append(entry(other, "words.output.bias", bias, also=(own,), copied=True))
+        return [*lines, entry(f"{output}.decoder.weight", "words.output.weight", Rows(numbering))]
+
+    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
+        """Fields of config.json."""
+        assert isinstance(body, BertConfig)
+        self._check(body, heads)
+        numbering = vocabularies["tokens"][1]
+        attention = body.dropout if body.attention_dropout is None else body.attention_dropout
+        return {
+            "vocab_size": numbering.size,
+            "hidden_size": body.d_model,
+            "num_attention_heads": body.num_heads,
+            "num_hidden_layers": body.num_layers,
+            "intermediate_size": body.d_ff,
+            "hidden_act": THEIR_ACTIVATION[body.activation],
+            "layer_norm_eps": body.norm_eps,
+            "max_position_embeddings": body.max_length,
+            "type_vocab_size": body.num_segments,
+            "hidden_dropout_prob": body.dropout,
+            "attention_probs_dropout_prob": attention,
+            "initializer_range": 0.02,
+            "position_embedding_type": "absolute",
+            "pad_token_id": numbering.theirs[PADDING],
+        }
+
+    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
+        """Refuse what this family cannot express, by field."""
+        if body.d_features:
+            raise self._lacks("d_features", body.d_features, "models that read characters beside tokens stay here")
+        if heads & {"labels", "order"} and body.pooler != self.pooler:
+            raise self._lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
+        if body.pooler not in (self.pooler, "none"):
+            raise self._lacks("pooler", body.pooler, f"it is {self.pooler} there")
+        if heads not in self.architectures:
+            raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
+        if body.double_separator:
+            raise self._lacks("double_separator", True, "one [SEP] stands between two texts there")
+        if not body.num_segments:
+            raise self._lacks("num_segments", 0, "it has at least one there")
+
+    def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
+        return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
+
+
+class RobertaFamily(BertFamily):
+    """RoBERTa."""
+
+    model_type = "roberta"
+    prefix = "roberta."
+    head_names = ("lm_head.", "classifier.")
+    tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
+    architectures: ClassVar = {
+        frozenset(): "RobertaModel",
+        frozenset({"words"}): "RobertaForMaskedLM",
+        frozenset({"labels"}): "RobertaForSequenceClassification",
+        frozenset({"tags"}): "RobertaForTokenClassification",
+    }
+    first_of_words = "lm_head.bias"
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        """Fields of `bert`: positions begin behind the padding token's id, and one segment is used."""
+        before = _before(settings)
+        rows = settings.count("max_position_embeddings", 512)
+        if rows <= before:
+            raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
+        if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
+            raise ConfigError(
+                f"{settings.path}: hidden_act is {act}, but its head of masked words has gelu, and heed's has what the "
+                "body has; import the model without this head"
+            )
+        return {
+            **super().fields(settings, files, heads),
+            "max_length": rows - before,
+            "num_segments": 1,
+            "double_separator": True,
+        }
+
+    def _pooler(self, heads: frozenset[str]) -> str:
+        return "classifier.dense" if "labels" in heads else f"{self.prefix}pooler.dense"
+
+    def _positions(self, settings: Settings) -> Transform:
+        return After(_before(settings))
+
+    def _segments(self, settings: Settings) -> Transform:
+        return First(settings.count("type_vocab_size", 2))
+
+    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+        if head == "labels":
+            return layer("classifier.out_proj", head)
+        if head == "tags":
+            return layer("classifier", head)
+        return self._words(("lm_head.dense", "lm_head.layer_norm", "lm_head"), vocabularies, tied)
+
+    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
+        """Fields of config.json."""
+        assert isinstance(body, BertConfig)
+        values = super().settings(body, heads, vocabularies)
+        theirs = vocabularies["tokens"][1].theirs
+        before = (theirs[PADDING] or 0) + 1
+        return {
+            **values,
+            "max_position_embeddings": body.max_length + before,
+            "type_vocab_size": 1,
+            "bos_token_id": theirs[START],
+            "eos_token_id": theirs[END],
+        }
+
+    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
+        if body.num_segments != 1:
+            raise self._lacks("num_segments", body.num_segments, "it has one there")
+        if not body.double_separator:
+            raise self._lacks("double_separator", False, "two </s> stand between two texts there")
+        if "words" in heads and body.activation != "gelu":
+            raise self._lacks("activation", body.activation, "its head of masked words has gelu")
+        super()._check(body.model_copy(update={"double_separator": False}), heads)
+
+
+class XlmRobertaFamily(RobertaFamily):
+    """XLM-R: RoBERTa with another tokenizer."""
+
+    model_type = "xlm-roberta"
+    architectures: ClassVar = {heads: f"XLM{name}" for heads, name in RobertaFamily.architectures.items()}
+
+
+class DistilBertFamily(BertFamily):
+    """DistilBERT."""
+
+    model_type = "distilbert"
+    prefix = "distilbert."
+    head_names = ("vocab_", "pre_classifier.", "classifier.")
+    tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
+    architectures: ClassVar = {
+        frozenset(): "DistilBertModel",
+        frozenset({"words"}): "DistilBertForMaskedLM",
+        frozenset({"labels"}): "DistilBertForSequenceClassification",
+        frozenset({"tags"}): "DistilBertForTokenClassification",
+    }
+    first_of_words = "vocab_projector.bias"
+    pooler = "relu"
+    _layers = "transformer.layer"
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        """Fields of `bert`, which have other names here."""
+        return {
+            "d_model": settings.count("dim", 768),
+            "num_heads": settings.count("n_heads", 12),
+            "num_layers": settings.count("n_layers", 6),
+            "d_ff": settings.count("hidden_dim", 3072),
+            "activation": settings.one_of("activation", ACTIVATIONS, "gelu"),
+            "norm_eps": 1e-12,
+            "max_length": settings.count("max_position_embeddings", 512),
+            "num_segments": 0,
+            "double_separator": False,
+            "pooler": self.pooler if self._pooler_name(files) else "none",
+            "dropout": settings.number("dropout", 0.1),
+            "attention_dropout": settings.number("attention_dropout", 0.1),
+        }
+
+    def _pooler(self, heads: frozenset[str]) -> str:
+        return "pre_classifier"
+
+    def _block(self) -> dict[str, str]:
+        return {
+            "attention.q_lin": "attention.w_query",
+            "attention.k_lin": "attention.w_key",
+            "attention.v_lin": "attention.w_value",
+            "attention.out_lin": "attention.w_out",
+            "sa_layer_norm": "around_attention.norm",
+            "ffn.lin1": "feed_forward.inner",
+            "ffn.lin2": "feed_forward.outer",
+            "output_layer_norm": "around_feed_forward.norm",
+        }
+
+    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+        if head in ("labels", "tags"):
+            return layer("classifier", head)
+        numbering = vocabularies["tokens"][1]
+        lines = [*layer("vocab_transform", "words.dense"), *layer("vocab_layer_norm", "words.norm")]
+        lines.append(entry("vocab_projector.bias", "words.output.bias", Rows(numbering, NEVER)))
+        matrix = "vocab_projector.weight"
+        return [*lines, _known(matrix) if tied else entry(matrix, "words.output.weight", Rows(numbering))]
+
+    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
+        """Fields of config.json."""
+        assert isinstance(body, BertConfig)
+        values = super().settings(body, heads, vocabularies)
+        return {
+            "vocab_size": values["vocab_size"],
+            "dim": body.d_model,
+            "n_heads": body.num_heads,
+            "n_layers": body.num_layers,
+            "hidden_dim": body.d_ff,
+            "activation": values["hidden_act"],
+            "max_position_embeddings": body.max_length,
+            "sinusoidal_pos_embds": False,
+            "dropout": body.dropout,
+            "attention_dropout": values["attention_probs_dropout_prob"],
+            "initializer_range": 0.02,
+            "pad_token_id": values["pad_token_id"],
+        }
+
+    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
+        if body.num_segments:
+            raise self._lacks("num_segments", body.num_segments, "it has none there")
+        if body.norm_eps != 1e-12:
+            raise self._lacks("norm_eps", body.norm_eps, "it is 1e-12 there")
+        super()._check(body.model_copy(update={"num_segments": 1}), heads)
+
+
+def _known(name: str) -> Entry:
+    """A line for a tensor that repeats another: it is neither read nor reported as unused."""
+    return Entry((name,), ())
+
+
+def _before(settings: Settings) -> int:
+    """The position of the first token."""
+    return settings.count("pad_token_id", 1, least=0) + 1

@@ -1,0 +1,211 @@
+"""GPT-2: our model `gpt` with a table of positions, layer normalisation and biases.
+
+Its matrices are (in, out), and queries, keys and values are one matrix (`c_attn`). The vocabulary has no tokens for
+padding, unknown and start: `absent_tokens` says so. A classifier reads the last token's state by a matrix without a
+bias; where a run trained here has one, the bias is written into that of the last normalisation (`BiasBefore`).
+
+Source: Radford et al. 2019 (docs/systems.md, C7); the names of its published tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.errors import ConfigError
+from heed.exchange.huggingface.bert import ACTIVATIONS
+from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.table import Entry, entry, layer
+from heed.exchange.huggingface.tensors import TensorFiles
+from heed.exchange.huggingface.transforms import TRANSPOSED, Joined, Rows, Transform
+from heed.models.base import ModelConfig
+from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
+
+_OURS = {"gelu": "gelu_exact", "gelu_tanh": "gelu"}
+"""Activations that `gpt` has under another name than `bert`."""
+_ACTIVATIONS = {theirs: _OURS.get(ours, ours) for theirs, ours in ACTIVATIONS.items()}
+_THEIR_ACTIVATION = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
+_LACKS = {
+    "positions": ("learned", "it has a table of positions"),
+    "norm": ("layer", "it has layer normalisation"),
+    "bias": (True, "its layers have biases"),
+}
+"""Field of ours -> the one value that GPT-2 can express, and why."""
+
+
+@dataclass(frozen=True)
+class BiasBefore(Transform):
+    """A matrix W without a bias over a vector that ends with a bias b of its own: (W, b) of theirs, (W, c, b) of ours.
+
+    A bias c behind W is written into b: with W d = c, W (h + d) = W h + c. The d of least norm is taken.
+    """
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """The bias behind the matrix is zero."""
+        weight, before = theirs
+        return [weight, weight.new_zeros(len(weight)), before]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """The bias behind the matrix becomes part of that before it."""
+        weight, bias, before = ours
+        if weight.is_meta or not bias.any():
+            return [weight, before]
+        given = weight.double(), bias.double().unsqueeze(1)
+        shift = torch.linalg.lstsq(*given, driver="gelsd").solution.squeeze(1)  # of all d that of least norm
+        return [weight, (before.double() + shift).to(before.dtype)]
+
+
+class Gpt2Family(Family):
+    """GPT-2."""
+
+    model_type = "gpt2"
+    model = "gpt"
+    prefix = "transformer."
+    head_names: ClassVar = ("lm_head.", "score.", "classifier.")
+    architectures: ClassVar = {
+        frozenset(): "GPT2Model",
+        frozenset({"output"}): "GPT2LMHeadModel",
+        frozenset({"labels"}): "GPT2ForSequenceClassification",
+        frozenset({"tags"}): "GPT2ForTokenClassification",
+    }
+    accepts: ClassVar = {
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "reorder_and_upcast_attn": (False,),
+        "add_cross_attention": (False,),
+        "is_encoder_decoder": (False,),
+        "pruned_heads": ({},),
+    }
+    ignored = (r"\.attn\.(masked_)?bias$",)
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        """Fields of `gpt`. Dropout is that of the sublayers; the embeddings' may differ there."""
+        d_model = settings.count("n_embd", 768)
+        return {
+            "d_model": d_model,
+            "num_heads": settings.count("n_head", 12),
+            "num_layers": settings.count("n_layer", 12),
+            "d_ff": settings.count("n_inner", None),
+            "max_length": settings.count("n_positions", 1024),
+            "positions": "learned",
+            "norm": "layer",
+            "norm_eps": settings.number("layer_norm_epsilon", 1e-5),
+            "activation": settings.one_of("activation_function", _ACTIVATIONS, "gelu_new"),
+            "bias": True,
+            "dropout": settings.number("resid_pdrop", 0.1),
+            "attention_dropout": settings.number("attn_pdrop", 0.1),
+        }
+
+    def guess(self, files: TensorFiles) -> str:
+        """By the heads; the body alone writes as well, since its output layer is its table of tokens."""
+        heads = {"score.weight": "labels", "classifier.weight": "tags"}
+        found = [head for name, head in heads.items() if name in files]
+        return self.architectures[frozenset(found or ["output"])]
+
+    def table(
+        self,
+        settings: Settings,
+        body: ModelConfig,
+        heads: frozenset[str],
+        vocabularies: Vocabularies,
+        tied: bool = True,
+    ) -> Sequence[Entry]:
+        """The tensors of the body and of the heads."""
+        assert isinstance(body, BlocksConfig)
+        rows = Rows(vocabularies["tokens"][1])
+        embedding = "body.embedding.weight" if isinstance(body, GPTConfig) else "body.inputs.embedding.weight"
+        table = [
+            entry(f"{self.prefix}wte.weight", embedding, rows),
+            entry(f"{self.prefix}wpe.weight", "body.positions.table.weight"),
+        ]
+        for i in range(body.num_layers):
+            table += self._block(f"{self.prefix}h.{i}", f"body.blocks.{i}")
+        last = (f"{self.prefix}ln_f", "body.norm")
+        if "labels" in heads:
+            table += [
+                entry(f"{last[0]}.weight", f"{last[1]}.weight"),
+                entry(
+                    ("score.weight", f"{last[0]}.bias"),
+                    ("labels.weight", "labels.bias", f"{last[1]}.bias"),
+                    BiasBefore(),
+                ),
+            ]
+        else:
+            table += layer(*last)
+        if "tags" in heads:
+            table += layer("classifier", "tags")
+        if "output" in heads:
+            matrix = "lm_head.weight"
+            table.append(Entry((matrix,), ()) if tied else entry(matrix, "output.weight", rows))
+        return table
+
+    @staticmethod
+    def _block(theirs: str, ours: str) -> list[Entry]:
+        attention = [f"{ours}.attention.w_{name}" for name in ("query", "key", "value")]
+        lines = [
+            *layer(f"{theirs}.ln_1", f"{ours}.around_attention.norm"),
+            entry(f"{theirs}.attn.c_attn.weight", [f"{name}.weight" for name in attention], Joined(3, 1, True)),
+            entry(f"{theirs}.attn.c_attn.bias", [f"{name}.bias" for name in attention], Joined(3, 0)),
+            *layer(f"{theirs}.ln_2", f"{ours}.around_feed_forward.norm"),
+        ]
+        for name, own in {
+            "attn.c_proj": "attention.w_out",
+            "mlp.c_fc": "feed_forward.inner",
+            "mlp.c_proj": "feed_forward.outer",
+        }.items():
+            lines += [
+                entry(f"{theirs}.{name}.{part}", f"{ours}.{own}.{part}", TRANSPOSED) for part in ("weight", "bias")
+            ]
+        return lines
+
+    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
+        """Fields of config.json."""
+        assert isinstance(body, BlocksConfig)
+        self._check(body, heads)
+        numbering = vocabularies["tokens"][1]
+        end = numbering.theirs[END]
+        start = numbering.theirs[START]
+        padding = numbering.theirs[PADDING]
+        if padding is None and heads & {"labels", "tags"}:
+            padding = end  # a classifier there finds a text's last token by the padding behind it
+        return {
+            "vocab_size": numbering.size,
+            "n_embd": body.d_model,
+            "n_head": body.num_heads,
+            "n_layer": body.num_layers,
+            "n_inner": None if body.inner_width == 4 * body.d_model else body.inner_width,
+            "n_positions": body.max_length,
+            "activation_function": _THEIR_ACTIVATION[body.activation],
+            "layer_norm_epsilon": body.norm_eps,
+            "resid_pdrop": body.dropout,
+            "embd_pdrop": body.dropout,
+            "attn_pdrop": body.dropout if body.attention_dropout is None else body.attention_dropout,
+            "scale_attn_weights": True,
+            "scale_attn_by_inverse_layer_idx": False,
+            "reorder_and_upcast_attn": False,
+            "bos_token_id": end if start is None else start,
+            "eos_token_id": end,
+            "pad_token_id": padding,
+        }
+
+    def _check(self, body: BlocksConfig, heads: frozenset[str]) -> None:
+        """Refuse what this family cannot express, by field."""
+        if heads not in self.architectures:
+            raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
+        for name, (expressible, why) in _LACKS.items():
+            if (value := getattr(body, name)) != expressible:
+                raise self._lacks(name, value, f"{why}; train with model.{name}={str(expressible).lower()}")
+        if body.activation not in _THEIR_ACTIVATION:
+            known = " or ".join(_THEIR_ACTIVATION)
+            raise self._lacks("activation", body.activation, f"its feed-forward nets have no gate; use {known}")
+        if isinstance(body, GPTEncoderConfig) and body.d_features:
+            raise self._lacks("d_features", body.d_features, "models that read characters beside tokens stay here")
+
+    def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
+        return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")

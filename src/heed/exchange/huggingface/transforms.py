@@ -1,0 +1,136 @@
+"""Reversible ways from tensors of a checkpoint to ours.
+
+Each works on tensors without numbers too (device "meta"), which is how the shapes that a checkpoint should have are
+known.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from heed.exchange.huggingface.numbering import Numbering
+
+NEVER = -1e4
+"""Bias of the output of a token that a checkpoint's vocabulary lacks: it is never predicted."""
+
+
+class Transform(ABC):
+    """A reversible way from some tensors of a checkpoint to some of ours."""
+
+    @abstractmethod
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Our tensors from theirs."""
+
+    @abstractmethod
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Their tensors from ours."""
+
+
+@dataclass(frozen=True)
+class Same(Transform):
+    """One tensor as it is."""
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """The same."""
+        return list(theirs)
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """The same."""
+        return list(ours)
+
+
+@dataclass(frozen=True)
+class Transposed(Transform):
+    """A matrix (in, out), as GPT-2 has them, to ours, (out, in)."""
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Transposed."""
+        return [one.t().contiguous() if one.dim() == 2 else one for one in theirs]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Transposed."""
+        return self.to_ours(ours)
+
+
+@dataclass(frozen=True)
+class Joined(Transform):
+    """One tensor that consists of `count` equal parts along an axis, as GPT-2's queries, keys and values.
+
+    With `transposed` their parts are matrices (in, out); `axis` is theirs.
+    """
+
+    count: int
+    axis: int
+    transposed: bool = False
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """The parts."""
+        parts = theirs[0].chunk(self.count, dim=self.axis)
+        return [(one.t() if self.transposed else one).contiguous() for one in parts]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """The parts side by side."""
+        return [torch.cat([one.t() if self.transposed else one for one in ours], dim=self.axis).contiguous()]
+
+
+@dataclass(frozen=True)
+class Rows(Transform):
+    """Rows by token (dimension 0): renumbered; a token that their vocabulary lacks has rows of `absent`.
+
+    Rows of theirs that no token of ours has are zeros when written.
+    """
+
+    numbering: Numbering
+    absent: float = 0.0
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Rows in our order."""
+        (tensor,) = theirs
+        if tensor.is_meta:
+            return [tensor.new_empty((len(self.numbering), *tensor.shape[1:]))]
+        return [self.numbering.to_ours(tensor, self.absent)]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Rows in their order."""
+        (tensor,) = ours
+        if tensor.is_meta:
+            return [tensor.new_empty((self.numbering.size, *tensor.shape[1:]))]
+        return [self.numbering.to_theirs(tensor)]
+
+
+@dataclass(frozen=True)
+class After(Transform):
+    """A table whose first `count` rows are nobody's, as RoBERTa's positions, which begin behind the padding token's."""
+
+    count: int
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Without the first rows."""
+        return [one[self.count :].contiguous() for one in theirs]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """With rows of zeros before."""
+        return [torch.cat([one.new_zeros((self.count, *one.shape[1:])), one]) for one in ours]
+
+
+@dataclass(frozen=True)
+class First(Transform):
+    """The first row of a table of `size`, as RoBERTa's segments, of which it uses one."""
+
+    size: int
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """The first row."""
+        return [one[:1].contiguous() for one in theirs]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """With rows of zeros behind."""
+        return [torch.cat([one, one.new_zeros((self.size - 1, *one.shape[1:]))]) for one in ours]
+
+
+SAME, TRANSPOSED = Same(), Transposed()

@@ -1,0 +1,179 @@
+"""BERT: an encoder that reads a framed text or a pair of texts, made to be pretrained. Devlin et al. 2019.
+
+| here | paper | notes | what |
+|---|---|---|---|
+| encoder map | self-attention | C8 | row i: where token i looked |
+| start token, end token | [CLS], [SEP] | [CLS], [SEP] | before the text, and after each text |
+| state | T_i | - | what is returned for each token |
+| `last` | C | p | the state of the start token, through the pooling layer |
+
+    x = norm(E[token] + P[position] + S[segment])       with features f of each token: norm(E + P + S + W f)
+    block   x = norm(x + MultiHead(x, x)); x = norm(x + W_2 gelu(W_1 x + b_1) + b_2)
+    last    tanh(W_p x[0] + b_p)
+
+A token's segment is the number of end tokens before it, so that of two texts `START a END b END` the first with its end
+token is segment 0 and the second segment 1.
+
+Initial weights: normal with a deviation of 0.02, biases zero. Dropout after the embeddings, on attention weights and on
+each sublayer's output.
+
+Source: Devlin et al. 2019 (arXiv:1810.04805), section 3 and appendix A.2; docs/systems.md, C8. The published
+checkpoints add what the paper does not say: the pooling layer, eps 1e-12, and the initial weights.
+Differs from the paper: nothing. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps
+1e-5; DistilBERT (arXiv:1910.01108) no segments and a relu in the pooling layer.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.kernels import Linear
+from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenInput
+from heed.layers.activations import GELU, GELU_TANH, RELU, SILU
+from heed.layers.transformer import EncoderBlock
+from heed.models.base import TokenConfig, TokenEncoder, named_sizes
+
+ACTIVATIONS = {"gelu": GELU, "gelu_tanh": GELU_TANH, "relu": RELU, "silu": SILU}
+_DEVIATION = 0.02
+_END = 3
+"""`data.tokens.tokenizer.END`, which lies above the models."""
+
+
+class BertConfig(TokenConfig):
+    """Fields of `bert`; the defaults are BERT-base of Devlin et al. 2019."""
+
+    d_model: int = Field(768, gt=0)
+    """Width of embeddings and blocks."""
+    num_heads: int = Field(12, gt=0)
+    """Heads of every attention; must divide d_model."""
+    num_layers: int = Field(12, gt=0)
+    """Blocks."""
+    d_ff: int = Field(3072, gt=0)
+    """Inner width of the feed-forward nets."""
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    """Between the layers of the feed-forward nets: gelu (the paper's), its approximation by tanh, relu, or silu."""
+    norm_eps: float = Field(1e-12, gt=0)
+    """What every layer normalisation adds to the variance."""
+    max_length: int = Field(512, gt=0)
+    """Positions of the learned table: the longest text or pair that can be read, start and end tokens included."""
+    num_segments: int = Field(2, ge=0)
+    """Rows of the table of segments; 0 for none."""
+    double_separator: bool = False
+    """Two end tokens between the texts of a pair (RoBERTa) and not one."""
+    pooler: Literal["tanh", "relu", "none"] = "tanh"
+    """What follows the layer over the start token's state, from which a text is classified; none for that state itself.
+    """
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    attention_dropout: float | None = Field(None, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
+    faster: torch's fused kernel has no dropout there."""
+
+    sizes = named_sizes(
+        tiny=dict(d_model=128, num_heads=2, num_layers=2, d_ff=512),
+        small=dict(d_model=256, num_heads=4, num_layers=4, d_ff=1024),
+        large=dict(d_model=1024, num_heads=16, num_layers=24, d_ff=4096),
+    )
+
+
+class Bert(TokenEncoder):
+    """A stack of post-norm encoder blocks over the embeddings of tokens, positions and segments."""
+
+    config_class = BertConfig
+    summary = "Transformer encoder to pretrain"
+    paper = "Devlin et al. 2019"
+    sees_all = True
+    framed = True
+    config: BertConfig
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        c = config
+        norm = partial(LayerNorm, eps=c.norm_eps)
+        self.inputs = TokenInput(c.vocab_size, c.d_model, c.d_features, padding_token=None)
+        self.join = Linear(c.d_features, c.d_model, bias=False) if c.d_features else None
+        self.positions = LearnedPositions(c.max_length, c.d_model)
+        self.segments = nn.Embedding(c.num_segments, c.d_model) if c.num_segments else None
+        self.embedding_norm = norm(c.d_model)
+        self.dropout = Dropout(c.dropout)
+        self.blocks = nn.ModuleList(
+            EncoderBlock(
+                c.d_model,
+                c.num_heads,
+                c.d_ff,
+                dropout=c.dropout,
+                drops_inner=False,
+                attention_dropout=c.dropout if c.attention_dropout is None else c.attention_dropout,
+                activation=ACTIVATIONS[c.activation],
+                norm_layer=norm,
+                layer=i,
+            )
+            for i in range(c.num_layers)
+        )
+        self.pooler = None if c.pooler == "none" else Linear(c.d_model, c.d_model)
+        self.d_output = c.d_model
+        self.apply(initialise)
+
+    def forward(
+        self, tokens: Tensor, mask: Tensor, features: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """States of each token, `(batch, length, d_model)`.
+
+        Args:
+            tokens: `(batch, length)`, framed (`data.batch.framed`).
+            mask: As `TokenEncoder.forward`.
+            features: As there.
+            segments: `(batch, length)`, the segment of each token; None for what follows from the tokens.
+
+        Raises:
+            ShapeError: A text is longer than the table of positions.
+        """
+        x = self._embed(tokens, features, segments)
+        allowed = None if mask.all() else mask
+        for block in self.blocks:
+            x = self.observe_tensor("states", block(x, allowed))
+        return x
+
+    def _embed(self, tokens: Tensor, features: Tensor | None, segments: Tensor | None) -> Tensor:
+        x = self.inputs(tokens, features)  # (B, T, d_model + d_features)
+        if self.join is not None:
+            x = x[..., : self.d_output] + self.join(x[..., self.d_output :])
+        x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
+        if self.segments is not None:
+            x = x + self.segments(self.segments_of(tokens) if segments is None else segments)
+        return self.dropout(self.embedding_norm(x))  # type: ignore[no-any-return]
+
+    def segments_of(self, tokens: Tensor) -> Tensor:
+        """The segment of each token: the number of end tokens before it, at most that of the last segment.
+
+        With a double separator it is 1 after the first end token.
+        """
+        ends = (tokens == _END).long()
+        most = max(0, self.config.num_segments - 1)
+        return (ends.cumsum(1) - ends).clamp_max(min(most, 1) if self.config.double_separator else most)
+
+    def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The state of the start token through the pooling layer, `(batch, d_model)`."""
+        first = hidden[:, 0]
+        if self.pooler is None:
+            return first
+        pooled = self.pooler(first)
+        return torch.tanh(pooled) if self.config.pooler == "tanh" else torch.relu(pooled)
+
+    def without_last(self) -> None:
+        """Stop training the pooling layer."""
+        if self.pooler is not None:
+            self.pooler.requires_grad_(False)
+
+
+def initialise(module: nn.Module) -> None:
+    """Draw the weights of linear layers and tables as BERT does, and set biases to zero; for `module.apply`."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=_DEVIATION)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

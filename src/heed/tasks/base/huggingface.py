@@ -1,0 +1,94 @@
+"""How a task reads and writes Hugging Face checkpoints: its heads, beside what `exchange.huggingface` knows of bodies.
+
+A task that takes part has one subclass of `TaskCheckpoint` in its `huggingface.py`, and in `architectures` of its
+specification the endings of the class names that are its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from heed.config import RunConfig
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.family import Vocabularies
+from heed.exchange.huggingface.table import Entry
+from heed.models.base import ModelConfig
+
+if TYPE_CHECKING:
+    from heed.data.tokens.tokenizer import TextTokenizer
+    from heed.tasks.base.run import Run
+
+C = TypeVar("C", bound=RunConfig)
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """What a checkpoint is to hold of a run.
+
+    Attributes:
+        body: The configuration of its body.
+        heads: What stands on the body: "words", "order", "labels", "tags", "output".
+        tokenizers: By role, "tokens" or "source" and "target".
+        tied: Whether the output layer is the table of embeddings.
+        settings: Further fields of config.json, as `id2label`.
+        notes: What a reader of the checkpoint should know.
+        files: Further files of JSON, by name, made with the numberings.
+    """
+
+    body: ModelConfig
+    heads: frozenset[str]
+    tokenizers: Mapping[str, TextTokenizer]
+    tied: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
+
+
+class TaskCheckpoint(ABC, Generic[C]):
+    """How a task reads and writes checkpoints."""
+
+    places: ClassVar[Mapping[str, str]]
+    """What the task's model calls the body and the heads, as {"body": "body", "labels": "output"}; "" is itself."""
+
+    @classmethod
+    @abstractmethod
+    def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
+        """The heads that the checkpoint's model has, by its architecture and its tensors.
+
+        Raises:
+            ConfigError: The task lacks one.
+        """
+
+    @classmethod
+    @abstractmethod
+    def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
+        """Sections of the configuration: fields of the head in `model`, what is not the default in `data`."""
+
+    @classmethod
+    @abstractmethod
+    def task(cls, config: C, checkpoint: Checkpoint) -> Any:
+        """The task with what the checkpoint knows (tokenizers, labels), not yet settled."""
+
+    @classmethod
+    @abstractmethod
+    def exportable(cls, run: Run[Any, Any]) -> Exportable:
+        """What a checkpoint is to hold of a run.
+
+        Raises:
+            ConfigError: No checkpoint can express it; the message names the field.
+        """
+
+    @classmethod
+    def ours(cls, table: Sequence[Entry]) -> list[Entry]:
+        """A family's table with the names of the task's model."""
+        return [replace(line, ours=tuple(map(cls._named, line.ours))) for line in table]
+
+    @classmethod
+    def _named(cls, name: str) -> str:
+        part, _, rest = name.partition(".")
+        place = cls.places.get(part)
+        assert place is not None, f"{cls.__name__} has no place for {name}"
+        return f"{place}.{rest}" if place else rest

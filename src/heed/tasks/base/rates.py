@@ -1,0 +1,132 @@
+"""Learning rates of parts of a model: by layer, frozen, or frozen at first and trained from some update on.
+
+The parts of a body, by height: its top and the head (0), its layers from the last one down (1, 2, ..., L), and its
+embeddings, which are all that comes before the first layer (L + 1). A body with two stacks (encoder and decoder) has
+layers of the same height in both.
+
+    rate(height) = training.learning_rate * training.layer_decay ** height
+    trained from update training.unfreeze_every * height on
+
+Source: Howard and Ruder 2018 (arXiv:1801.06146), sections 3.2 (rates by layer) and 3.3 (gradual unfreezing); Clark et
+al. 2020 (arXiv:2003.10555), appendix B, for a factor between neighbouring layers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from torch import nn
+
+from heed.config import TrainingConfig
+from heed.errors import ConfigError, suggest
+from heed.training.optimizer import Group
+
+_STACKS = ("blocks", "layers", "encoder", "decoder")
+"""Parts of a body whose own parts are its layers, in reading order."""
+_LAYER = re.compile(r"(?:\w+_cells\.)?(\d+)\.")
+"""The beginning of the name of a parameter within a stack: blocks, or the cells of recurrent layers, by number."""
+_BELOW = re.compile(r"layers\s*<\s*(\d+)")
+
+
+def layers_of(body: nn.Module) -> dict[str, int | None]:
+    """The layer that each parameter of a body is in, by name: 0 to L - 1, -1 for embeddings, None for its top.
+
+    Where a body has two stacks of unequal length, their last layers have the same number.
+    """
+    stacks = {name: _members(module) for name, module in body.named_children() if name in _STACKS}
+    stacks = {name: members for name, members in stacks.items() if members}
+    lengths = {name: 1 + max(members.values()) for name, members in stacks.items()}
+    count, result, seen = max(lengths.values(), default=0), dict[str, int | None](), False
+    tables = {id(p) for module in body.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+    for name, parameter in body.named_parameters():
+        stack, _, inner = name.partition(".")
+        if stack in stacks and inner in stacks[stack]:
+            result[name], seen = count - lengths[stack] + stacks[stack][inner], True
+        elif id(parameter) in tables or (stacks and not seen):
+            result[name] = -1
+        else:
+            result[name] = None
+    return result
+
+
+def num_layers(body: nn.Module) -> int:
+    """The number of layers of a body; 0 where it has no stack of them."""
+    return 1 + max((layer for layer in layers_of(body).values() if layer is not None), default=-1)
+
+
+def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> list[Group]:
+    """The groups of a model's parameters that are not simply trained at the whole rate.
+
+    Raises:
+        ConfigError: `training.freeze` names no part of the model, or leaves nothing to train.
+    """
+    if training.layer_decay is None and not training.freeze and training.unfreeze_every is None:
+        return []
+    layers, count = _of_model(model, body), num_layers(body)
+    frozen = frozen_by(training.freeze, layers, count)
+    parameters = dict(model.named_parameters())
+    if not any(p.requires_grad for name, p in parameters.items() if name not in frozen):
+        raise ConfigError(f"training.freeze leaves nothing to train: {', '.join(training.freeze)}")
+    groups = [Group([parameters[name] for name in sorted(frozen)], 0.0)] if frozen else []
+    decay, every = training.layer_decay or 1.0, training.unfreeze_every or 0
+    for height in range(1, count + 2):
+        names = [name for name, (_, layer) in layers.items() if layer == count - height and name not in frozen]
+        if names:
+            called = "the embeddings" if height == count + 1 else f"layer {count - height + 1} of {count}"
+            chosen = [parameters[name] for name in names]
+            groups.append(Group(chosen, decay**height, every * height, called))
+    return groups
+
+
+def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]], count: int) -> set[str]:
+    """The names of the parameters that entries of `training.freeze` mean.
+
+    Args:
+        parts: "body", "embeddings", "layers<N", or the beginning of names of parameters.
+        layers: By name of parameter, whether it is of the body, and its layer.
+        count: Number of layers of the body.
+
+    Raises:
+        ConfigError: An entry means none.
+    """
+    frozen: set[str] = set()
+    for part in parts:
+        below = _BELOW.fullmatch(part.strip())
+        if below is not None and not 0 < int(below[1]) <= count:
+            has = f"has {count} layer{'' if count == 1 else 's'}" if count else "is no stack of layers"
+            raise ConfigError(f"training.freeze: '{part}', but the body {has}")
+        found = {
+            name
+            for name, (inside, layer) in layers.items()
+            if (part == "body" and inside)
+            or (part == "embeddings" and layer == -1)
+            or (below is not None and layer is not None and 0 <= layer < int(below[1]))
+            or name == part
+            or name.startswith(f"{part.removesuffix('.')}.")
+        }
+        if not found:
+            tops = dict.fromkeys(name.split(".")[0] for name in layers)
+            known = [*dict.fromkeys(["body", "embeddings", f"layers<{max(1, count)}", *tops])]
+            raise ConfigError(
+                f"training.freeze: '{part}' is no part of the model{suggest(part, known)}; its parts are "
+                f"{', '.join(known)}, or the beginning of the name of a tensor, as {next(iter(layers))}"
+            )
+        frozen |= found
+    return frozen
+
+
+def _members(stack: nn.Module) -> dict[str, int]:
+    """The layer, from 0, that each parameter within a stack is in; empty where it is none."""
+    found = {name: _LAYER.match(name) for name, _ in stack.named_parameters()}
+    return {name: int(match[1]) for name, match in found.items() if match is not None}
+
+
+def _of_model(model: nn.Module, body: nn.Module) -> dict[str, tuple[bool, int | None]]:
+    """By name of parameter of a model: whether it is of the body, and its layer there."""
+    inside = {id(parameter): name for name, parameter in body.named_parameters()}
+    layers = layers_of(body)
+    return {
+        name: (id(parameter) in inside, layers[inside[id(parameter)]] if id(parameter) in inside else None)
+        for name, parameter in model.named_parameters()
+    }

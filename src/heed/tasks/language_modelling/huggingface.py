@@ -1,0 +1,55 @@
+"""Language models as Hugging Face checkpoints: `GPT2LMHeadModel`, or a body alone, whose table of tokens is its output.
+
+A checkpoint's documents end with its end token, which stands before the first one too, as here. A prompt begins with it
+only where the checkpoint's tokenizer puts it there (`add_bos_token`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from heed.data.tokens.tokenizer import END
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.config_file import read_json
+from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
+from heed.tasks.language_modelling.config import LanguageModelConfig
+from heed.tasks.language_modelling.task import LanguageModelling
+
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+
+
+class LanguageModelCheckpoint(TaskCheckpoint[LanguageModelConfig]):
+    """A body with a layer to its vocabulary."""
+
+    places: ClassVar = {"body": "", "output": "output"}
+
+    @classmethod
+    def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
+        """The output layer."""
+        return frozenset({"output"})
+
+    @classmethod
+    def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
+        """The context is the table of positions; tokens that the vocabulary lacks are never predicted."""
+        fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
+        absent = checkpoint.vocabularies["tokens"][1].absent
+        path = checkpoint.folder / _TOKENIZER_CONFIG
+        begins = path.is_file() and read_json(path).get("add_bos_token") is True
+        return {
+            "model": {"tied_output": tied, "absent_tokens": absent},
+            "data": {"context": fields["max_length"], "end_token": END not in absent},
+            "generation": {"first_token": begins},
+        }
+
+    @classmethod
+    def task(cls, config: LanguageModelConfig, checkpoint: Checkpoint) -> LanguageModelling:
+        """The task with the checkpoint's tokenizer."""
+        return LanguageModelling(config, checkpoint.tokenizer, None)
+
+    @classmethod
+    def exportable(cls, run: Any) -> Exportable:
+        """The whole model."""
+        task: LanguageModelling = run.task
+        body, _ = task.model_and_head()
+        tied = getattr(body, "tied_output", True)
+        return Exportable(body, frozenset({"output"}), task.tokenizers(), tied=tied)

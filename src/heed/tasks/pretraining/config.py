@@ -1,0 +1,160 @@
+"""The configuration of pretraining."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from heed.config.data import EmbeddedData, HubSection, OwnData
+from heed.config.documents import DocumentFiles, DocumentHub
+from heed.config.memory import InMemory, is_memory
+from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
+
+
+class RowOptions(Section):
+    """What the model reads of a document, and which words of it are masked."""
+
+    max_length: int = Field(128, gt=6)
+    """Most tokens that are read at once, start and end tokens included."""
+    side_words: int | None = Field(None, gt=0)
+    """Words of each of the two texts of a pair; by default whole sentences, as many as data.max_length has room for."""
+    mask_share: float = Field(0.15, gt=0, lt=1)
+    """Share of the tokens of a text that are to be predicted, drawn anew in each pass."""
+    mask_token_share: float = Field(0.8, ge=0, le=1)
+    """Share of these that are read as the mask token."""
+    random_token_share: float = Field(0.1, ge=0, le=1)
+    """Share of these that are read as a random token; what is left is read as it stands."""
+    whole_words: bool = False
+    """The pieces of a word are masked together."""
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.mask_token_share + self.random_token_share > 1 + 1e-9:
+            raise ValueError(
+                f"data.mask_token_share {self.mask_token_share} and data.random_token_share {self.random_token_share} "
+                "are shares of the same tokens; together they must be at most 1"
+            )
+        return self
+
+
+class PassagesData(RowOptions, DocumentFiles):
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.read.documents`)."""
+
+    held_out: float = Field(0.1, gt=0, lt=1)
+    """Share of a single training document that is held out for validation: its end."""
+    window: int = Field(10_000, gt=0)
+    """Documents of a stream that are cut and batched together; one window is one pass."""
+
+
+class HubPassages(DocumentHub, PassagesData):
+    """Texts of a data set of the Hub; `columns` names its column."""
+
+
+class MemoryPassages(InMemory, PassagesData):
+    """Documents handed over in Python; `columns` name that of a data frame."""
+
+
+class StoriesData(RowOptions, EmbeddedData):
+    """Embedded data: short stories of one person and one place (`heed.data.embedded.stories`)."""
+
+    name: Literal["stories"] = "stories"
+    """Which embedded data."""
+    train: int = Field(4_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(200, gt=0)
+    """Number of validation examples."""
+    test: int = Field(500, gt=0)
+    """Number of test examples."""
+    max_length: int = Field(64, gt=6)
+    """Most tokens that are read at once, start and end tokens included."""
+
+
+def _data_kind(value: Any) -> str:
+    """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, StoriesData):
+        return "stories"
+    if is_memory(value):
+        return "memory"
+    if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
+        return "hub"
+    if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
+        return "documents"
+    return "stories" if value["name"] == "stories" else "unknown"
+
+
+class PretrainingTokenizer(TokenizerConfig):
+    """How text becomes tokens."""
+
+    lowercase: bool = True
+    """Read lower case only, letters without accents, as the uncased models of Devlin et al. 2019."""
+
+
+class PretrainingHead(Section):
+    """What is learned; these fields stand in the `model` section beside the model's own."""
+
+    masked_words: bool = True
+    """Predict masked words."""
+    next_sentence: bool = True
+    """Predict whether the second of two texts follows the first; without it texts are read one at a time."""
+    tied_output: bool = True
+    """The matrix that scores the words of the vocabulary is the table of embeddings."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not (self.masked_words or self.next_sentence):
+            raise ValueError(
+                "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
+            )
+        return self
+
+
+class PretrainingModel(ModelSection):
+    """Which model; all other fields are the model's and the task's own (`heed models NAME` lists them)."""
+
+    name: str = "bert"
+    """File in `heed/models`; a model that reads framed texts."""
+
+
+class PretrainingTraining(TrainingConfig):
+    """How a model is pretrained."""
+
+    batch_tokens: int = Field(4_096, gt=0)
+    """Tokens of one batch, padding included."""
+    learning_rate: float = Field(0.001, gt=0)
+    """Largest learning rate."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Adam's decay rates of the first and second moment."""
+    weight_decay: float = Field(0.01, ge=0)
+    """Decay of matrices towards zero (not of biases and vectors)."""
+
+
+class PretrainingEvaluation(EvaluationConfig):
+    """How a pretrained model is scored."""
+
+    select_by: Literal["auto", "loss", "masked_loss", "masked_accuracy", "next_loss", "next_accuracy"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is the loss, the sum of those of masked words and of
+    pairs."""
+
+
+class PretrainingConfig(RunConfig):
+    """Everything that decides a run of pretraining."""
+
+    task: Literal["pretraining"] = "pretraining"
+    """What is learned."""
+    data: Annotated[
+        Annotated[PassagesData, Tag("documents")]
+        | Annotated[HubPassages, Tag("hub")]
+        | Annotated[MemoryPassages, Tag("memory")]
+        | Annotated[StoriesData, Tag("stories")],
+        Discriminator(_data_kind),
+    ]
+    """Where the texts come from."""
+    tokenizer: PretrainingTokenizer = PretrainingTokenizer()
+    """How text becomes tokens."""
+    model: PretrainingModel = PretrainingModel()
+    """Which model."""
+    training: PretrainingTraining = PretrainingTraining(minutes=2.0)
+    """How it is trained."""
+    evaluation: PretrainingEvaluation = PretrainingEvaluation()
+    """How it is scored."""

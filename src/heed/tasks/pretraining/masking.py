@@ -1,0 +1,110 @@
+"""Masked words: which tokens of a row are to be predicted, and what is read in their place.
+
+Of the tokens that a text has, 15 % are chosen. Of these 80 % are read as the mask token, 10 % as a random one and 10 %
+as they are. Which ones, and what instead, depends on the seed, the pass and the row only: neither on the batch nor on
+the process. With whole words the pieces of a word are chosen together.
+
+Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1, "Masked LM", and appendix A.1. Whole words are those of the
+checkpoints that its authors published later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@dataclass(frozen=True)
+class Masking:
+    """How tokens are masked.
+
+    Attributes:
+        share: Share of the tokens that is chosen.
+        as_mask: Share of these that is read as the mask token.
+        as_random: Share of these that is read as a random token; the others are read as they are.
+        whole_words: Whether the pieces of a word are chosen together.
+        mask: The mask token.
+        others: `(n,)`, the tokens that a random one is drawn from.
+    """
+
+    share: float
+    as_mask: float
+    as_random: float
+    whole_words: bool
+    mask: int
+    others: NDArray[np.int64]
+
+
+def mask_rows(
+    tokens: NDArray[np.int64],
+    candidates: NDArray[np.bool_],
+    word_starts: NDArray[np.bool_],
+    masking: Masking,
+    seeds: tuple[int, int],
+    rows: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """What is read of some rows, and which of their tokens are to be predicted.
+
+    At least one token of a row that has a candidate is chosen.
+
+    Args:
+        tokens: `(rows, length)`.
+        candidates: `(rows, length)`, True on tokens that may be chosen.
+        word_starts: `(rows, length)`, True where a word begins; a token that is no candidate ends one.
+        masking: How.
+        seeds: Seed and pass.
+        rows: `(rows,)`, the number of each row in the pass.
+    """
+    places = np.arange(tokens.shape[1])
+    draw = [uniform(seeds, rows, places, kind) for kind in range(3)]
+    wanted = np.maximum(np.rint(masking.share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
+    keys = draw[0]
+    if masking.whole_words:
+        # Each piece has the draw of its word's first one; the place keeps them together.
+        starts = word_starts | ~candidates | ~np.roll(candidates, 1, axis=1)
+        starts[:, 0] = True
+        keys = np.take_along_axis(keys, np.maximum.accumulate(np.where(starts, places, 0), axis=1), axis=1)
+    keys = np.where(candidates, keys, 2.0)
+    order = np.argsort(keys, axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.broadcast_to(places, order.shape), axis=1)
+    chosen = candidates & (rank < wanted[:, None])
+    if masking.whole_words:
+        # A word that does not fit whole is left out, but for the first one.
+        last = np.take_along_axis(keys, order, axis=1)
+        limit = np.take_along_axis(
+            last, np.minimum(wanted, last.shape[1] - 1)[:, None], axis=1
+        )  # of the first left out
+        fits = keys < limit
+        none = ~(fits & candidates).any(1, keepdims=True)
+        chosen = candidates & (fits | (none & (keys == last[:, :1])))
+    read = np.where(chosen & (draw[1] < masking.as_mask), masking.mask, tokens)
+    is_random = chosen & (draw[1] >= masking.as_mask) & (draw[1] < masking.as_mask + masking.as_random)
+    instead = masking.others[(draw[2] * len(masking.others)).astype(np.int64)]
+    return np.where(is_random, instead, read), chosen
+
+
+def uniform(
+    seeds: tuple[int, int], rows: NDArray[np.int64], places: NDArray[np.int64], kind: int
+) -> NDArray[np.float64]:
+    """Numbers in [0, 1) for each row and place, `(rows, places)`, from a hash of all that is given.
+
+    The hash is splitmix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators").
+    """
+    base = _mixed(_mixed(_mixed(np.uint64(seeds[0] % 2**64)) ^ np.uint64(seeds[1] % 2**64)) ^ np.uint64(kind))
+    of_row = _mixed(base ^ rows.astype(np.uint64))  # (rows,)
+    numbers = _mixed(of_row[:, None] ^ places.astype(np.uint64))
+    return (numbers >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mixed(number: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        x = np.asarray(number + _ODD, dtype=np.uint64)
+        x = (x ^ (x >> np.uint64(30))) * _MIX[0]
+        x = (x ^ (x >> np.uint64(27))) * _MIX[1]
+        return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)

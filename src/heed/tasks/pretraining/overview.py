@@ -1,0 +1,89 @@
+"""What is in the documents of pretraining: for people, and in numbers for the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heed.data.read.findings import found_table
+from heed.data.tokens.tokenizer import UNKNOWN
+from heed.tasks.base.overview import SideCounts, length_table, shown, vocabulary_warnings
+from heed.tasks.pretraining.batch import collate_rows
+from heed.tasks.pretraining.rows import FOLLOWS, FOLLOWS_NOT, NO_QUESTION
+
+if TYPE_CHECKING:
+    from heed.tasks.pretraining.task import Pretraining
+
+_SHOWN = {
+    FOLLOWS: "the second text follows",
+    FOLLOWS_NOT: "the second text is another document's",
+    NO_QUESTION: "one text",
+}
+
+
+def overview(task: Pretraining) -> str:
+    """Counts, what was found in the files, lengths, unknown tokens, rows as the model sees them."""
+    tokenizer = task.tokenizer
+    sides = [_counts(task, split) for split in task.splits.examples]
+    return "\n".join(
+        [
+            task.splits.summary,
+            *found_table(task.splits.found),
+            f"\ntokenizer {task.config.tokenizer.kind}: {tokenizer.vocab_size:,} tokens\n",
+            length_table(sides),
+            *vocabulary_warnings(sides, {"text": tokenizer}),
+            f"\n{_rows(task)}",
+            "\nas the model sees them in the first pass, and the words it is to predict:",
+            *_samples(task),
+        ]
+    )
+
+
+def _counts(task: Pretraining, split: str) -> SideCounts:
+    """How often each token and each length of a document occurs."""
+    passages, counts = task.passages(split), SideCounts(split, "text")
+    own = np.bincount(passages.ids, minlength=task.tokenizer.vocab_size)
+    counts.tokens.update({token: int(count) for token, count in enumerate(own) if count})
+    counts.lengths.update(np.diff(passages.starts).tolist())
+    return counts
+
+
+def _rows(task: Pretraining) -> str:
+    """How many rows the first pass has, and of what kind."""
+    rows = task.pass_of(0).rows
+    follow, other, single = (int((rows.labels == label).sum()) for label in (FOLLOWS, FOLLOWS_NOT, NO_QUESTION))
+    mean = float(rows.lengths.mean())
+    kinds = (
+        f"{follow:,} pairs that follow, {other:,} that do not, {single:,} single texts" if follow + other else "texts"
+    )
+    return f"a pass has {len(rows):,} rows of {mean:.0f} tokens on average: {kinds}"
+
+
+def _samples(task: Pretraining) -> list[str]:
+    """The first row of each kind."""
+    one, lines = task.pass_of(0), []
+    for label, what in _SHOWN.items():
+        found = np.flatnonzero(one.rows.labels == label)[:1].tolist()
+        if not found:
+            continue
+        batch = collate_rows(one.passages, one.rows, found, task.masking, (task.config.training.seed, 0))
+        words = [task.tokenizer.token(i) for i in batch.words.tolist()]
+        read = [task.tokenizer.token(i) for i in batch.tokens[0].tolist()]
+        lines += [f"  {what}", f"    {shown(' '.join(read))}", *([f"    {shown(' '.join(words))}"] if words else [])]
+    return lines
+
+
+def report_counts(task: Pretraining) -> dict[str, Any]:
+    """Per split: documents and what was left out of them by which rule; tokens, unknown ones."""
+    result: dict[str, Any] = {}
+    for name in task.splits.examples:
+        passages, counts = task.passages(name), task.splits.counts.get(name)
+        endless = name == "train" and task.splits.stream is not None
+        entry: dict[str, Any] = {"examples": passages.num_documents}
+        if counts is not None:
+            entry |= counts.as_values()
+            entry["examples"] = counts.kept if endless else passages.num_documents
+        entry |= {"tokens": len(passages), "unknown": int((np.asarray(passages.ids) == UNKNOWN).sum())}
+        result[name] = entry
+    return result

@@ -1,0 +1,204 @@
+"""The rows of a pass: stretches of documents, most of them two texts of which the second follows the first or not.
+
+| | first text | second text |
+|---|---|---|
+| it follows | sentences of a document | the sentences after them |
+| it does not | sentences of a document | the second text of another row, of another document |
+| no question | sentences of a document | none: what is left is too short for two |
+
+Nothing but the texts together tells whether the second one follows. The second texts of the pairs that do not follow
+are those that such pairs had, exchanged between rows of about equal length. Two passes, 2k and 2k + 1, cut the
+documents alike, and a pair that is true in the first is not in the second: every text is equally often in both.
+
+Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1, "Next Sentence Prediction", and appendix A.2.
+Differs from the paper: negatives are exchanged and not drawn, so that neither length nor the second text gives them
+away; sentences are cut anew every two passes, and not ten times before training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.tasks.pretraining.passages import PIECE, SENTENCE, WORD, Passages
+
+FOLLOWS, FOLLOWS_NOT, NO_QUESTION = 0, 1, -1
+"""Labels of a row."""
+_NEAR = 16
+"""Rows, next to each other in length, that exchange their second texts."""
+_TRIES = 20
+_LEAST = 10
+"""Words of each text of a pair in training where a document has no more."""
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How documents are cut into rows.
+
+    Attributes:
+        length: Most tokens of a row, without start and end tokens.
+        words: Words of each text of a pair; None for sentences. In training the rest of a document is a pair of shorter
+            texts, from ten words each on.
+        pairs: Whether rows are pairs.
+    """
+
+    length: int
+    words: int | None = None
+    pairs: bool = True
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Places in the tokens of some documents, `(rows,)` each.
+
+    Attributes:
+        first: Where the first text begins.
+        first_end: Where it ends.
+        second: Where the second text begins.
+        second_end: Where it ends; as `second` where there is none.
+        labels: `FOLLOWS`, `FOLLOWS_NOT` or `NO_QUESTION`.
+    """
+
+    first: Places
+    first_end: Places
+    second: Places
+    second_end: Places
+    labels: Places
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.first)
+
+    @property
+    def lengths(self) -> Places:
+        """Tokens of each row, start and end tokens included."""
+        second = self.second_end - self.second
+        return self.first_end - self.first + second + 2 + (second > 0)
+
+
+def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Rows:
+    """The rows of one pass, by (seed, epoch); None for those of an evaluation, which are always the same."""
+    generator = _generator(seed if epoch is not None else 0, -1 if epoch is None else epoch // 2)
+    first, middle, end = _cut(passages, cut, generator, shifts=epoch is not None)
+    is_pair = middle < end
+    labels = np.where(is_pair, FOLLOWS, NO_QUESTION)
+    second, second_end = middle.copy(), end.copy()
+    if cut.pairs:
+        pairs = np.flatnonzero(is_pair)
+        chosen = generator.permutation(pairs)
+        half = len(chosen) // 2
+        negative = chosen[half:] if epoch is not None and epoch % 2 else chosen[:half]
+        given, possible = _exchanged(passages.document_at(first), (end - middle), negative, generator)
+        second[negative], second_end[negative] = middle[given], end[given]
+        labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
+        # Where the other text is longer and the row full, the first one begins a little later.
+        first = np.maximum(first, middle - (cut.length - (second_end - second)))
+    return Rows(first, middle, second, second_end, labels)
+
+
+def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: bool) -> tuple[Places, Places, Places]:
+    """Where each row's first text begins, where the second one begins, and where that ends.
+
+    Rows are filled with whole units (sentences, or words) as far as they go; with `shifts` the first row of each
+    document is filled less, by chance, so that rows begin elsewhere in other passes.
+    """
+    bounds = _units(passages, cut)
+    ends = np.append(bounds, len(passages))  # the end of unit u is ends[u + 1]
+    last = np.searchsorted(bounds, passages.starts[1:])  # one after the last unit of each document
+    at = np.searchsorted(bounds, passages.starts[:-1])
+    at, last = at[at < last], last[at < last]
+    parts: list[tuple[Places, Places]] = []
+    while len(at):
+        shorter = generator.random(len(at)) if shifts and not parts else np.ones(len(at))
+        if cut.words is not None:
+            most = np.ceil(2 * cut.words * shorter).astype(np.int64)
+            stop = np.minimum(at + most, last)
+        else:
+            room = np.maximum(1, np.ceil(cut.length * np.maximum(shorter, 0.25))).astype(np.int64)
+            stop = np.clip(np.searchsorted(ends, ends[at] + room, side="right") - 1, at + 1, last)
+        parts.append((at, stop))
+        at, last = stop[stop < last], last[stop < last]
+    begin, stop = (np.concatenate([part[i] for part in parts]) if parts else np.zeros(0, np.int64) for i in (0, 1))
+    order = np.argsort(begin, kind="stable")
+    begin, stop = begin[order], stop[order]
+    if not cut.pairs:
+        middle = stop
+    elif cut.words is not None:
+        count = stop - begin
+        least = 2 * min(_LEAST, cut.words) if shifts else 2 * cut.words
+        middle = np.where(count >= least, begin + count // 2, stop)
+    else:
+        middle = begin + 1 + np.floor(generator.random(len(begin)) * (stop - begin - 1)).astype(np.int64)
+        middle = np.where(stop - begin > 1, middle, stop)
+    first, second, end = ends[begin], ends[middle], ends[stop]
+    half = cut.length // 2
+    if cut.words is not None:  # as many words may be more tokens than a row holds; the two texts keep meeting
+        is_pair = second < end
+        first = np.where(is_pair, np.maximum(first, second - half), first)
+        end = np.where(is_pair, np.minimum(end, second + half), end)
+        second = np.where(is_pair, second, np.minimum(second, first + cut.length))
+        end = np.where(is_pair, end, second)
+    return first, second, end
+
+
+def _units(passages: Passages, cut: Cut) -> Places:
+    """Where the units begin that rows are filled with; no sentence is longer than half a row."""
+    if cut.words is not None:
+        bounds = passages.begins(WORD)
+    elif not cut.pairs:
+        bounds = passages.begins(PIECE)
+    else:
+        bounds = passages.begins(SENTENCE)
+        words = passages.begins(PIECE)
+        longest = max(1, cut.length // 2)
+        ends = np.append(bounds[1:], len(passages))
+        further = []
+        for start, end in zip(bounds[ends - bounds > longest], ends[ends - bounds > longest], strict=True):
+            while end - start > longest:  # a long sentence is several, cut between words
+                place = words[np.searchsorted(words, start + longest, side="right") - 1]
+                start = place if place > start else start + longest
+                further.append(start)
+        bounds = np.sort(np.concatenate([bounds, np.array(further, dtype=np.int64)]))
+    return bounds
+
+
+def _exchanged(
+    documents: Places, lengths: Places, rows: Places, generator: np.random.Generator
+) -> tuple[Places, NDArray[np.bool_]]:
+    """For each of some rows the row whose second text it is given, of another document; and whether there was one.
+
+    Every second text is given once. Lengths stay close: rows exchange with those next to them in length.
+    """
+    order = np.lexsort((generator.random(len(rows)), lengths[rows]))
+    ordered = rows[order]
+    count = len(ordered)
+    given = np.arange(count)
+    for start in range(0, max(1, count - _NEAR + 1), _NEAR):
+        stop = count if start + 2 * _NEAR > count else start + _NEAR
+        given[start:stop] = np.roll(given[start:stop], -1)
+    document = documents[ordered]
+    for attempt in range(_TRIES):
+        same = np.flatnonzero(document == document[given])
+        if not len(same):
+            break
+        reach = count if attempt >= _TRIES // 2 else 2 * _NEAR
+        for place in same.tolist():
+            if document[place] != document[given[place]]:
+                continue  # an exchange with another row has mended it
+            other = int(np.clip(place + generator.integers(-reach, reach + 1), 0, count - 1))
+            if document[place] != document[given[other]] and document[other] != document[given[place]]:
+                given[place], given[other] = given[other], given[place]
+    result = np.empty(count, dtype=np.int64)
+    result[order] = ordered[given]
+    possible = np.empty(count, dtype=bool)
+    possible[order] = document != document[given]
+    return result, possible
+
+
+def _generator(seed: int, epoch: int) -> np.random.Generator:
+    digest = hashlib.blake2b(f"rows {seed} {epoch}".encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))

@@ -1,0 +1,62 @@
+"""Runs of pretraining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from heed.data.read.documents import Document, document_reader
+from heed.data.read.findings import Findings
+from heed.errors import ConfigError
+from heed.evaluation.measures import Outcomes
+from heed.tasks.base.run import TextRun
+from heed.tasks.pretraining.measures import measures_of
+from heed.tasks.pretraining.model import Pretrainer
+from heed.tasks.pretraining.passages import Passages
+from heed.tasks.pretraining.report import body
+from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION
+from heed.tasks.pretraining.scoring import RowScores, score_rows
+from heed.tasks.pretraining.task import Pretraining
+
+
+class PretrainingRun(TextRun[Pretraining, Pretrainer, Any]):
+    """A model that fills masks and says whether a text follows another."""
+
+    task_class = Pretraining
+    body = staticmethod(body)
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
+        """Documents from files written as the run's own; blank ones are left out."""
+        data = self.task.config.data
+        documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
+        return [document for document in documents if not document.blank]
+
+    def row_scores(self, examples: Sequence[Document]) -> RowScores:
+        """What the model says of the rows that documents are cut into."""
+        passages = Passages.of(examples, self.task.tokenizer)
+        return score_rows(self.task, self.model, passages, self.task.rows_of(passages))
+
+    def outcomes(self, examples: Sequence[Document], outputs: Sequence[RowScores] | None = None) -> Outcomes:
+        """The measures of documents, over the rows that they are cut into."""
+        if not examples:
+            raise ConfigError("there is no text to score")
+        scores = self.row_scores(examples) if outputs is None else outputs[0]
+        measures = measures_of(scores)
+        if not measures:
+            raise ConfigError(
+                "nothing can be scored: no text is long enough for a pair (data.side_words), or there is one document"
+            )
+        asked = scores.labels != NO_QUESTION
+        details: dict[str, Any] = {"examples": len(examples), "rows": len(scores.labels)}
+        if scores.masked is not None:
+            details["masked"] = int(scores.masked.sum())
+        if scores.follows is not None:
+            details |= {"pairs": int(asked.sum()), "follow": int((scores.labels == FOLLOWS).sum())}
+        main = tuple(m for m in measures if m.name in ("masked_accuracy", "next_accuracy"))
+        further = tuple(m for m in measures if m not in main)
+        return Outcomes(tuple("" for _ in scores.labels), main, further, details=details)
+
+    def predictions(self, texts: Sequence[str], **options: Any) -> list[Any]:
+        """Not yet."""
+        raise NotImplementedError

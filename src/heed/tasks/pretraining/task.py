@@ -1,0 +1,293 @@
+"""Pretraining: documents as framed rows, masked words and pairs of texts, the loss over both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from heed.data.batch.plan import plan_pass
+from heed.data.embedded.stories import open_stories
+from heed.data.read.documents import Document, document_reader
+from heed.data.read.findings import Findings
+from heed.data.read.memory import hold
+from heed.data.store.documents import open_documents
+from heed.data.store.splits import Splits
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.errors import ConfigError
+from heed.evaluation.measures import values_of
+from heed.models.base import TokenEncoder
+from heed.tasks.base.task import Task
+from heed.tasks.base.transfer import with_parents
+from heed.tasks.pretraining.batch import MaskedBatch, collate_rows
+from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions, StoriesData
+from heed.tasks.pretraining.masking import Masking
+from heed.tasks.pretraining.measures import measures_of
+from heed.tasks.pretraining.model import Pretrainer
+from heed.tasks.pretraining.overview import overview, report_counts
+from heed.tasks.pretraining.passages import Passages
+from heed.tasks.pretraining.passes import Pass
+from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
+from heed.tasks.pretraining.scoring import score_rows
+from heed.tasks.pretraining.vocabulary import learn_tokenizer
+from heed.training.contracts import Loss
+from heed.training.loss import vocabulary_loss
+
+_TOKENIZER = "tokenizer.json"
+_SIZES = {"tiny": 20_000_000, "small": 300_000_000}
+"""Named size -> training tokens up to which it is chosen; base from there on."""
+
+
+class Pretraining(Task[PretrainingConfig, Document]):
+    """The task: where documents, model, losses and scores meet."""
+
+    interfaces = ("encoder",)
+    head_class = PretrainingHead
+    texts_are_examples = True
+    size_fields: ClassVar = {"tokens": "vocab_size"}
+    alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
+    overview = overview
+    report_counts = report_counts
+
+    def __init__(self, config: PretrainingConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
+        super().__init__(config, splits)
+        self.tokenizer = tokenizer
+        self._passages: dict[str, Passages] = {}
+        self._passes: dict[int, Pass] = {}
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, config: PretrainingConfig, given: Mapping[str, Sequence[Document]] | None = None) -> Self:
+        """Read the documents, or take what is `given`, train the tokenizer, settle what depends on the data.
+
+        Raises:
+            ConfigError, DataError: What the user asked for cannot be.
+        """
+        config, parent, spoken = with_parents(config, cls)
+        splits = cls.open_splits(config, given)
+        if spoken is None:
+            config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
+            splits.remarks += [remark] if remark else []
+        else:
+            tokenizer = spoken.tokenizer("tokens", cls)
+        return cls(config, tokenizer, splits).settle(parent)
+
+    @classmethod
+    def open_splits(
+        cls, config: PretrainingConfig, given: Mapping[str, Sequence[Document]] | None = None
+    ) -> Splits[Document]:
+        """Read the documents, or generate them, or take those that are `given`."""
+        return open_stories(config.data) if isinstance(config.data, StoriesData) else open_documents(config.data, given)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
+        """Documents: a list of texts, or a column `text`."""
+        column = None if isinstance(config.data, StoriesData) else config.data.columns.text
+        return hold(data, split, document_reader(config.data), {"text": column}, findings)
+
+    @classmethod
+    def restore(cls, config: PretrainingConfig, folder: Path) -> Self:
+        """The task of a run folder; its data is opened only when asked for."""
+        return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer into a run folder."""
+        self.tokenizer.save(folder / _TOKENIZER)
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        """The one there is."""
+        return {"tokens": self.tokenizer}
+
+    def passages(self, split: str) -> Passages:
+        """The tokens of all documents of a split; of a stream those of its newest window."""
+        if split == "train" and self.splits.stream is not None:
+            return self.pass_of(self.splits.stream.newest).passages
+        if split not in self._passages:
+            self._passages[split] = Passages.of(self.splits.examples[split], self.tokenizer)
+        return self._passages[split]
+
+    @property
+    def options(self) -> RowOptions:
+        """How documents are cut into rows and masked."""
+        return self.config.data
+
+    @property
+    def cut(self) -> Cut:
+        """How documents are cut into rows."""
+        frame = 2 + self.head.next_sentence * (1 + self.double_separator)
+        return Cut(self.options.max_length - frame, self.options.side_words, self.head.next_sentence)
+
+    @property
+    def double_separator(self) -> bool:
+        """Whether two end tokens stand between the texts of a pair."""
+        return bool((self.config.model.model_extra or {}).get("double_separator", False))
+
+    @cached_property
+    def masking(self) -> Masking | None:
+        """How words are masked; None where none are.
+
+        Raises:
+            ConfigError: The tokenizer has no mask token.
+        """
+        if not self.head.masked_words:
+            return None
+        mask, given = self.tokenizer.mask, self.options
+        if mask is None:
+            raise ConfigError(
+                "the tokenizer has no mask token, so that no words can be masked; train a tokenizer here (leave "
+                "tokenizer.from out), or set model.masked_words=false"
+            )
+        tags = {mask, *self.tokenizer.tags.values()}
+        others = [i for i in range(len(SPECIAL_TOKENS), self.tokenizer.vocab_size) if i not in tags]
+        return Masking(
+            given.mask_share,
+            given.mask_token_share,
+            given.random_token_share,
+            given.whole_words,
+            mask,
+            np.array(others, dtype=np.int64),
+        )
+
+    def pass_of(self, epoch: int) -> Pass:
+        """The rows of one pass over the training documents; each window of a stream is a pass of its own.
+
+        Raises:
+            DataError: No document holds two texts, or there is one document.
+        """
+        if epoch not in self._passes:
+            stream = self.splits.stream
+            window = None if stream is None else Passages.of(stream.window(epoch), self.tokenizer)
+            passages = self.passages("train") if window is None else window
+            words = self.options.mask_share if self.head.masked_words else None
+            before = {n: held for n, held in self._passes.items() if n == epoch - 1}
+            self._passes = before | {epoch: Pass.of(passages, self.cut, self.config.training.seed, epoch, words)}
+        return self._passes[epoch]
+
+    # Model ----------------------------------------------------------------------------------------------------
+
+    @property
+    def auto_size(self) -> str:
+        """By the number of training tokens; of a stream, whose end is not known, base."""
+        if self.splits.stream is not None:
+            return "base"
+        count = len(self.passages("train"))
+        return next((name for name, most in _SIZES.items() if count <= most), "base")
+
+    @property
+    def selected_by(self) -> str:
+        """The loss."""
+        return "loss"
+
+    def count_of(self, kind: str) -> int:
+        """Tokens."""
+        return self.tokenizer.vocab_size
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        """As many positions as a row has, where no number is given.
+
+        Raises:
+            ConfigError: The model does not read framed texts, or has fewer positions.
+        """
+        body = self.body_class
+        if not (issubclass(body, TokenEncoder) and body.framed):
+            raise ConfigError(
+                f"model.name is {self.config.model.name!r}, which does not read a text between a start and an end "
+                "token, as pretraining needs; use bert"
+            )
+        asked, positions = self.options.max_length, given.get("max_length", self.options.max_length)
+        if isinstance(positions, int) and positions < asked:
+            raise ConfigError(
+                f"data.max_length is {asked}, but model.max_length is {positions}; give the model at least as many "
+                "positions, or shorter rows"
+            )
+        return {} if "max_length" in given else {"max_length": asked}
+
+    @property
+    def head(self) -> PretrainingHead:
+        """The fields of the head."""
+        fields = self.config.model.model_extra or {}
+        return PretrainingHead(**{name: fields[name] for name in PretrainingHead.model_fields if name in fields})
+
+    def axes(self) -> dict[str, list[str]]:
+        """The tokens."""
+        return {"tokens": self.tokenizer.tokens}
+
+    def build_model(self) -> Pretrainer:
+        """A new model, its weights drawn from torch's random state."""
+        config, head = self.model_and_head()
+        body = self.body_class(config)
+        assert isinstance(body, TokenEncoder)
+        return Pretrainer(body, head)
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> str:  # type: ignore[override]  # by what is learned
+        """What a batch's targets are, as people call them."""
+        return "masked words" if self.head.masked_words else "pairs"
+
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        """The batches of one pass."""
+        training = self.config.training
+        rows = self.pass_of(epoch).rows
+        asked = None if self.head.masked_words else np.flatnonzero(rows.labels != NO_QUESTION)
+        return plan_pass(rows.lengths, training.batch_tokens, training.seed, epoch, asked)
+
+    def collate(self, indices: list[int], epoch: int = 0) -> MaskedBatch:
+        """One batch of a pass."""
+        one = self.pass_of(epoch)
+        seeds = self.config.training.seed, epoch
+        return collate_rows(one.passages, one.rows, indices, self.masking, seeds, self.double_separator)
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
+        return len(indices) * int(self._newest.rows.lengths[indices].max())
+
+    @property
+    def _newest(self) -> Pass:
+        return self.pass_of(max(self._passes, default=0))
+
+    def describe(self, indices: list[int]) -> str:
+        """Name the first of some rows by its text, and how many there are."""
+        one = self._newest
+        row = indices[0]
+        text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
+        return f"{len(indices)} rows, the first of them {text[:80]!r}"
+
+    def loss(self, model: Pretrainer, batch: MaskedBatch, label_smoothing: float) -> Loss:
+        """Cross-entropy of the masked words, and that of the pairs, which counts as much over a pass, in nats."""
+        hidden = model(batch.tokens, batch.mask)
+        parts: dict[str, Tensor] = {}
+        if model.words is not None:
+            states = model.words.states(hidden.flatten(0, 1)[batch.places])
+            parts["masked"] = vocabulary_loss(states, model.words.output, batch.words, label_smoothing)
+        if model.order is not None:
+            asked = batch.order != NO_QUESTION
+            logits = model.order(model.body.last(hidden, batch.mask)[asked])
+            weight = self._newest.pair_weight
+            parts["next"] = weight * cross_entropy(logits.float(), batch.order[asked], reduction="sum")
+        return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least
+
+    def validate(self, model: Pretrainer) -> dict[str, float]:
+        """Losses and accuracies on the validation set, and the sum of the losses."""
+        passages = self.passages("valid")
+        rows = self.rows_of(passages)
+        measures = measures_of(score_rows(self, model, passages, rows))
+        values = values_of(measures)
+        return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
+
+    def rows_of(self, passages: Passages) -> Rows:
+        """The rows of documents that are scored, the same each time."""
+        return draw_rows(passages, self.cut, 0, None)
+
+    @property
+    def finishing_work(self) -> float:
+        """Scoring every test set, in validations."""
+        tested = sum(len(self.passages(name)) for name in self.split_names if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, len(self.passages("valid")))

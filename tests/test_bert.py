@@ -1,0 +1,279 @@
+"""BERT: its equations against an independent implementation, framed texts, segments, and the head for masked words."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from heed.data.batch.framed import fit, frame, frame_size, framed, framed_features, unframed
+from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.errors import DataError, ShapeError
+from heed.layers.activations import GELU, RELU
+from heed.layers.embeddings import TokenEmbedding
+from heed.layers.masked_words import MaskedWords
+from heed.models.bert import Bert, BertConfig
+from heed.training.loss import vocabulary_loss
+
+SMALL = {"vocab_size": 30, "d_model": 24, "num_heads": 3, "num_layers": 2, "d_ff": 40, "max_length": 20, "dropout": 0.0}
+
+
+def make_bert(**fields):
+    torch.manual_seed(0)
+    model = Bert(BertConfig(**{**SMALL, **fields})).eval()
+    with torch.no_grad():  # the first weights are small, biases zero: neither hides a slip that way
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def batch(seed=0):
+    """A pair of texts, a text and a shorter text, framed and padded."""
+    rows = [frame([5, 6, 7, 8], [9, 10]), frame([11, 12, 13]), frame([14])]
+    width = max(map(len, rows))
+    tokens = torch.tensor([row + [PADDING] * (width - len(row)) for row in rows])
+    return tokens, tokens != PADDING
+
+
+# --- the equations
+
+
+def reference(model, tokens, segments):
+    """One text at a time in plain operations, with torch's own layers nowhere."""
+    c, w = model.config, {name: value.double() for name, value in model.state_dict().items()}
+    eps, functions = (
+        c.norm_eps,
+        {"gelu": lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5)), "relu": lambda x: x * (x > 0)},
+    )
+    functions["gelu_tanh"] = lambda x: 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+    functions["silu"] = lambda x: x / (1 + torch.exp(-x))
+
+    def norm(x, name):
+        centred = x - x.mean(-1, keepdim=True)
+        variance = (centred**2).mean(-1, keepdim=True)
+        return centred / (variance + eps).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def linear(x, name):
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    x = torch.stack([w["inputs.embedding.weight"][t] + w["positions.table.weight"][i] for i, t in enumerate(tokens)])
+    if c.num_segments:
+        x = x + torch.stack([w["segments.weight"][s] for s in segments])
+    x = norm(x, "embedding_norm")
+    states = []
+    for n in range(c.num_layers):
+        name = f"blocks.{n}"
+        q, k, v = (linear(x, f"{name}.attention.w_{part}") for part in ("query", "key", "value"))
+        width, heads = c.d_model // c.num_heads, []
+        for h in range(c.num_heads):
+            own = slice(h * width, (h + 1) * width)
+            heads.append(torch.softmax(q[:, own] @ k[:, own].T / width**0.5, -1) @ v[:, own])
+        x = norm(x + linear(torch.cat(heads, -1), f"{name}.attention.w_out"), f"{name}.around_attention.norm")
+        inner = functions[c.activation](linear(x, f"{name}.feed_forward.inner"))
+        x = norm(x + linear(inner, f"{name}.feed_forward.outer"), f"{name}.around_feed_forward.norm")
+        states.append(x)
+    first = x[0]
+    if c.pooler != "none":
+        first = {"tanh": torch.tanh, "relu": functions["relu"]}[c.pooler](linear(first, "pooler"))
+    return x, first
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"activation": "gelu_tanh", "norm_eps": 0.1},
+        {"activation": "relu", "pooler": "relu", "num_segments": 0},
+        {"activation": "silu", "pooler": "none", "num_segments": 1, "double_separator": True},
+    ],
+    ids=str,
+)
+def test_the_states_are_those_of_the_paper(fields):
+    model = make_bert(**fields)
+    tokens, mask = batch()
+    hidden = model(tokens, mask)
+    last = model.last(hidden, mask)
+    for row, length in enumerate(mask.sum(1)):
+        segments = [0] * length
+        if model.config.num_segments == 2 and row == 0:
+            segments = [0] * 6 + [1] * 3
+        states, first = reference(model, tokens[row, :length], segments)
+        assert_close(hidden[row, :length].double(), states, rtol=1e-4, atol=1e-5)
+        assert_close(last[row].double(), first, rtol=1e-4, atol=1e-5)
+
+
+def test_the_published_model_gives_the_same_states():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=30, hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=40,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    theirs, ours = transformers.BertModel(config).eval(), make_bert()
+    weights = ours.state_dict()
+    names = {
+        "inputs.embedding": "embeddings.word_embeddings",
+        "positions.table": "embeddings.position_embeddings",
+        "segments": "embeddings.token_type_embeddings",
+        "embedding_norm": "embeddings.LayerNorm",
+        "pooler": "pooler.dense",
+    }
+    parts = {
+        "attention.w_query": "attention.self.query",
+        "attention.w_key": "attention.self.key",
+        "attention.w_value": "attention.self.value",
+        "attention.w_out": "attention.output.dense",
+        "around_attention.norm": "attention.output.LayerNorm",
+        "feed_forward.inner": "intermediate.dense",
+        "feed_forward.outer": "output.dense",
+        "around_feed_forward.norm": "output.LayerNorm",
+    }
+    names |= {f"blocks.{n}.{a}": f"encoder.layer.{n}.{b}" for n in range(2) for a, b in parts.items()}
+    given = {f"{names[name.rpartition('.')[0]]}.{name.rpartition('.')[2]}": value for name, value in weights.items()}
+    theirs.load_state_dict(given, strict=False)
+    tokens, mask = batch()
+    segments = torch.zeros_like(tokens)
+    segments[0, 6:9] = 1
+    with torch.no_grad():
+        found = theirs(input_ids=tokens, attention_mask=mask.long(), token_type_ids=segments)
+        hidden = ours(tokens, mask)
+    assert_close(hidden[mask], found.last_hidden_state[mask], rtol=1e-4, atol=1e-5)
+    assert_close(ours.last(hidden, mask), found.pooler_output, rtol=1e-4, atol=1e-5)
+
+
+# --- segments, positions, features
+
+
+def test_segments_follow_from_the_end_tokens():
+    model = make_bert()
+    assert model.segments_of(torch.tensor([frame([5, 6], [7])])).tolist() == [[0, 0, 0, 0, 1, 1]]
+    assert model.segments_of(torch.tensor([[*frame([5, 6]), PADDING]])).tolist() == [[0, 0, 0, 0, 1]]
+    double = make_bert(double_separator=True)
+    assert double.segments_of(torch.tensor([frame([5], [7, 8], double=True)])).tolist() == [[0, 0, 0, 1, 1, 1, 1]]
+    three = make_bert(num_segments=3)
+    assert three.segments_of(torch.tensor([[START, 5, END, 6, END, 7, END, 8]])).tolist() == [[0, 0, 0, 1, 1, 2, 2, 2]]
+
+
+def test_segments_matter_and_can_be_given():
+    model = make_bert()
+    tokens, mask = batch()
+    own = model(tokens, mask)
+    assert_close(model(tokens, mask, segments=model.segments_of(tokens)), own)
+    others = model(tokens, mask, segments=torch.zeros_like(tokens))
+    assert (others - own)[0].abs().max() > 0.01
+    assert_close(others[1:][mask[1:]], own[1:][mask[1:]])
+
+
+def test_a_text_longer_than_the_table_is_refused():
+    model = make_bert(max_length=4)
+    with pytest.raises(ShapeError, match=r"a sequence of length 5 does not fit 4 learned positions"):
+        model(torch.tensor([frame([5, 6, 7])]), torch.ones(1, 5, dtype=torch.bool))
+
+
+def test_features_of_tokens_are_read():
+    model = make_bert(d_features=4)
+    tokens, mask = batch()
+    features = torch.randn(*tokens.shape, 4)
+    expected = make_bert()
+    expected.load_state_dict(model.state_dict(), strict=False)
+    assert_close(model(tokens, mask, torch.zeros_like(features)), expected(tokens, mask))
+    assert (model(tokens, mask, features) - expected(tokens, mask))[mask].abs().max() > 0.01
+
+
+def test_sizes_are_the_published_ones():
+    counts = {"tiny": 4_385_920, "small": 11_170_560, "base": 109_482_240, "large": 335_141_888}
+    for size, count in counts.items():
+        with torch.device("meta"):
+            model = Bert(BertConfig(vocab_size=30_522, **BertConfig.sizes[size]))
+        assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+def test_first_weights_are_small_and_every_row_of_the_table_is_learned():
+    model = Bert(BertConfig(vocab_size=300, **BertConfig.sizes["tiny"]))
+    assert model.inputs.embedding.padding_idx is None
+    assert 0.018 < float(model.inputs.embedding.weight.detach().std()) < 0.022
+    assert 0.018 < float(model.blocks[0].feed_forward.inner.weight.detach().std()) < 0.022
+    assert not model.blocks[0].feed_forward.inner.bias.any()
+
+
+# --- framed texts
+
+
+def test_a_text_or_two_are_framed():
+    assert frame([5, 6]) == [START, 5, 6, END]
+    assert frame([5], [6]) == [START, 5, END, 6, END]
+    assert frame([5], [6], double=True) == [START, 5, END, END, 6, END]
+    assert frame([]) == [START, END]
+    for pair, double in ((None, False), ([6], False), ([6], True)):
+        assert frame_size(pair is not None, double) == len(frame([], None if pair is None else [], double))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(3, 20))
+def test_the_longer_of_two_texts_is_cut(first, second, max_length):
+    a, b = list(range(10, 10 + first)), list(range(40, 40 + second))
+    expected = [*a], [*b]
+    while sum(map(len, expected)) > max_length - 3:
+        expected[len(expected[0]) <= len(expected[1])].pop()
+    assert fit(a, b, max_length) == expected
+    assert fit(a, None, max_length) == (a[: max_length - 2], None)
+
+
+def test_a_length_without_room_is_refused():
+    assert fit([5], [6], 4, double=True) == ([], [])
+    with pytest.raises(DataError, match="3 positions have no room for the 4 start and end tokens"):
+        fit([5], [6], 3, double=True)
+
+
+def test_padded_rows_are_framed_and_back():
+    tokens = torch.tensor([[5, 6, 7], [8, 9, 9], [9, 9, 9]])
+    mask = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
+    moved, moved_mask = framed(tokens, mask)
+    assert moved.tolist() == [[START, 5, 6, 7, END], [START, 8, END, 0, 0], [START, END, 0, 0, 0]]
+    assert moved_mask.tolist() == [[True] * 5, [True] * 3 + [False] * 2, [True] * 2 + [False] * 3]
+    assert unframed(moved.unsqueeze(-1))[mask].squeeze(-1).tolist() == [5, 6, 7, 8]
+    assert tokens[1].tolist() == [8, 9, 9], "the rows that were given stay as they are"
+    features = torch.ones(3, 3, 2)
+    assert framed_features(features).shape == (3, 5, 2) and framed_features(features)[:, [0, -1]].sum() == 0
+
+
+# --- masked words
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_masked_words_are_scored_over_the_vocabulary(tied):
+    torch.manual_seed(0)
+    embedding = TokenEmbedding(30, 24, padding_token=None)
+    words = MaskedWords(embedding, activation=RELU, eps=0.1, tied=tied)
+    assert (words.output.weight is embedding.weight) == tied
+    with torch.no_grad():
+        for parameter in words.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    hidden = torch.randn(5, 24)
+    inner = (hidden @ words.dense.weight.T + words.dense.bias).clamp_min(0)
+    normal = (inner - inner.mean(-1, keepdim=True)) / (inner.var(-1, keepdim=True, unbiased=False) + 0.1).sqrt()
+    expected = (normal * words.norm.weight + words.norm.bias) @ words.output.weight.T + words.output.bias
+    assert_close(words(hidden), expected, rtol=1e-4, atol=1e-5)
+    targets = torch.tensor([4, 0, 7, 29, 7])
+    loss = vocabulary_loss(words.states(hidden), words.output, targets)
+    assert_close(loss, nn.functional.cross_entropy(expected, targets, reduction="sum"), rtol=1e-4, atol=1e-4)
+
+
+def test_a_tied_table_learns_from_both_ends():
+    model = make_bert()
+    words = MaskedWords(model.inputs.embedding, activation=GELU)
+    tokens, mask = batch()
+    places = torch.zeros_like(mask)
+    places[0, 2] = places[1, 1] = True
+    hidden = model(tokens, mask)[places]
+    vocabulary_loss(words.states(hidden), words.output, tokens[places]).backward()
+    gradient = model.inputs.embedding.weight.grad
+    assert gradient[29].any(), "a token that no text has is learned as an output"
+    assert all(p.grad is not None for name, p in model.named_parameters() if not name.startswith("pooler"))
+
+
+def test_a_task_that_never_pools_does_not_train_the_pooling_layer():
+    model = make_bert()
+    model.without_last()
+    assert {name for name, p in model.named_parameters() if not p.requires_grad} == {"pooler.weight", "pooler.bias"}
+    make_bert(pooler="none").without_last()
