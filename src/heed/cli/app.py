@@ -242,8 +242,17 @@ def compare(
         option(
             "Training what is compared",
             metavar="NAMES",
-            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1",
+            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
             complete=complete_model,
+        ),
+    ] = None,
+    train_size: Annotated[
+        str | None,
+        option(
+            "Training what is compared",
+            "--train-size",
+            metavar="N,N,all",
+            help="Numbers of training examples, as: 100,1000,all; several make learning curves.",
         ),
     ] = None,
     minutes: Annotated[
@@ -306,7 +315,7 @@ def compare(
         "data.test": _split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json)
-    options = CompareOptions(models, seeds, out, split, baseline, beam, threads, device, *drawn)
+    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, _fields(given), options)
 
 
