@@ -41,6 +41,9 @@ from heed.data.tokens.subwords import SubwordSampler
 from heed.errors import RunError
 from heed.storage.disk import write_whole
 
+_CUTTER = '{"cutter":'
+"""Begins the file of a tokenizer that numbers with a table of its own (`MappedTokenizer`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -394,6 +397,11 @@ class TextTokenizer:
         if not path.is_file():
             raise RunError(f"{path} is missing")
         try:
-            return cls(Tokenizer.from_file(str(path)))
+            text = path.read_text(encoding="utf-8")
+            if text.startswith(_CUTTER):
+                from heed.data.tokens.mapped import MappedTokenizer
+
+                return MappedTokenizer.of_text(text)
+            return cls(Tokenizer.from_str(text))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
