@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.byte_letters import BYTES, LETTERS, readable, unfinished
+from heed.data.tokens.byte_letters import BYTES, LETTERS, readable, whole_characters
 from heed.data.tokens.learn import NUM_BYTES, learn, learn_characters, learn_words
 from heed.data.tokens.long_texts import character_table, encode_in_parts
 from heed.data.tokens.pieces import around_masks, is_continued, is_mark, joined, without_prefix
@@ -288,17 +288,7 @@ class TextTokenizer:
         """The tokens in groups of whole characters: each by itself, or those of one character's bytes together."""
         if not self._bytes:
             return [range(n, n + 1) for n in range(len(ids))]
-        groups, start, waiting = [], 0, b""
-        for n, i in enumerate(ids):
-            raw = b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i))
-            if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # broken off, and this is no part of it
-                groups.append(range(start, n))
-                start, waiting = n, b""
-            waiting = unfinished(waiting + raw)
-            if not waiting:
-                groups.append(range(start, n + 1))
-                start = n + 1
-        return [*groups, range(start, len(ids))] if waiting else groups
+        return whole_characters(b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i)) for i in ids)
 
     def words(self, ids: Sequence[int]) -> list[range]:
         """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone.
