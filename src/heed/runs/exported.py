@@ -102,7 +102,10 @@ def export(
     if to not in ("ctranslate2", "huggingface"):
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
     if to == "huggingface" and quantization != "float32":
-        raise ConfigError(f"quantization is '{quantization}', but checkpoints are written in float32; leave it out")
+        raise ConfigError(
+            f"quantization is '{quantization}', but checkpoints are written in float32; leave it out "
+            "(out= names the folder)"
+        )
     if to != "huggingface" and out is not None:
         raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
     where = run.folder if isinstance(run, Run) else run
