@@ -270,7 +270,7 @@ def test_a_language_model_goes_on_training_and_is_exported_again(tmp_path):
     )
     assert child.config.model.model_extra["absent_tokens"] == run.config.model.model_extra["absent_tokens"] != ()
     assert child.config.model.model_extra["max_length"] == 20
-    assert child.score(child.read([file]))["loss"]["value"] < before - 0.5
+    assert child.score(child.read([file]))["loss"]["value"] < before - 0.2
     heed.export(child, to="huggingface", out=tmp_path / "again")
     other = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
