@@ -488,6 +488,7 @@ CASES = {
     "ClassificationHead.pooling_score": (TEXTS, "model.pooling_score", ("additive", "dot"), loss, prepared),
     "ClassificationHead.d_pooling": (TEXTS, "model.d_pooling", (6, 5), loss, prepared),
     "ClassificationHead.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
+    "ClassificationHead.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
     "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
     "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),

@@ -193,6 +193,11 @@ def _family(
     refused: list[ConfigError] = []
     for family in fitting:
         try:
+            if exportable.label_bias is not None and exportable.label_bias != family.label_bias:
+                own, theirs = (str(one).lower() for one in (exportable.label_bias, family.label_bias))
+                raise ConfigError(
+                    f"{family.model_type} cannot express model.output_bias={own}: train with model.output_bias={theirs}"
+                )
             return family, family.settings(exportable.body, exportable.heads, vocabularies)
         except ConfigError as error:
             refused.append(error)
