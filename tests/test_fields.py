@@ -495,6 +495,7 @@ CASES = {
     "TaggingHead.characters": (TAGS, "model.characters", ("none", "cnn"), loss, prepared),
     "TaggingHead.d_character": (TAGS | CNN, "model.d_character", (5, 6), loss, prepared),
     "TaggingHead.num_filters": (TAGS | CNN, "model.num_filters", (5, 6), loss, prepared),
+    "TaggingHead.word": (TAGS | CHAR, "model.word", ("mean", "first"), loss, prepared),
     "TaggingHead.delay": (TAGS, "model.delay", (0, 1), loss, prepared),
     "SeriesHead.difference": (SERIES, "model.difference", (True, False), loss, prepared),
     "SeriesHead.bidirectional": (SERIES, "model.bidirectional", (False, True), refused, prepared),

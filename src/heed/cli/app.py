@@ -242,8 +242,17 @@ def compare(
         option(
             "Training what is compared",
             metavar="NAMES",
-            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1",
+            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
             complete=complete_model,
+        ),
+    ] = None,
+    train_size: Annotated[
+        str | None,
+        option(
+            "Training what is compared",
+            "--train-size",
+            metavar="N,N,all",
+            help="Numbers of training examples, as: 100,1000,all; several make learning curves.",
         ),
     ] = None,
     minutes: Annotated[
@@ -306,7 +315,7 @@ def compare(
         "data.test": _split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json)
-    options = CompareOptions(models, seeds, out, split, baseline, beam, threads, device, *drawn)
+    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, _fields(given), options)
 
 
@@ -314,8 +323,11 @@ def compare(
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[
-        str | None, Argument(metavar="[TEXT]", help="What the model reads; none: the curves of its training.")
+    texts: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[TEXT]", help="What the model reads (of pairs, two texts); none: the curves of its training."
+        ),
     ] = None,
     steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,
     mechanism: Annotated[
@@ -340,7 +352,7 @@ def look(
     """
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
+    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))
