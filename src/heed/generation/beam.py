@@ -81,8 +81,10 @@ def beam_search(
                     open_rows.append((total, parent, token, log_prob))
             is_last = written + 1 >= limits[source]
             _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
-            if is_last or not open_rows or _settled(
-                done[source], open_rows[0][0], written + 1, limits[source], options
+            if (
+                is_last
+                or not open_rows
+                or _settled(done[source], open_rows[0][0], written + 1, limits[source], options)
             ):
                 leaving.add(a)
             nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)  # every source has as many rows
