@@ -168,13 +168,41 @@ def predict(
     run_predict([run, *(others or [])], text or [], input, out, flags)
 
 
-@app.command(cls=called("RUN --to PROGRAM"))
+@app.command("import", cls=called("FOLDER", "NAME"))
+def import_(
+    source: Annotated[
+        str,
+        Argument(
+            metavar="FOLDER|NAME",
+            help="Folder of a checkpoint; or its name on the Hugging Face Hub, looked up in your cache first.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, option(metavar="DIR", help="The run folder to make; runs/<name>-<model>-N by default.")
+    ] = None,
+) -> None:
+    """Make a run folder of a Hugging Face checkpoint.
+
+    BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
+    """
+    from heed.runs.imported import import_checkpoint
+
+    print(import_checkpoint(source, out))
+
+
+@app.command(cls=called("RUN --to PROGRAM", "RUN --to huggingface --out FOLDER"))
 def export(
     run: RunArgument,
-    to: Annotated[Literal["ctranslate2"], option(metavar="ctranslate2", help="The program that is to run the model.")],
+    to: Annotated[
+        Literal["ctranslate2", "huggingface"],
+        option(metavar="ctranslate2|huggingface", help="The program that is to run the model."),
+    ],
     quantization: Annotated[
         Literal["float32", "int8"], option(metavar="float32|int8", help="int8 is smaller and faster.")
     ] = "float32",
+    out: Annotated[
+        Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface); RUN/export by default.")
+    ] = None,
 ) -> None:
     """Write a run for another program, and compare the outputs.
 
@@ -182,7 +210,7 @@ def export(
     """
     import heed
 
-    print(heed.export(run, to, quantization))
+    print(heed.export(run, to, quantization, out))
 
 
 @app.command(cls=called("RUN [FILE]..."))
@@ -214,8 +242,17 @@ def compare(
         option(
             "Training what is compared",
             metavar="NAMES",
-            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1",
+            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
             complete=complete_model,
+        ),
+    ] = None,
+    train_size: Annotated[
+        str | None,
+        option(
+            "Training what is compared",
+            "--train-size",
+            metavar="N,N,all",
+            help="Numbers of training examples, as: 100,1000,all; several make learning curves.",
         ),
     ] = None,
     minutes: Annotated[
@@ -278,7 +315,7 @@ def compare(
         "data.test": _split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json)
-    options = CompareOptions(models, seeds, out, split, baseline, beam, threads, device, *drawn)
+    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, _fields(given), options)
 
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from heed.cli.settings import settings_from
 from heed.cli.terminal import use_color, width
-from heed.comparison.choices import plan_runs, split_models
-from heed.comparison.comparison import compare
+from heed.comparison.choices import plan_runs, read_sizes, split_models
+from heed.comparison.comparison import Comparison
 from heed.comparison.entries import Entry, group_by_seed, open_runs
-from heed.comparison.training import finished_entries, is_comparison, train_missing
+from heed.comparison.examined import Conduct
+from heed.comparison.session import chosen_sizes, compare_groups, default_folder, train_and_compare
+from heed.comparison.training import finished_entries, is_comparison
 from heed.errors import ConfigError
 from heed.tasks import task_names
 from heed.tasks.base.run import Run
@@ -29,6 +31,7 @@ class CompareOptions:
     """How to compare, and what to write; see the options of `heed compare`."""
 
     models: str | None
+    train_size: str | None
     seeds: int
     out: Path | None
     split: str | None
@@ -46,36 +49,31 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     """Train what is missing, compare, print the tables, write the files."""
     reporter = TerminalReporter()
     out = options.out
+    drawn = options.resamples
+    conduct = Conduct(options.split, options.beam, options.threads, options.device, drawn)
+    sizes = [] if options.train_size is None else read_sizes(options.train_size)
     if options.models is None and words[0] not in task_names() and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:
             raise ConfigError("--open shows the page that --out DIR keeps; give both")
         _refuse_training_options(fields, options)
-        entries = _opened(words)
+        made = compare_groups(chosen_sizes(_opened(words), sizes), conduct, options.baseline, reporter.say)
     else:
+        _refuse_model_fields(words)
         device = [] if options.device == "auto" else [f"training.device={json.dumps(options.device)}"]
         settings = settings_from(words, [*fields, *device])
-        planned = plan_runs(settings, split_models(options.models or ""), options.seeds)
-        out = out or Path("runs") / f"compare-{settings.data.name}"
-        if not train_missing(out, planned, reporter):
+        planned = plan_runs(settings, split_models(options.models or ""), options.seeds, sizes)
+        out = out or default_folder(settings)
+        trained = train_and_compare(planned, out, conduct, options.baseline, reporter)
+        if trained is None:
             print("interrupted; saved. The same command goes on", file=sys.stderr)
             raise SystemExit(130)
-        (entries,) = finished_entries(out, planned).values()
-    comparison = compare(
-        entries,
-        split=options.split,
-        baseline=options.baseline,
-        beam_size=options.beam,
-        threads=options.threads,
-        device=options.device,
-        resamples=options.resamples,
-        say=reporter.say,
-    )
+        made = trained
     if options.as_json:
-        sys.stdout.write(comparison.to_json())
+        sys.stdout.write(made.to_json())
     else:
-        print(comparison.text(width() if sys.stdout.isatty() else _PIPE_WIDTH, use_color()))
+        print(made.text(width() if sys.stdout.isatty() else _PIPE_WIDTH, use_color()))
     if out is not None:
-        written = comparison.save(out, options.sentences)
+        written = made.save(out, options.sentences) if isinstance(made, Comparison) else made.save(out)
         print(f"wrote {', '.join(map(str, written))}", file=sys.stderr)
         if options.open_it:
             webbrowser.open(written[0].absolute().as_uri())
@@ -90,15 +88,21 @@ def _refuse_training_options(fields: list[str], options: CompareOptions) -> None
         )
 
 
-def _opened(words: list[str]) -> list[Entry]:
-    """Runs by folder; the folder of a comparison stands for all its runs."""
+def _refuse_model_fields(words: list[str]) -> None:
+    """Fields of a model are those of one row: given for all, they would be left out."""
+    for word in words[1:]:
+        name, equals, _ = word.partition("=")
+        if equals and name.startswith("model.") and name != "model.size":
+            key = word.removeprefix("model.")
+            raise ConfigError(f"'{word}': give a model's fields in --models, as: --models NAME:{key}")
+
+
+def _opened(words: list[str]) -> dict[int | None, list[Entry]]:
+    """Runs by folder, in one group; the folder of a comparison stands for all its runs, by size."""
     if len(words) == 1 and is_comparison(Path(words[0])):
-        (entries,) = finished_entries(Path(words[0])).values()
-        return entries
+        return finished_entries(Path(words[0]))
     runs: list[Run[Any, Any] | str] = []
     for word in words:
-        compared = [
-            e for group in (finished_entries(Path(word)).values() if is_comparison(Path(word)) else ()) for e in group
-        ]
-        runs += [run for entry in compared for run in entry.runs] or [word]
-    return group_by_seed(open_runs(runs))
+        groups = finished_entries(Path(word)) if is_comparison(Path(word)) else {}
+        runs += [run for entries in groups.values() for entry in entries for run in entry.runs] or [word]
+    return {None: group_by_seed(open_runs(runs))}

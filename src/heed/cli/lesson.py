@@ -24,7 +24,7 @@ def run_lesson_command(
         print("\nheed lesson NAME works one out; heed lesson FILE.yaml does it for your own matrices.")
         return
     form = form_of(form, out, ("html", "json", "text"))
-    if name in TRAINED and row is None:
+    if name in TRAINED and TRAINED[name].seconds and row is None:
         print(f"training small networks: about {TRAINED[name].seconds} seconds of one thread", file=sys.stderr)
     lesson = run_lesson(name, row=row)
     if stages:

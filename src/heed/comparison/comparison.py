@@ -1,19 +1,15 @@
-"""`heed.compare`: runs scored on the same examples in one session, and everything that is made of it."""
+"""Runs scored on the same examples in one session, and everything that is made of it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from heed.comparison import files, page, tables
 from heed.comparison.compared import Compared
-from heed.comparison.entries import Entry, find_entry, group_by_seed, open_runs
+from heed.comparison.entries import Entry, find_entry
 from heed.comparison.examined import Conduct, predict_all, remarks_on
 from heed.comparison.results import results_of
-from heed.evaluation.significance import SEED
-from heed.tasks.base.run import Run
 
 
 class Comparison(Compared):
@@ -45,46 +41,16 @@ class Comparison(Compared):
         return self.text()
 
 
-def compare(
-    runs: Sequence[Run[Any, Any] | str | os.PathLike[str] | Entry],
-    *,
-    split: str | None = None,
-    baseline: str | None = None,
-    beam_size: int | None = None,
-    threads: int | None = None,
-    device: str = "auto",
-    resamples: int | None = None,
-    seed: int = SEED,
-    say: Callable[[str], None] = lambda message: None,
+def compare_entries(
+    entries: Sequence[Entry], conduct: Conduct, baseline: str | None, say: Callable[[str], None]
 ) -> Comparison:
-    """Score runs on the examples they share, and test their differences.
-
-    Every run predicts the examples in this session, one after the other, on the same device with the same threads and
-    batches. Runs that differ in their seed only are one row: the mean over seeds.
-
-    Args:
-        runs: Runs of one task, or their folders; or the rows of the tables, whose labels are settled.
-        split: Which examples: "test" by default, "valid" where no run has a test set.
-        baseline: Label or folder of the run that the others are tested against besides the best; the first by default.
-        beam_size: One beam for all; each run's own by default (translation only).
-        threads: Processor threads; by default the largest number that a run was trained with.
-        device: Where to predict.
-        resamples: Resamples of intervals, and trials of the tests. By default intervals are resampled as often as the
-            runs' own reports do (`evaluation.bootstrap`), so that both show the same; the tests have 10,000 trials.
-        seed: Their seed; the reports' is 1.
-        say: Told what happens.
+    """Score the rows of a comparison on the examples that all share, and test their differences.
 
     Raises:
-        ConfigError: Fewer than two runs, or an option that does not fit them.
+        ConfigError: An option does not fit the runs.
         DataError: The runs do not have the same examples.
-        RunError: A run cannot be opened.
     """
-    entries = [one for one in runs if isinstance(one, Entry)]
-    if not entries:
-        given = [run if isinstance(run, Run) or run == "last" else Path(run) for run in runs]  # type: ignore[arg-type]
-        entries = group_by_seed(open_runs(given))
     first = find_entry(entries, baseline) if baseline is not None else 0
-    conduct = Conduct(split, beam_size, threads, device, resamples, seed)
     found = predict_all(entries, conduct, say)
     say(f"drawing {found.resampling.count:,} resamples")
     results, buckets = results_of(found.outcomes, found.examiner.lengths, first, found.resampling)
@@ -100,7 +66,7 @@ def compare(
         first,
         found.resampling,
         found.conditions,
-        (*remarks_on(found.examiner, found.split, beam_size), *_uneven(entries)),
+        (*remarks_on(found.examiner, found.split, conduct.beam_size), *_uneven(entries)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, mess, order, pizza, politics, teddy
+from heed.lessons import cat, mess, milk, order, pizza, politics, teddy
 from heed.lessons.parts import Stage
 from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
@@ -23,7 +23,7 @@ _LISTS: dict[str, type[Section]] = {
 
 
 class Trained(NamedTuple):
-    """A lesson that trains small networks: its title, what makes its stages, and the seconds of one thread it takes."""
+    """A lesson with networks: its title, what makes its stages, and the seconds of training on one thread (0: none)."""
 
     title: str
     stages: Callable[[], tuple[Stage, ...]]
@@ -33,12 +33,13 @@ class Trained(NamedTuple):
 TRAINED: dict[str, Trained] = {
     "cat": Trained(cat.TITLE, cat.cat_stages, 35),
     "mess": Trained(mess.TITLE, mess.mess_stages, 30),
+    "milk": Trained(milk.TITLE, milk.milk_stages, 0),
     "order": Trained(order.TITLE, order.order_stages, 10),
     "pizza": Trained(pizza.TITLE, pizza.pizza_stages, 10),
     "politics": Trained(politics.TITLE, politics.politics_stages, 10),
     "teddy": Trained(teddy.TITLE, teddy.teddy_stages, 10),
 }
-"""Lessons that train, by name."""
+"""Lessons with networks, by name."""
 
 
 def list_lessons() -> dict[str, str]:

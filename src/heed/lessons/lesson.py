@@ -18,6 +18,7 @@ from heed.observe.to_json import plain
 
 FORMAT = "heed-lesson-1"
 _SOURCE = "An example of the lecture notes; the networks are trained now, and every number is theirs."
+_DRAWN = "An example of the lecture notes; the weights are drawn from a seed, and every number is computed now."
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,9 +131,9 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
     """
     if str(source) in TRAINED:
-        title, stages, _ = TRAINED[str(source)]
+        title, stages, seconds = TRAINED[str(source)]
         if row is not None:
             raise ConfigError(f"lesson {source} has no stage of one row, so row {row!r} does not apply")
-        return Lesson(str(source), title, _SOURCE, (), stages())
+        return Lesson(str(source), title, _SOURCE if seconds else _DRAWN, (), stages())
     where, file = read_lesson(source)
     return Lesson(where, file.title, file.source, tuple(file.tokens), build_stages(file, where, row))

@@ -86,7 +86,7 @@ def verdict(checks: tuple[Check, ...]) -> str:
     """How many values are equal, tolerated, and different."""
     equal = sum(check.equal for check in checks)
     tolerated = sum(check.tolerated for check in checks) - equal
-    parts = [f"{len(checks)} values: {equal} equal to three decimals"]
+    parts = [f"{len(checks)} {'value' if len(checks) == 1 else 'values'}: {equal} equal to three decimals"]
     if tolerated:
         parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
     if differ := len(checks) - equal - tolerated:

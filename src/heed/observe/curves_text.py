@@ -120,7 +120,7 @@ def _cells(panel: Panel, curves: Curves, scale: Scale, columns: int, rows: int) 
             (signs.get((row, column)) or (chr(0x2800 + bits[row][column]) if bits[row][column] else " "), by)
             for column, by in enumerate(owner[row])
         ]
-        for row in range(_ROWS)
+        for row in range(rows)
     ]
 
 

@@ -55,7 +55,7 @@ class _Merges:
 
     def __init__(self, model: dict[str, object], dropped: float) -> None:
         self._ids: dict[str, int] = model["vocab"]  # type: ignore[assignment]
-        self._unknown = self._ids[str(model["unk_token"])]
+        self._unknown = self._ids.get(str(model["unk_token"]))  # without one unknown characters are left out
         merges: list[list[str]] = model["merges"]  # type: ignore[assignment]
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(merges)}
         self._dropped = dropped
@@ -67,7 +67,8 @@ class _Merges:
             pairs = ((pair, place) for place, pair in enumerate(pairwise(parts)) if pair in ranks)
             best = min(((ranks[pair], place) for pair, place in pairs if draw.random() >= dropped), default=None)
             if best is None:
-                return [self._ids.get(part, self._unknown) for part in parts]
+                ids = (self._ids.get(part, self._unknown) for part in parts)
+                return [i for i in ids if i is not None]
             place = best[1]
             parts[place : place + 2] = [parts[place] + parts[place + 1]]
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -41,6 +42,9 @@ from heed.data.tokens.subwords import SubwordSampler
 from heed.errors import RunError
 from heed.storage.disk import write_whole
 
+_CUTTER = '{"cutter":'
+"""Begins the file of a tokenizer that numbers with a table of its own (`MappedTokenizer`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -59,6 +63,7 @@ class TextTokenizer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._bytes = isinstance(tokenizer.decoder, decoders.ByteLevel)
+        self._added = dict(tokenizer.get_added_tokens_decoder())
         self._pieces = isinstance(tokenizer.model, models.WordPiece)
         self._inside: Tokenizer | None = None  # cuts what follows a mask
         self._table: NDArray[np.int32] | None = None  # character or byte -> id, where that is all there is to it
@@ -117,15 +122,13 @@ class TextTokenizer:
     @property
     def tags(self) -> dict[str, int]:
         """Tokens that mark where a text comes from; no text is ever cut into one."""
-        added = self._tokenizer.get_added_tokens_decoder()
-        last = ((token, i) for i, token in sorted(added.items()) if i >= len(SPECIAL_TOKENS) and token.special)
+        last = ((token, i) for i, token in sorted(self._added.items()) if i >= len(SPECIAL_TOKENS) and token.special)
         return {token.content: i for token, i in last if token.content not in MASKS}
 
     @property
     def mask(self) -> int | None:
         """The token that hides another, "[MASK]" or "<mask>"; no text is ever cut into it. None without one."""
-        added = self._tokenizer.get_added_tokens_decoder().items()
-        return next((i for i, token in sorted(added) if token.special and token.content in MASKS), None)
+        return next((i for i, token in self._added.items() if token.special and token.content in MASKS), None)
 
     def encode_masked(self, text: str) -> list[int]:
         """One text to ids, without start and end, in which "[MASK]" (or the mask's own name) is the mask token.
@@ -145,6 +148,7 @@ class TextTokenizer:
     def add_tags(self, tags: Iterable[str]) -> None:
         """Append tags such as "<bt>" to the vocabulary; one that is there already stays as it is."""
         self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
+        self._added = dict(self._tokenizer.get_added_tokens_decoder())
 
     def first_difference(self, other: TextTokenizer) -> str:
         """The first difference between two tokenizers, for people; "" if they agree on all texts (tags aside)."""
@@ -201,7 +205,8 @@ class TextTokenizer:
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Texts that are given as words: the ids of each word of each text, at least one a word."""
-        ids = iter(self.encode_all([*chain.from_iterable(sentences)]))
+        words = chain.from_iterable(sentences)
+        ids = iter(self.encode_all([f" {word}" for word in words] if self._words_have_blanks else [*words]))
         return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
 
     def normalize(self, text: str) -> str:
@@ -224,6 +229,12 @@ class TextTokenizer:
             return "".join(pieces)
         text = "".join(pieces).replace(BLANK, " ")
         return text if self._never_prepends else text.removeprefix(" ")
+
+    @cached_property
+    def _words_have_blanks(self) -> bool:
+        """Whether tokens are bytes of whole texts, so that a word within a text is known with the blank before it."""
+        blank = LETTERS[ord(" ")]
+        return self._bytes and any(len(token) > 1 and token.startswith(blank) for token in self.tokens)
 
     @property
     def is_of_bytes(self) -> bool:
@@ -253,6 +264,8 @@ class TextTokenizer:
 
     def token(self, token: int) -> str:
         """The text of one token as the vocabulary has it."""
+        if token in self._added:  # the library would give it normalised
+            return self._added[token].content
         return self._tokenizer.id_to_token(token) or self._tokenizer.id_to_token(UNKNOWN) or SPECIAL_TOKENS[UNKNOWN]
 
     @property
@@ -386,6 +399,11 @@ class TextTokenizer:
         if not path.is_file():
             raise RunError(f"{path} is missing")
         try:
-            return cls(Tokenizer.from_file(str(path)))
+            text = path.read_text(encoding="utf-8")
+            if text.startswith(_CUTTER):
+                from heed.data.tokens.mapped import MappedTokenizer
+
+                return MappedTokenizer.of_text(text)
+            return cls(Tokenizer.from_str(text))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None

@@ -7,6 +7,7 @@ from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, Roberta
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family
 from heed.exchange.huggingface.gpt2 import Gpt2Family
+from heed.exchange.huggingface.marian import MarianFamily
 
 FAMILIES: tuple[Family, ...] = (
     BertFamily(),
@@ -14,6 +15,7 @@ FAMILIES: tuple[Family, ...] = (
     RobertaFamily(),
     XlmRobertaFamily(),
     Gpt2Family(),
+    MarianFamily(),
 )
 """One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
 

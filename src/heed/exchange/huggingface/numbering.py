@@ -7,7 +7,7 @@ renumbered when it is read: those four first, the others in their order. The num
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,10 +24,12 @@ class Numbering:
         theirs: Their id of each of our tokens; None where their vocabulary lacks it. Of a token of theirs that stands
             for two of ours (the padding of Marian is its start too) the first is written back.
         size: Rows of their embedding.
+        settings: What their tokenizer files say besides, to be written again.
     """
 
     theirs: list[int | None]
     size: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def same(cls, size: int) -> Numbering:
@@ -41,16 +43,16 @@ class Numbering:
         Raises:
             RunError: It is not that.
         """
-        theirs, size = state.get("theirs"), state.get("size")
+        theirs, size, settings = state.get("theirs"), state.get("size"), state.get("settings", {})
         if not isinstance(theirs, list) or not isinstance(size, int):
             raise RunError("the numbering of the imported vocabulary is damaged: it needs 'theirs' and 'size'")
         if not all(i is None or (isinstance(i, int) and 0 <= i < size) for i in theirs):
             raise RunError(f"the numbering of the imported vocabulary has ids outside its {size:,} rows")
-        return cls(list(theirs), size)
+        return cls(list(theirs), size, dict(settings))
 
     def as_json(self) -> dict[str, Any]:
         """The numbering for a file."""
-        return {"theirs": self.theirs, "size": self.size}
+        return {"theirs": self.theirs, "size": self.size, "settings": dict(self.settings)}
 
     def __len__(self) -> int:
         return len(self.theirs)

@@ -7,12 +7,13 @@ specification the endings of the class names that are its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from heed.config import RunConfig
 from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.table import Entry
 from heed.models.base import ModelConfig
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 C = TypeVar("C", bound=RunConfig)
+_FRAME = 2
+"""Start and end token."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Exportable:
         tied: Whether the output layer is the table of embeddings.
         settings: Further fields of config.json, as `id2label`.
         notes: What a reader of the checkpoint should know.
+        files: Further files of JSON, by name, made with the numberings.
     """
 
     body: ModelConfig
@@ -42,6 +46,7 @@ class Exportable:
     tied: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
 
 
 class TaskCheckpoint(ABC, Generic[C]):
@@ -89,3 +94,17 @@ class TaskCheckpoint(ABC, Generic[C]):
         place = cls.places.get(part)
         assert place is not None, f"{cls.__name__} has no place for {name}"
         return f"{place}.{rest}" if place else rest
+
+
+def names_of_labels(labels: Sequence[str]) -> dict[str, Any]:
+    """The fields of config.json that name labels."""
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
+
+
+def longest_text(checkpoint: Checkpoint) -> int:
+    """The most tokens of a text that the checkpoint reads, without those that stand around it."""
+    most = checkpoint.family.fields(checkpoint.settings, checkpoint.files, frozenset()).get("max_length", 1_000)
+    return max(1, int(most) - _FRAME)

@@ -95,6 +95,8 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
         given, possible = _exchanged(passages.document_at(first), (end - middle), negative, generator)
         second[negative], second_end[negative] = middle[given], end[given]
         labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
+        # Where the other text is longer and the row full, the first one begins a little later.
+        first = np.maximum(first, middle - (cut.length - (second_end - second)))
     return Rows(first, middle, second, second_end, labels)
 
 

@@ -70,6 +70,10 @@ class Pretraining(Task[PretrainingConfig, Document]):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
+        if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
+            raise ConfigError(
+                "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
+            )
         splits = cls.open_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
@@ -127,6 +131,11 @@ class Pretraining(Task[PretrainingConfig, Document]):
     def double_separator(self) -> bool:
         """Whether two end tokens stand between the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
+
+    @property
+    def positions(self) -> int:
+        """Tokens that the model can read at once, start and end tokens included."""
+        return int((self.config.model.model_extra or {}).get("max_length", self.options.max_length))
 
     @cached_property
     def masking(self) -> Masking | None:

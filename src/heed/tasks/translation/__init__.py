@@ -10,6 +10,7 @@ SPEC = TaskSpec(
     interfaces=("pair_decoder",),
     num_files=(1, 2),
     files="two parallel files, source first, or one with both sides",
+    architectures=("MarianMTModel", "MarianModel"),
     takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
         NBEST,

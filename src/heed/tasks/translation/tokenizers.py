@@ -108,8 +108,12 @@ def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:
     Raises:
         RunError: A file is missing or is not a tokenizer.
     """
-    source = TextTokenizer.load(folder / _SOURCE)
-    return source, source if config.shared else TextTokenizer.load(folder / _TARGET)
+    paths = folder / _SOURCE, folder / _TARGET
+    source = TextTokenizer.load(paths[0])
+    # An imported pair of tokenizers may have one vocabulary and cut the texts of each side in another way.
+    if config.shared and (not paths[1].is_file() or paths[0].read_bytes() == paths[1].read_bytes()):
+        return source, source
+    return source, TextTokenizer.load(paths[1])
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:

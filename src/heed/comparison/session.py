@@ -1,0 +1,221 @@
+"""`heed.compare`: runs that are there, or models to train on several seeds and sizes of the training set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from heed.comparison.choices import Planned, plan_runs, read_sizes, split_models
+from heed.comparison.comparison import Comparison, compare_entries
+from heed.comparison.entries import Entry, group_by_seed, open_runs
+from heed.comparison.examined import Conduct
+from heed.comparison.learning import learned_of
+from heed.comparison.learning_curves import LearningCurves
+from heed.comparison.training import finished_entries, is_comparison, train_missing
+from heed.config import RunConfig, read_config, set_field
+from heed.errors import ConfigError
+from heed.evaluation.significance import SEED
+from heed.tasks import check_config, task_names, with_paths
+from heed.tasks.base.run import Run
+from heed.training.progress import Quiet, Reporter, usual_reporter
+
+Files = str | Path | Sequence[str | Path]
+AnyRun = Run[Any, Any] | str | os.PathLike[str] | Entry
+
+
+@overload
+def compare(
+    runs: Sequence[AnyRun],
+    *,
+    split: str | None = None,
+    baseline: str | None = None,
+    beam_size: int | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    resamples: int | None = None,
+    seed: int = SEED,
+    say: Callable[[str], None] = lambda message: None,
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    runs: str | os.PathLike[str],
+    *,
+    models: Sequence[str] | str = (),
+    train_size: Sequence[int | str | None] | str | int = (),
+    seeds: int = 1,
+    train: Files | None = None,
+    valid: Files | int | None = None,
+    test: Files | None = None,
+    data: str | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    size: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+    split: str | None = None,
+    baseline: str | None = None,
+    beam_size: int | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    resamples: int | None = None,
+    seed: int = SEED,
+    say: Callable[[str], None] = lambda message: None,
+) -> Comparison | LearningCurves: ...
+
+
+def compare(
+    runs: Sequence[AnyRun] | str | os.PathLike[str],
+    *,
+    models: Sequence[str] | str = (),
+    train_size: Sequence[int | str | None] | str | int = (),
+    seeds: int = 1,
+    train: Files | None = None,
+    valid: Files | int | None = None,
+    test: Files | None = None,
+    data: str | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    size: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+    split: str | None = None,
+    baseline: str | None = None,
+    beam_size: int | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    resamples: int | None = None,
+    seed: int = SEED,
+    say: Callable[[str], None] = lambda message: None,
+) -> Comparison | LearningCurves:
+    """Score runs on the examples they share, and test their differences; with `models`, train them first.
+
+    Every run predicts the examples in this session, one after the other, on the same device with the same threads and
+    batches. Runs that differ in their seed only are one row: the mean over seeds.
+
+    Args:
+        runs: Runs of one task, or their folders. Or the folder of a comparison. Or, with `models`, a task or a
+            configuration file.
+        models: Models to train and compare, each "name", "name@RUN" (from the weights of a run) or "@RUN", then
+            ":field=value"; every run has a process of its own, and one that is in `out` already is not trained again.
+        train_size: Numbers of training examples, as [100, 1000, "all"]: learning curves. Smaller sets are parts of
+            larger ones, drawn by the seed of each run, labels in the same shares.
+        seeds: Trainings of each model, with seeds 1, 2, ...
+        train: Training files.
+        valid: Validation files, or how many examples to hold out.
+        test: Test files.
+        data: Embedded data instead of files.
+        minutes: Time budget of each run.
+        steps: Number of updates of each run instead.
+        size: Named size of the models.
+        settings: Any other field that all runs share, as `{"training.learning_rate": 0.001}`.
+        out: Folder for the runs and the files of the comparison; `runs/compare-<data>` by default.
+        quiet: Print nothing while training.
+        split: Which examples: "test" by default, "valid" where no run has a test set.
+        baseline: Label or folder of the run that the others are tested against besides the best; the first by default.
+        beam_size: One beam for all; each run's own by default (translation only).
+        threads: Processor threads; by default the largest number that a run was trained with.
+        device: Where to train and to predict.
+        resamples: Resamples of intervals, and trials of the tests. By default intervals are resampled as often as the
+            runs' own reports do (`evaluation.bootstrap`), so that both show the same; the tests have 10,000 trials.
+        seed: Their seed; the reports' is 1.
+        say: Told what happens.
+
+    Raises:
+        ConfigError: Fewer than two runs, or an option that does not fit them.
+        DataError: The runs do not have the same examples.
+        RunError: A run cannot be opened.
+        KeyboardInterrupt: Training was interrupted; the same call goes on.
+    """
+    conduct = Conduct(split, beam_size, threads, device, resamples, seed)
+    sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
+    if not isinstance(runs, str | os.PathLike):
+        if models or sizes:
+            raise ConfigError("models and train_size are for training; instead of runs give a task or a YAML file")
+        entries = [one for one in runs if isinstance(one, Entry)]
+        if not entries:
+            given = [one if isinstance(one, Run) or one == "last" else Path(one) for one in runs]  # type: ignore[arg-type]
+            entries = group_by_seed(open_runs(given))
+        return compare_entries(entries, conduct, baseline, say)
+    if is_comparison(Path(runs)):
+        return compare_groups(chosen_sizes(finished_entries(Path(runs)), sizes), conduct, baseline, say)
+    budget = {"training.minutes": minutes, "training.steps": steps}
+    where = {"training.device": None if device == "auto" else device, "model.size": size}
+    fields = {"data.name": data, "data.train": train, "data.valid": valid, "data.test": test, **budget, **where}
+    config = _configured(str(runs), {**fields, **(settings or {})})
+    planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
+    reporter = Quiet() if quiet else usual_reporter()
+    made = train_and_compare(planned, Path(out or default_folder(config)), conduct, baseline, reporter)
+    if made is None:
+        raise KeyboardInterrupt("interrupted; saved. The same call goes on")
+    made.save(out or default_folder(config))
+    return made
+
+
+def default_folder(config: RunConfig) -> Path:
+    """Where the runs of a comparison lie by default."""
+    return Path("runs") / f"compare-{config.data.name}"
+
+
+def train_and_compare(
+    planned: Sequence[Planned], out: Path, conduct: Conduct, baseline: str | None, reporter: Reporter
+) -> Comparison | LearningCurves | None:
+    """Train what is missing in a folder, and compare what was planned; None where training was interrupted."""
+    if not train_missing(out, planned, reporter):
+        return None
+    return compare_groups(finished_entries(out, planned), conduct, baseline, reporter.say)
+
+
+def compare_groups(
+    groups: Mapping[int | None, Sequence[Entry]], conduct: Conduct, baseline: str | None, say: Callable[[str], None]
+) -> Comparison | LearningCurves:
+    """Learning curves, or with one size of the training set a comparison."""
+    if len(groups) == 1:
+        return compare_entries(next(iter(groups.values())), conduct, baseline, say)
+    return learned_of(LearningCurves, groups, conduct, baseline, say)
+
+
+def chosen_sizes(
+    groups: Mapping[int | None, Sequence[Entry]], sizes: Sequence[int | None]
+) -> Mapping[int | None, Sequence[Entry]]:
+    """The rows of some sizes, or where none is named of all.
+
+    Raises:
+        ConfigError: No run has such a size.
+    """
+    for size in sizes:
+        if size not in groups:
+            have = ", ".join("all" if one is None else str(one) for one in groups)
+            raise ConfigError(f"--train-size: no run has size {'all' if size is None else size}; there are {have}")
+    return {size: group for size, group in groups.items() if size in sizes} if sizes else groups
+
+
+def _configured(what: str, fields: Mapping[str, Any]) -> RunConfig:
+    """What all runs share: a task or a configuration file, and further fields."""
+    is_file = what.endswith((".yaml", ".yml"))
+    if not is_file and what not in task_names():
+        raise ConfigError(
+            f"'{what}' is no task, configuration or folder of a comparison; runs are compared as heed.compare([a, b])"
+        )
+    values = with_paths(read_config(what), Path(what).absolute().parent) if is_file else {"task": what}
+    for name, value in fields.items():
+        if value is not None:
+            many = name in ("data.train", "data.test") or (name == "data.valid" and not isinstance(value, int))
+            set_field(values, name, _paths(name, value) if many else value)
+    return check_config(with_paths(values, Path.cwd()), what if is_file else "heed.compare")
+
+
+def _paths(name: str, files: Any) -> list[str]:
+    if isinstance(files, str | Path):
+        return [str(files)]
+    if isinstance(files, list | tuple) and all(isinstance(one, str | Path) for one in files):
+        return [str(one) for one in files]
+    raise ConfigError(
+        f"{name.removeprefix('data.')} is data in memory; each run trains in a process of its own, which reads files: "
+        "write the data into one, and give its name"
+    )

@@ -1,0 +1,109 @@
+"""Translators as Hugging Face checkpoints: `MarianMTModel`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.family import Vocabularies
+from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
+from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.task import Translation
+
+GENERATION = "generation_config.json"
+_STOPPING = {False: "heuristic", True: "full", "never": "never"}
+"""Their `early_stopping`, and ours."""
+_LONGEST = 200
+"""Tokens of an output where a run does not say."""
+_LENGTH = 20
+"""Tokens that `generate` writes at most where nothing says how many, the first included."""
+
+
+class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
+    """A model that is its body, with an output layer and settings of its searches."""
+
+    places: ClassVar = {"body": ""}
+
+    @classmethod
+    def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
+        """The output layer, and its bias where the checkpoint has one."""
+        has_bias = "final_logits_bias" in checkpoint.files
+        return frozenset({"output", "bias"} if has_bias else {"output"})
+
+    @classmethod
+    def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
+        """How `generate` searches, and whether both sides have one vocabulary."""
+        source, target = (checkpoint.tokenizers[side] for side in ("source", "target"))
+        return {
+            "tokenizer": {"shared": source.tokens == target.tokens},
+            "generation": cls._generation(checkpoint),
+        }
+
+    @classmethod
+    def _generation(cls, checkpoint: Checkpoint) -> dict[str, Any]:
+        path = checkpoint.folder / GENERATION
+        given = Settings.read(path) if path.is_file() else checkpoint.settings
+        numbering = checkpoint.vocabularies["target"][1]
+        banned = given.get("bad_words_ids", [])
+        unknown = [numbering.theirs[UNKNOWN]]
+        # The first token counts in `max_length`, and the last one may be set: the end token whatever the model says.
+        longest = given.count("max_new_tokens", 0, least=0) or given.count("max_length", _LENGTH) - 1
+        longest -= given.get("forced_eos_token_id", None) is not None
+        stopping = given.get("early_stopping", False)
+        if stopping not in (True, False, "never"):
+            raise given.wrong("early_stopping", 'true, false or "never"')
+        return {
+            "beam_size": given.count("num_beams", 1),
+            "length_penalty": given.number("length_penalty", 1.0),
+            "max_length": max(1, longest),
+            "min_length": max(0, given.count("min_length", 0, least=0) - 1),
+            "replace_unknown": False,
+            "unknown": unknown not in banned,
+            "renormalize": given.flag("renormalize_logits", False),
+            "early_stopping": _STOPPING[stopping],
+        }
+
+    @classmethod
+    def task(cls, config: TranslationConfig, checkpoint: Checkpoint) -> Translation:
+        """The task with both tokenizers."""
+        return Translation(config, (checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]), None)
+
+    @classmethod
+    def exportable(cls, run: Any) -> Exportable:
+        """The model, and how it searches."""
+        task: Translation = run.task
+        body, _ = task.model_and_head()
+        given = task.config.generation
+        notes = ["replace_unknown needs the model's attention; generate leaves unknown words unknown"]
+        stops = {ours: theirs for theirs, ours in _STOPPING.items()}
+        never = task.never_written(run.model)
+
+        def files(vocabularies: Vocabularies) -> dict[str, dict[str, Any]]:
+            theirs = vocabularies["target"][1].theirs
+            ids = {theirs[i] for i in never if theirs[i] is not None}
+            return {
+                GENERATION: {
+                    "decoder_start_token_id": theirs[START],
+                    "pad_token_id": theirs[PADDING],
+                    "eos_token_id": theirs[END],
+                    "bad_words_ids": [[i] for i in sorted(i for i in ids if i is not None)],
+                    "num_beams": given.beam_size,
+                    "length_penalty": given.length_penalty,
+                    "early_stopping": stops[given.early_stopping],
+                    "renormalize_logits": given.renormalize,
+                    # The first token counts there.
+                    "max_length": (given.max_length or _LONGEST) + 1,
+                    "min_length": given.min_length + 1 if given.min_length else 0,
+                }
+            }
+
+        return Exportable(
+            body,
+            frozenset({"output", "bias"}),
+            task.tokenizers(),
+            tied=bool(getattr(body, "tied_output", True)),
+            notes=tuple(notes if task.writes_unknown else ()),
+            files=files,
+        )

@@ -1,0 +1,301 @@
+"""Learning curves: models on more and more of the training examples, trained once, drawn with their intervals."""
+
+import csv
+import io
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+import heed
+from contract import write_lines
+from heed.cli import main
+from heed.comparison import Comparison, LearningCurves, training
+from heed.comparison.choices import plan_runs, read_sizes, split_models
+from heed.comparison.learning_tables import learning_tables
+from heed.errors import ConfigError
+from heed.runs.train import train_config
+from heed.tasks import check_config
+from heed.training.progress import Quiet
+
+FIELDS = {"training.threads": 1, "training.warmup": 0, "tokenizer.min_count": 1, "evaluation.bootstrap": 50}
+SMALL = ":d_embedding=8:d_hidden=8"
+MODELS = [f"rnn{SMALL}", f"rnn{SMALL}:cell=gru"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learning")
+    lines = [f"{'pos' if i % 3 else 'neg'}\t{'good' if i % 3 else 'bad'} w{i % 7} film" for i in range(90)]
+    for name, part in (("train", lines[:60]), ("valid", lines[60:72]), ("test", lines[72:])):
+        write_lines(folder / f"{name}.tsv", "label\ttext", *part)
+    return folder
+
+
+def asked(folder, **settings):
+    """Keyword arguments of `heed.compare` for small runs."""
+    files = {name: folder / f"{name}.tsv" for name in ("train", "valid", "test")}
+    return {"steps": 6, "device": "cpu", "quiet": True, "settings": FIELDS | settings, "resamples": 50, **files}
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Runs train in this process, which is faster; returns the folders of those that were trained."""
+    trained = []
+
+    def train(planned, path, quiet):
+        trained.append(path.name)
+        return train_config(planned.config, path, Quiet(), resume=True)[0] is not None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_train_apart", train)
+        yield trained
+
+
+@pytest.fixture(scope="module")
+def curves(folder, here):
+    made = heed.compare(
+        "classification", models=MODELS, train_size=[10, 30, "all"], seeds=2, out=folder / "out", **asked(folder)
+    )
+    assert isinstance(made, LearningCurves)
+    return made
+
+
+# --- what is planned
+
+
+def test_sizes_are_read_and_ordered():
+    assert read_sizes("1000,100,all") == [100, 1000, None]
+    assert read_sizes(["all", 30]) == [30, None] and read_sizes(7) == [7]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("100,some", "'some' is no number of training examples"),
+        ("0", "'0' is no number"),
+        ("-5", "'-5' is no number"),
+        ("1.5", "'1.5' is no number"),
+        ("100,all,100", "names 100 twice"),
+        ("all,all", "names all twice"),
+        ("", "'' is no number"),
+    ],
+)
+def test_what_a_size_may_not_be(given, message):
+    with pytest.raises(ConfigError, match=f"--train-size:? {message}"):
+        read_sizes(given)
+
+
+def planned(models, seeds=1, sizes=(), **sections):
+    values = {"task": "classification", "data": {"train": ["a.tsv"]}, "training": {"steps": 3}, **sections}
+    return plan_runs(check_config(values, "test"), split_models(models), seeds, sizes)
+
+
+def test_seeds_are_outermost_and_sizes_rise():
+    runs = planned("rnn,cnn", 2, [10, None])
+    first = ["rnn-n10-seed1", "cnn-n10-seed1", "rnn-seed1", "cnn-seed1"]
+    assert [run.name for run in runs[:4]] == first and runs[4].name == "rnn-n10-seed2"
+    assert [run.train_size for run in runs[:4]] == [10, 10, None, None]
+    assert runs[0].config.training.seed == 1 and runs[4].config.training.seed == 2
+
+
+def test_one_model_on_several_sizes_is_a_comparison_and_on_one_is_not():
+    assert [run.name for run in planned("rnn", 1, [10, 20])] == ["rnn-n10-seed1", "rnn-n20-seed1"]
+    with pytest.raises(ConfigError, match="a comparison takes two or more, or several --train-size"):
+        planned("rnn", 1, [10])
+    with pytest.raises(ConfigError, match=r"--train-size is given, and training\.train_size is 5"):
+        planned("rnn,cnn", 1, [10], training={"steps": 3, "train_size": 5})
+    with pytest.raises(ConfigError, match=r"'training.train_size' in .* must be the same for all"):
+        planned("rnn,cnn:training.train_size=5")
+
+
+def test_what_the_user_left_open_stays_open():
+    """Defaults that depend on the data or on a parent are chosen by the run, as `heed train` would."""
+    config = planned("rnn,cnn")[0].config
+    assert config.model.model_fields_set == {"name"}
+    assert "learning_rate" not in config.training.model_fields_set
+    sized = planned("rnn,cnn", model={"size": "tiny"})[0].config
+    assert sized.model.size == "tiny"
+
+
+def test_a_row_may_start_from_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain, named, alone, field = planned("rnn,rnn@runs/parent:d_hidden=8,@runs/parent,rnn:from=runs/parent")
+    assert plain.config.model.from_ is None and plain.label == "rnn"
+    assert named.config.model.from_ == str(tmp_path / "runs/parent") and named.config.model.name == "rnn"
+    assert named.config.model.model_extra == {"d_hidden": 8}
+    assert "name" not in alone.config.model.model_fields_set and alone.label == "@runs/parent"
+    assert "size" not in named.config.model.model_fields_set  # else the parent's sizes would not be taken
+    assert field.config.model.from_ == named.config.model.from_
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ("rnn,rnn@last", "name the folder of the run that 'rnn@last' starts from"),
+        ("rnn,rnn@", "name the folder of the run that 'rnn@' starts from"),
+        ("rnn,:d_hidden=3", "':d_hidden=3' names no model"),
+        ("rnn@a/b,rnn@a_b", "'rnn@a/b' and 'rnn@a_b' would share the folder"),
+    ],
+)
+def test_what_a_row_may_not_be(models, message):
+    with pytest.raises(ConfigError, match=message):
+        planned(models)
+
+
+# --- what comes of it
+
+
+def test_every_model_has_a_point_for_every_size_and_the_scores_are_those_of_the_runs(curves, folder):
+    assert curves.models == tuple(MODELS) and [size.label for size in curves.sizes] == ["10", "30", "60 (all)"]
+    assert len(curves.rows) == 6 and curves.split == "test" and curves.tested == 18
+    for row in curves.rows:
+        runs = [heed.load(path) for path in row["folders"].split()]
+        scores = [run.evaluate("test")["accuracy"]["value"] for run in runs]
+        assert row["accuracy"] == pytest.approx(sum(scores) / 2)
+        assert (row["accuracy_min"], row["accuracy_max"]) == pytest.approx((min(scores), max(scores)))
+        assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"]
+        counts = {run.report["data"]["train"]["examples"] for run in runs}
+        assert counts == {row["train_examples"]} and row["seeds"] == "1 2"
+        assert row["updates"] == 6
+    assert {row["train_size"] for row in curves.rows} == {10, 30, "all"}
+
+
+def test_subsets_are_nested_and_shared_by_the_models_of_a_seed(curves, folder):
+    def texts(name):
+        return {text.text + text.origin for text in heed.load(folder / "out" / name).task.splits.examples["train"]}
+
+    first, second = (re.sub(r"[^\w.=+-]", "_", model) for model in MODELS)
+    assert texts(f"{first}-n10-seed1") < texts(f"{first}-n30-seed1") < texts(f"{first}-seed1")
+    assert texts(f"{first}-n10-seed1") == texts(f"{second}-n10-seed1") != texts(f"{first}-n10-seed2")
+
+
+def test_differences_are_within_a_size(curves):
+    for size in (10, 30, "all"):
+        rows = [row for row in curves.rows if row["train_size"] == size]
+        best = max(rows, key=lambda row: row["accuracy"])
+        for row in rows:
+            assert row["accuracy_best"] == best["run"] and row["accuracy_baseline"] == MODELS[0]
+            if row is not best:
+                assert row["accuracy_minus_best"] == pytest.approx(row["accuracy"] - best["accuracy"])
+                assert 0 < row["accuracy_p_best"] <= 1
+
+
+def test_the_text_draws_the_curves_and_says_what_the_sizes_are(curves):
+    text = curves.text(100)
+    lines = text.splitlines()
+    axis = next(line for line in lines if "60 (all)" in line)
+    assert axis.index("10") < axis.index("30") < axis.index("60 (all)")
+    assert "o rnn" in text and "+ rnn" in text
+    assert any("\u2800" <= letter <= "\u28ff" for letter in text)
+    assert "accuracy % by training texts, on 18 test examples" in text
+    assert "means over 2 seeds" in text and "a smaller part lies inside a larger one" in text
+    assert all(len(line) <= 100 for line in lines[:20])
+    assert len(curves.text(40).splitlines()[2]) <= 40
+
+
+def test_the_image_has_a_whisker_and_a_dot_for_each_point_and_names_every_model(curves):
+    image = ElementTree.fromstring(curves.to_svg())
+    kind = "{http://www.w3.org/2000/svg}"
+    assert len(image.findall(f"{kind}polyline")) == 2
+    dots = [one for one in image.iter(f"{kind}circle") if one.find(f"{kind}title") is not None]
+    seeds = [one for one in image.iter(f"{kind}circle") if one.get("class") == "seed"]
+    assert len(dots) == 6 and len(seeds) == 12
+    words = " ".join(image.itertext())
+    assert all(model in words for model in MODELS) and "60 (all)" in words and "Whiskers: 95 % intervals" in words
+
+
+def test_files_hold_the_rows(curves, folder):
+    read = list(csv.DictReader(io.StringIO(curves.to_csv())))
+    assert [row["train_size"] for row in read] == ["10", "30", "all"] * 2
+    assert [float(row["accuracy"]) for row in read] == pytest.approx([row["accuracy"] for row in curves.rows])
+    content = json.loads(curves.to_json())
+    assert content["rows"] == curves.rows and content["examples"] == 18
+    latex = curves.to_latex()
+    assert latex.count("\\addplot") == 2 and latex.count("+= (0, ") == 6
+    assert latex.count("\\begin{") == latex.count("\\end{") and "xtick={10,30,60}" in latex
+    page = curves.to_html()
+    assert "<svg" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "Other scores" in page and "nan" not in page + latex + curves.to_csv()
+    names = {path.name for path in (folder / "out").glob("compare.*")}
+    assert names >= {f"compare.{ending}" for ending in ("html", "svg", "tex", "csv", "json")}
+    assert curves._repr_html_().startswith("<svg") and "10, 30, 60 (all) training texts" in repr(curves)
+
+
+def test_a_point_that_was_not_trained_is_left_out(curves):
+    from dataclasses import replace
+
+    fewer = replace(curves, points=tuple(one for one in curves.points if (one.model, one.size) != (1, 0)))
+    assert len(fewer.rows) == 5
+    (row,) = [cells for label, cells in learning_tables(fewer)[0].rows if label == MODELS[1]]
+    assert [bool(cell.text) for cell in row] == [False, True, True]
+    assert fewer.to_svg().count("<title>") == 5 and fewer.text() and fewer.to_latex().count("+= (0, ") == 5
+
+
+def test_sizes_and_models_may_be_added_and_nothing_is_trained_twice(curves, folder, here):
+    before = len(here)
+    more = heed.compare(
+        "classification", models=MODELS[:1], train_size="10,20,all", seeds=2, out=folder / "out", **asked(folder)
+    )
+    assert len(here) == before + 2 and all("-n20-" in name for name in here[before:])
+    assert [size.examples for size in more.sizes] == [10, 20, 60]
+    again = heed.compare(folder / "out", resamples=50, device="cpu")
+    assert [size.examples for size in again.sizes] == [10, 20, 30, 60] and len(again.rows) == 7
+    one = heed.compare(folder / "out", train_size=30, resamples=50, device="cpu")
+    assert isinstance(one, Comparison) and [row["run"] for row in one.rows] == MODELS
+    with pytest.raises(ConfigError, match="no run has size 99; there are 10, 20, 30, all"):
+        heed.compare(folder / "out", train_size=99)
+
+
+def test_a_size_beyond_the_data_is_found_before_anything_trains(folder, here):
+    before = len(here)
+    with pytest.raises(ConfigError, match=r"training\.train_size is 500, but there are 60 training texts"):
+        heed.compare("classification", models=MODELS, train_size=[10, 500], out=folder / "none", **asked(folder))
+    assert len(here) == before and not (folder / "none").exists()
+
+
+def test_a_parent_is_a_row_of_its_own(folder, here, curves):
+    parent = folder / "out" / (re.sub(r"[^\w.=+-]", "_", MODELS[0]) + "-seed1")
+    made = heed.compare(
+        "classification", models=[MODELS[0], f"@{parent}"], train_size=[10, 20], out=folder / "from", **asked(folder)
+    )
+    started = next(row for row in made.rows if row["run"].startswith("@"))
+    report = heed.load(started["folders"]).report
+    assert report["parent"]["run"].endswith(parent.name)
+    assert heed.load(started["folders"]).config.model.model_extra["d_hidden"] == 8
+
+
+def test_data_in_memory_and_what_is_no_task_are_refused(folder):
+    with pytest.raises(ConfigError, match="train is data in memory; each run trains in a process of its own"):
+        heed.compare("classification", models=["rnn", "cnn"], train=[("a good film", "pos")], steps=1)
+    with pytest.raises(ConfigError, match="'clasification' is no task, configuration or folder of a comparison"):
+        heed.compare("clasification", models=["rnn", "cnn"], train="a.tsv")
+    with pytest.raises(ConfigError, match="models and train_size are for training"):
+        heed.compare([folder / "out"], models=["rnn"])
+
+
+# --- the command
+
+
+def call(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_path):
+    code, out, err = call(capsys, "compare", folder / "out", "--out", tmp_path / "page", "--resamples", 20)
+    assert code == 0, err
+    assert "accuracy % by training texts, on 18 test examples" in out and (tmp_path / "page" / "compare.svg").exists()
+    files = [folder / "train.tsv", "--valid", folder / "valid.tsv", "--test", folder / "test.tsv"]
+    words = ["compare", "classification", *files, "--models", MODELS[0], "--out", tmp_path / "new"]
+    fields = [f"{name}={value}" for name, value in {**FIELDS, "training.steps": 2}.items()]
+    code, out, err = call(capsys, *words, "--train-size", "10,20", *fields, "--resamples", 20, "--device", "cpu")
+    assert code == 0, err
+    assert "0 of 2 runs are there; 2 to train" in err and "on 10 training examples" in err
+    code, out, err = call(capsys, *words, "--train-size", "10,20", "model.cell=gru", *fields)
+    assert code == 2 and "'model.cell=gru': give a model's fields in --models, as: --models NAME:cell=gru" in err
+    code, out, err = call(capsys, *words, "--train-size", "10;20", *fields)
+    assert code == 2 and "'10;20' is no number of training examples" in err

@@ -1,0 +1,447 @@
+"""Tokenizer folders of Hugging Face: texts are cut as `AutoTokenizer` cuts them, before and after an export."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer, PreTrainedTokenizerFast, RobertaTokenizer
+
+from heed.config import TokenizerConfig
+from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.errors import ConfigError, RunError
+from heed.exchange.huggingface.numbering import Numbering
+from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
+from multilingual import LINES
+
+SEEN = LINES[:14] * 3  # the others have what no vocabulary holds
+NAMES = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def word_pieces(lowercase):
+    library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    library.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=600, special_tokens=NAMES, show_progress=False)
+    library.train_from_iterator(SEEN, trainer)
+    return library.get_vocab()
+
+
+def byte_pairs(*special):
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=list(special), initial_alphabet=alphabet, show_progress=False
+    )
+    library.train_from_iterator(SEEN, trainer)
+    model = json.loads(library.to_str())["model"]
+    return model["vocab"], [tuple(merge) for merge in model["merges"]]
+
+
+def with_one_more(vocabulary, name):
+    return {**vocabulary, name: len(vocabulary)}
+
+
+CASED, UNCASED = word_pieces(False), word_pieces(True)
+OF_GPT2, OF_ROBERTA = byte_pairs(), byte_pairs("<s>", "<pad>", "</s>", "<unk>")
+GPT2 = with_one_more(OF_GPT2[0], "<|endoftext|>"), OF_GPT2[1]
+ROBERTA = with_one_more(OF_ROBERTA[0], "<mask>"), OF_ROBERTA[1]
+
+
+def saved(tokenizer, folder, **changes):
+    tokenizer.save_pretrained(folder)
+    if changes:
+        path = folder / "tokenizer_config.json"
+        fields = json.loads(path.read_text()) | changes
+        path.write_text(json.dumps({name: value for name, value in fields.items() if value != "gone"}))
+
+
+def vocab_txt(folder, vocabulary, **settings):
+    folder.mkdir()
+    lines = "".join(f"{token}\n" for token in sorted(vocabulary, key=vocabulary.get))
+    (folder / "vocab.txt").write_text(lines, encoding="utf-8")
+    if settings:
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def merges_txt(folder, vocabulary, merges, **settings):
+    folder.mkdir()
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    lines = "".join(f"{left} {right}\n" for left, right in merges)
+    (folder / "merges.txt").write_text(f"#version: 0.2\n{lines}", encoding="utf-8")
+    if settings:
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def with_added(tokenizer):
+    tokenizer.add_tokens(["jump", "Really", "\u6211\u7231"])
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<tag>", "[e1]"]})
+    return tokenizer
+
+
+def legacy_files(folder):
+    """As folders were before `added_tokens_decoder`."""
+    vocab_txt(folder, CASED | {"<first>": len(CASED)}, do_lower_case=False)
+    (folder / "added_tokens.json").write_text(json.dumps({"really": len(CASED) + 2, "<tag>": len(CASED) + 1}))
+    special = {"cls_token": "<first>", "mask_token": {"content": "[MASK]", "lstrip": True}, "sep_token": "[SEP]"}
+    (folder / "special_tokens_map.json").write_text(json.dumps(special | {"additional_special_tokens": ["<tag>"]}))
+
+
+def sentence_pieces():
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(line for line in SEEN if line.strip()),
+        model_writer=written,
+        vocab_size=480,
+        model_type="unigram",
+        normalization_rule_name="nmt_nfkc",
+        character_coverage=1.0,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+def spm(folder):
+    folder.mkdir()
+    (folder / "sentencepiece.bpe.model").write_bytes(sentence_pieces())
+
+
+def spm_saved(folder):
+    spm(folder.with_name("spm"))
+    (folder.with_name("spm") / "config.json").write_text('{"model_type": "xlm-roberta"}')
+    AutoTokenizer.from_pretrained(folder.with_name("spm")).save_pretrained(folder)
+    assert not (folder / "sentencepiece.bpe.model").exists()
+
+
+def whole(folder, model, cut, decoder, trainer, normalizer=None, frame=None, **roles):
+    library = Tokenizer(model)
+    library.pre_tokenizer, library.decoder = cut, decoder
+    if normalizer is not None:
+        library.normalizer = normalizer
+    library.train_from_iterator(SEEN, trainer)
+    if frame is not None:
+        library.post_processor = frame
+    PreTrainedTokenizerFast(tokenizer_object=library, **roles).save_pretrained(folder)
+
+
+FRAME = processors.TemplateProcessing(
+    single="<c> $A <e>", pair="<c> $A <e> $B:1 <e>:1", special_tokens=[("<c>", 2), ("<e>", 3)]
+)
+
+
+def whole_bpe(folder):
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<u>", "<p>", "<c>", "<e>"], show_progress=False)
+    normal = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    cut, decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    roles = {"unk_token": "<u>", "pad_token": "<p>", "cls_token": "<c>", "sep_token": "<e>"}
+    whole(folder, models.BPE(unk_token="<u>"), cut, decoder, trainer, normal, FRAME, **roles)
+
+
+def whole_words(folder):
+    special = ["[UNK]", "[PAD]", "<c>", "<e>"]
+    trainer = trainers.WordLevelTrainer(vocab_size=400, special_tokens=special, show_progress=False)
+    roles = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "<c>", "sep_token": "<e>"}
+    model, cut = models.WordLevel(unk_token="[UNK]"), pre_tokenizers.Whitespace()
+    whole(folder, model, cut, None, trainer, None, FRAME, **roles)
+
+
+def whole_unigram(folder):
+    special = ["<unk>", "<mask>", "<c>", "<e>"]
+    trainer = trainers.UnigramTrainer(vocab_size=300, unk_token="<unk>", special_tokens=special, show_progress=False)
+    cut, decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    roles = {"unk_token": "<unk>", "cls_token": "<c>", "sep_token": "<e>", "mask_token": "<mask>"}
+    whole(folder, models.Unigram(), cut, decoder, trainer, None, FRAME, **roles)
+
+
+def bert(vocabulary, lowercase, added=False, **changes):
+    def make(folder):
+        tokenizer = BertTokenizer(vocab=dict(vocabulary), do_lower_case=lowercase)
+        saved(with_added(tokenizer) if added else tokenizer, folder, **changes)
+
+    return make
+
+
+FOLDERS = {
+    "bert": ("bert", bert(UNCASED, True)),
+    "bert cased": ("bert", bert(CASED, False)),
+    "bert, lower case against tokenizer.json": ("bert", bert(CASED, False, do_lower_case=True)),
+    "bert, cased against tokenizer.json": ("distilbert", bert(UNCASED, True, do_lower_case=False)),
+    "bert, nothing said of case": ("bert", bert(CASED, False, do_lower_case="gone")),
+    "bert, accents kept": ("bert", bert(UNCASED, True, strip_accents=False)),
+    "bert, no Chinese": ("bert", bert(CASED, False, tokenize_chinese_chars=False)),
+    "bert, class by config.json": ("distilbert", bert(CASED, False, tokenizer_class="gone")),
+    "bert, added tokens": ("bert", bert(UNCASED, True, added=True)),
+    "bert, tokenizer.json as it is": ("bert", bert(CASED, False, tokenizer_class="PreTrainedTokenizerFast")),
+    "vocab.txt": ("bert", lambda folder: vocab_txt(folder, UNCASED)),
+    "vocab.txt cased": ("distilbert", lambda folder: vocab_txt(folder, CASED, do_lower_case=False)),
+    "files of old versions": ("bert", legacy_files),
+    "gpt2": ("gpt2", lambda folder: saved(GPT2Tokenizer(*GPT2), folder)),
+    "gpt2, blank in front": ("gpt2", lambda folder: saved(GPT2Tokenizer(*GPT2), folder, add_prefix_space=True)),
+    "gpt2, padding added": ("gpt2", lambda folder: saved(with_added(GPT2Tokenizer(*GPT2, pad_token="[PAD]")), folder)),
+    "gpt2, padding is the end": ("gpt2", lambda folder: saved(GPT2Tokenizer(*GPT2), folder, pad_token="<|endoftext|>")),
+    "gpt2, vocab.json and merges.txt": ("gpt2", lambda folder: merges_txt(folder, *GPT2)),
+    "gpt2 with word pieces": ("gpt2", bert(UNCASED, True)),
+    "roberta": ("roberta", lambda folder: saved(RobertaTokenizer(*ROBERTA), folder)),
+    "roberta, blank in front": ("roberta", lambda f: saved(RobertaTokenizer(*ROBERTA, add_prefix_space=True), f)),
+    "roberta, vocab.json and merges.txt": ("roberta", lambda folder: merges_txt(folder, *ROBERTA)),
+    "xlm-roberta": ("xlm-roberta", spm_saved),
+    "xlm-roberta, sentencepiece.bpe.model": ("xlm-roberta", spm),
+    "bpe as it is": ("bert", whole_bpe),
+    "words as they are": ("bert", whole_words),
+    "unigram as it is": ("roberta", whole_unigram),
+}
+
+
+def configured(folder, family, vocab_size):
+    values = {"model_type": family, "vocab_size": vocab_size, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    (folder / "config.json").write_text(json.dumps(values))
+    return values
+
+
+@pytest.fixture(scope="module", params=FOLDERS)
+def opened(request, tmp_path_factory):
+    """A folder, its family, and both sides' reading of it."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "their"
+    family, make = FOLDERS[request.param]
+    make(folder)
+    configured(folder, family, 1)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    config = configured(folder, family, len(theirs))
+    return folder, family, theirs, *read_tokenizer(folder, config)
+
+
+def test_texts_are_cut_as_theirs(opened):
+    _, _, theirs, ours, numbering = opened
+    for text in LINES:
+        ids = ours.encode(text).ids
+        assert [numbering.theirs[i] for i in ids] == theirs.encode(text, add_special_tokens=False), text
+    assert ours.encode_all(LINES) == [ours.encode(text).ids for text in LINES]
+
+
+def test_our_special_tokens_come_first_and_the_others_keep_their_order(opened):
+    _, _, theirs, ours, numbering = opened
+    named = [theirs.pad_token, theirs.unk_token, theirs.cls_token or theirs.bos_token, theirs.sep_token]
+    end = theirs.sep_token or theirs.eos_token
+    for place, name in zip((PADDING, UNKNOWN, START), named[:3], strict=True):
+        assert numbering.theirs[place] is None or ours.token(place) == name
+        assert (numbering.theirs[place] is None) == (name is None or name == end)
+    assert ours.token(END) == end
+    assert sorted(i for i in numbering.theirs if i is not None) == list(range(len(theirs))), "every row, and once"
+    order = theirs.convert_ids_to_tokens(numbering.theirs[4:])
+    inside = order[: ours.library.get_vocab_size(with_added_tokens=False) - 4]
+    assert inside == ours.tokens[4 : 4 + len(inside)]
+    assert len(numbering) == ours.vocab_size and ours.tags == {}
+    assert (ours.mask is None) == (theirs.mask_token is None or theirs.mask_token_id >= numbering.size)
+    if ours.mask is not None:
+        assert numbering.theirs[ours.mask] == theirs.mask_token_id
+
+
+def test_no_text_is_cut_into_our_special_tokens(opened):
+    *_, ours, _ = opened
+    never = {PADDING, START, END, ours.mask}
+    for i in never - {None}:
+        assert not never & {*ours.encode(f"a {ours.token(i)} b{ours.token(i)}").ids}, ours.token(i)
+
+
+def test_words_and_text_come_back(opened):
+    *_, ours, _ = opened
+    for text in LINES[:3]:
+        ids = ours.encode(text).ids
+        words = ours.words(ids)
+        assert [n for word in words for n in word] == list(range(len(ids)))
+        joined = "".join(ours.word_label(ids[word.start : word.stop]) for word in words)
+        if UNKNOWN not in ids and ours.unit != "word" and "<tag>" not in ours.tokens:
+            assert joined.replace("\u2581", "") == ours.normalize(text).replace(" ", "")
+            assert ours.decode(ids).replace(" ", "") == ours.normalize(text).replace(" ", "")
+
+
+def test_what_is_written_is_read_by_both_as_before(opened, tmp_path):
+    _, family, theirs, ours, numbering = opened
+    numbering = Numbering.from_json(json.loads(json.dumps(numbering.as_json())))
+    write_tokenizer(ours, numbering, tmp_path, family, max_length=512)
+    config = configured(tmp_path, family, numbering.size)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    assert type(again) is type(theirs) and len(again) == len(theirs)
+    for text in LINES:
+        assert again.encode(text) == theirs.encode(text), text
+        assert again.encode(text, "b c") == theirs.encode(text, "b c"), text
+    for name in ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token"):
+        assert getattr(again, name) == getattr(theirs, name)
+    assert {*again.all_special_tokens} == {*theirs.all_special_tokens}
+    back, same = read_tokenizer(tmp_path, config)
+    assert back.first_difference(ours) == "" and same.theirs == numbering.theirs
+
+
+def test_in_our_own_order_texts_are_cut_the_same(opened, tmp_path):
+    _, family, theirs, ours, numbering = opened
+    write_tokenizer(ours, None, tmp_path, family)
+    config = configured(tmp_path, family, ours.vocab_size)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    places = numbering.ours
+    for text in LINES:
+        expected = [places[i] for i in theirs.encode(text, add_special_tokens=False)]
+        assert again.encode(text, add_special_tokens=False) == expected, text
+        frame = [] if family == "gpt2" else [START], [] if family == "gpt2" else [END]
+        assert again.encode(text) == [*frame[0], *expected, *frame[1]]
+    back, same = read_tokenizer(tmp_path, config)
+    assert back.tokens == ours.tokens and same.theirs == list(range(len(same)))
+
+
+OWN = {
+    "wordpiece": {"lowercase": True, "normalization": "none"},
+    "wordpiece with nfc": {"kind": "wordpiece"},
+    "bpe": {},
+    "byte_bpe": {},
+    "unigram": {"normalization": "nfkc"},
+    "word": {"min_count": 1},
+    "char": {},
+    "byte": {},
+}
+
+
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+def test_tokenizers_trained_here_are_written(tmp_path, kind, mask, family):
+    config = TokenizerConfig(**{"kind": kind, "vocab_size": 500, **OWN[kind]})
+    ours = TextTokenizer.train(SEEN, config, mask=mask)
+    write_tokenizer(ours, None, tmp_path, family, max_length=1024)
+    configured(tmp_path, family, ours.vocab_size)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    assert len(theirs) == ours.vocab_size and theirs.model_max_length == 1024
+    assert (theirs.pad_token_id, theirs.unk_token_id, theirs.cls_token_id, theirs.sep_token_id) == (0, 1, 2, 3)
+    assert theirs.mask_token_id == ours.mask
+    for text in (text[:99] for text in LINES if text.strip()):
+        ids = ours.encode(text).ids
+        assert theirs.encode(text, add_special_tokens=False) == ids, text
+        framed = {"bert": [START, *ids, END, *ids, END], "roberta": [START, *ids, END, END, *ids, END]}
+        both = theirs(text, text)
+        assert both["input_ids"] == framed.get(family, [*ids, *ids])
+        if family == "bert":
+            assert both["token_type_ids"] == [0] * (len(ids) + 2) + [1] * (len(ids) + 1)
+        else:
+            assert "token_type_ids" not in both
+
+
+def test_rows_without_a_token_are_kept(tmp_path):
+    saved(with_added(BertTokenizer(vocab=dict(CASED), do_lower_case=False)), tmp_path)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    size = len(theirs) + 13
+    ours, numbering = read_tokenizer(tmp_path, {"model_type": "bert", "vocab_size": size})
+    assert (ours.vocab_size, numbering.size) == (size, size)
+    assert sorted(numbering.theirs) == list(range(size))
+    for text in LINES:
+        assert [numbering.theirs[i] for i in ours.encode(text).ids] == theirs.encode(text, add_special_tokens=False)
+    write_tokenizer(ours, numbering, tmp_path / "out", "bert")
+    configured(tmp_path / "out", "bert", size)
+    again = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert len(again) == len(theirs)
+    assert [again.encode(text) for text in LINES] == [theirs.encode(text) for text in LINES]
+
+
+def test_added_tokens_without_a_row_are_left_out(tmp_path):
+    saved(GPT2Tokenizer(*GPT2, pad_token="[PAD]"), tmp_path)
+    ours, numbering = read_tokenizer(tmp_path, {"model_type": "gpt2", "vocab_size": len(GPT2[0])})
+    assert numbering.absent == [PADDING, UNKNOWN, START]
+    assert ours.tokens[:4] == ["<pad>", "<unk>", "<s>", "<|endoftext|>"]
+
+
+def test_words_of_byte_tokens_have_the_blank_before_them(tmp_path):
+    saved(RobertaTokenizer(*ROBERTA, add_prefix_space=True), tmp_path)
+    theirs = RobertaTokenizer.from_pretrained(tmp_path)
+    ours, numbering = read_tokenizer(tmp_path, {"model_type": "roberta"})
+    words = LINES[0].split()
+    ids = [[numbering.theirs[i] for i in word] for word in ours.encode_words([words])[0]]
+    expected = theirs(words, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    assert [i for word in ids for i in word] == expected
+
+
+def test_subwords_of_an_imported_tokenizer_are_sampled(tmp_path):
+    merges_txt(tmp_path / "g", *GPT2)
+    ours, _ = read_tokenizer(tmp_path / "g", {"model_type": "gpt2"})
+    assert ours.sampler(0.0).encode(LINES[0], 1) == ours.encode(LINES[0]).ids
+    assert ours.decode(ours.sampler(0.5).encode(LINES[0], 1)) == LINES[0]
+
+
+def damaged(text):
+    def make(folder):
+        bert(CASED, False)(folder)
+        (folder / "tokenizer.json").write_text(text)
+
+    return make
+
+
+def other(name):
+    def make(folder):
+        vocab_txt(folder, CASED, tokenizer_class=name)
+
+    return make
+
+
+def other_decoder(folder):
+    whole_bpe(folder)
+    path = folder / "tokenizer.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    values["decoder"] = {"type": "ByteFallback"}
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+def not_text(folder):
+    folder.mkdir()
+    (folder / "vocab.txt").write_bytes(b"a\n\xff\xfe\n")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda folder: folder.mkdir(), RunError, "has no tokenizer: neither tokenizer.json, nor vocab.txt"),
+        (damaged("{"), RunError, r"tokenizer\.json is damaged"),
+        (damaged("[1]"), RunError, "it holds no JSON object"),
+        (damaged("{}"), RunError, "it has no 'model'"),
+        (damaged('{"model": {"type": "WordPiece", "vocab": {"a": "b"}}}'), RunError, "is damaged"),
+        (not_text, RunError, r"vocab\.txt is damaged"),
+        (other("BertJapaneseTokenizer"), ConfigError, "tokenizer_class is 'BertJapaneseTokenizer', which heed lacks"),
+        (bert(CASED, False, do_lower_case="no"), ConfigError, 'do_lower_case is "no", expected true or false'),
+        (bert(CASED, False, added_tokens_decoder=[1]), RunError, "added_tokens_decoder holds no tokens by number"),
+        (other_decoder, ConfigError, "its decoder is ByteFallback, which heed lacks"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, make, error, said):
+    folder = tmp_path / "their"
+    make(folder)
+    with pytest.raises(error, match=said):
+        read_tokenizer(folder, {"model_type": "bert", "vocab_size": 2000})
+
+
+def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
+    vocab_txt(tmp_path / "their", CASED)
+    with pytest.raises(ConfigError, match=f"has {len(CASED)} tokens, but vocab_size of config.json is 100"):
+        read_tokenizer(tmp_path / "their", {"model_type": "bert", "vocab_size": 100})
+
+
+def test_nothing_but_the_files_is_needed(tmp_path):
+    """Neither transformers nor sentencepiece nor a network."""
+    folders = {"bert": tmp_path / "b", "gpt2": tmp_path / "g", "xlm-roberta": tmp_path / "x"}
+    vocab_txt(folders["bert"], CASED)
+    merges_txt(folders["gpt2"], *GPT2)
+    spm(folders["xlm-roberta"])
+    program = (
+        "import sys, socket, json, pathlib\n"
+        "sys.modules |= dict.fromkeys(('transformers', 'sentencepiece', 'huggingface_hub', 'google.protobuf'))\n"
+        "def refuse(*a, **k): raise AssertionError('a socket')\n"
+        "socket.socket.connect = socket.create_connection = refuse\n"
+        "from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer\n"
+        "for family, folder in json.loads(sys.argv[1]).items():\n"
+        "    tokenizer, numbering = read_tokenizer(pathlib.Path(folder), {'model_type': family})\n"
+        "    write_tokenizer(tokenizer, numbering, pathlib.Path(folder) / 'out', family)\n"
+        "    print(family, tokenizer.decode(tokenizer.encode('fox').ids))\n"
+    )
+    given = json.dumps({family: str(folder) for family, folder in folders.items()})
+    done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["bert", "fox", "gpt2", "fox", "xlm-roberta", "fox"]
