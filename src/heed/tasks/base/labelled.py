@@ -24,8 +24,8 @@ from heed.tasks.base.labels import check_labels, load_labels, number_of, save_la
 from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
-from heed.tasks.base.vocabulary import grown, overlap
+from heed.tasks.base.transfer import Parent, with_parents
+from heed.tasks.base.vocabulary import taken
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
 from heed.training.contracts import Batch
 
@@ -95,18 +95,14 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
     ) -> tuple[TextTokenizer, list[str]]:
         """The tokenizer of another run, extended where that is asked for; remarks on what it makes of the examples."""
         texts = [" ".join(cls.texts_of(example)) for example in examples]
-        remarks = overlap(tokenizer, texts)
-        if config.tokenizer.extend:
-            tokenizer, said = grown(tokenizer, texts, config.tokenizer.min_count)
-            remarks += said
-        return tokenizer, remarks
+        return taken(tokenizer, texts, config.tokenizer.min_count if config.tokenizer.extend else None)
 
-    def settled(self) -> C:
+    def settle(self, parent: Parent | None) -> Self:
         """As for every task; a body that was trained before is fine-tuned at smaller rates."""
-        settled = super().settled()
-        if not is_fine_tuning(settled, self.parent, self.interfaces):
-            return settled
-        return with_fine_tuning(settled, len(self.train_batches(0)))
+        super().settle(parent)
+        if is_fine_tuning(self.config, parent, self.interfaces):
+            self.config = with_fine_tuning(self.config, len(self.train_batches(0)))
+        return self
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:

@@ -234,6 +234,11 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
         if is_fine_tuning(config, weights, task.interfaces) and not asked and weights.has_tokenizers(task):
             section = config.tokenizer.model_copy(update={"from_": config.model.from_})
             config = config.model_copy(update={"tokenizer": section})
+    if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
+        raise ConfigError(
+            "tokenizer.extend is true, but no run is named whose tokenizer could be extended; add tokenizer.from, or "
+            "--from RUN of a model that keeps its tokenizer (bert, gpt)"
+        )
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
         config = tokens.with_tokenizer(config)

@@ -30,14 +30,16 @@ def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
     return lines
 
 
-def grown(
-    tokenizer: TextTokenizer, texts: Sequence[str], min_count: int, merges: int = 0
+def taken(
+    tokenizer: TextTokenizer, texts: Sequence[str], min_count: int | None = None, merges: int = 0
 ) -> tuple[TextTokenizer, list[str]]:
-    """The tokenizer extended by what these texts need (`heed.data.tokens.extend`), and a remark.
+    """The tokenizer, extended by what these texts need where `min_count` is given, and what there is to say of both.
 
-    `min_count` is how often a word must occur, where tokens are words.
+    `min_count` is how often a word must occur, where tokens are words, `merges` how many are learned.
     """
-    least = min_count if tokenizer.unit == "word" else 1
-    result = extended(tokenizer, texts, min_count=least, merges=merges)
+    remarks = overlap(tokenizer, texts)
+    if min_count is None:
+        return tokenizer, remarks
+    result = extended(tokenizer, texts, min_count=min_count if tokenizer.unit == "word" else 1, merges=merges)
     added = result.vocab_size - tokenizer.vocab_size
-    return result, [f"tokenizer extended by {added:,} tokens to {result.vocab_size:,}"]
+    return result, [*remarks, f"tokenizer extended by {added:,} tokens to {result.vocab_size:,}"]

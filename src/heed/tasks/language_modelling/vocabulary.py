@@ -11,7 +11,7 @@ from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
-from heed.tasks.base.vocabulary import grown, overlap
+from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 
 _FEW_CHARACTERS = 100_000
@@ -87,11 +87,7 @@ def take_tokenizer(
     """The tokenizer of another run, extended by what documents need where that is asked for; remarks on both."""
     section = config.tokenizer
     texts, _ = sample_texts(documents)
-    remarks = overlap(tokenizer, texts)
-    if not section.extend:
-        return tokenizer, remarks
-    tokenizer, said = grown(tokenizer, texts, section.min_count, section.new_merges)
-    return tokenizer, [*remarks, *said]
+    return taken(tokenizer, texts, section.min_count if section.extend else None, section.new_merges)
 
 
 def num_tokens(characters: int) -> int:
