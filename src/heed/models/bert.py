@@ -32,9 +32,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.kernels import Linear
+from heed.attention import watch
+from heed.kernels import Linear, trains_packed
 from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenInput
 from heed.layers.activations import GELU, GELU_TANH, RELU, SILU
+from heed.layers.packed import Packed
 from heed.layers.transformer import EncoderBlock
 from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
@@ -134,19 +136,37 @@ class Bert(TokenEncoder):
         Raises:
             ShapeError: A text is longer than the table of positions.
         """
-        x = self._embed(tokens, features, segments)
+        if self.segments is not None and segments is None:
+            segments = self.segments_of(tokens)
+        places = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        if self._packs(mask):
+            packed = Packed.of(mask)
+            others = (None if part is None else packed.line(part) for part in (features, segments))
+            x = self._embed(packed.line(tokens), packed.line(places), *others).squeeze(0)
+            for block in self.blocks:
+                assert isinstance(block, EncoderBlock)
+                x = block.packed(x, packed.groups)
+            return packed.padded(x)
+        x = self._embed(tokens, places[:1], features, segments)
         allowed = None if mask.all() else mask
         for block in self.blocks:
             x = self.observe_tensor("states", block(x, allowed))
         return x
 
-    def _embed(self, tokens: Tensor, features: Tensor | None, segments: Tensor | None) -> Tensor:
+    def _packs(self, mask: Tensor) -> bool:
+        """Whether the texts are laid end to end without padding: in training on a CPU, unless somebody watches."""
+        if not self.training or watch.slot is not None or not trains_packed(self.positions.table.weight):
+            return False
+        return all(isinstance(b, EncoderBlock) and b.can_pack for b in self.blocks) and bool(mask.any())
+
+    def _embed(self, tokens: Tensor, places: Tensor, features: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Tokens `(batch, length)` at positions `places` to vectors."""
         x = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         if self.join is not None:
             x = x[..., : self.d_output] + self.join(x[..., self.d_output :])
-        x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
+        x = x + self.positions(places)
         if self.segments is not None:
-            x = x + self.segments(self.segments_of(tokens) if segments is None else segments)
+            x = x + self.segments(segments)
         return self.dropout(self.embedding_norm(x))  # type: ignore[no-any-return]
 
     def segments_of(self, tokens: Tensor) -> Tensor:
