@@ -437,6 +437,13 @@ CASES = {
     "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
     "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
+    "LabelledTokenizer.extend": (
+        TEXTS,
+        "tokenizer",
+        (taken("extend", False), taken("extend", True)),
+        kept_text,
+        prepared,
+    ),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
     "DocumentTokenizer.extend": (
         BOOK,

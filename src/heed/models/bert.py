@@ -99,6 +99,7 @@ class Bert(TokenEncoder):
     paper = "Devlin et al. 2019"
     sees_all = True
     framed = True
+    fine_tuned = True
     config: BertConfig
 
     def __init__(self, config: BertConfig) -> None:
