@@ -70,7 +70,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
