@@ -23,7 +23,7 @@ from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
-from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
+from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field, with_words
 from heed.training.contracts import Batch
 
 _TOKENIZER = "tokenizer.json"
@@ -79,7 +79,8 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             tokenizer = cls.train_tokenizer(config, train)
         else:
             tokenizer = spoken.tokenizer("tokens", cls)
-        # Which labels there are is no part of what a smaller training set knows less of.
+        tokenizer = with_words(tokenizer, config.model)
+        # A smaller training set has the labels of the whole.
         known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.check_labels()
