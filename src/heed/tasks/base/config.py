@@ -13,6 +13,9 @@ class TextModelSection(ModelSection):
     word_vectors: DataPath | None = None
     """File of word vectors (text of word2vec, GloVe or fastText) to begin the embeddings with, relative to the
     configuration; only for word tokenizers. The width of the embeddings is theirs where none is given."""
+    vector_words: bool = False
+    """Whether all words of that file belong to the vocabulary, so that words which training never saw have their
+    vectors too; by default only those of the training texts. Best with train_embeddings=false."""
     train_embeddings: bool = True
     """Whether the embeddings are trained; if not, they stay as given or drawn."""
 
