@@ -24,14 +24,9 @@ from heed.tasks.base.labels import check_labels, load_labels, number_of, save_la
 from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
-<<<<<<< HEAD
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.vocabulary import taken
-from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
-=======
-from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field, with_words
->>>>>>> curves
 from heed.training.contracts import Batch
 
 _TOKENIZER = "tokenizer.json"
@@ -86,15 +81,10 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             config = with_tokenizer(config, "word", lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = cls.train_tokenizer(config, train)
         else:
-<<<<<<< HEAD
             tokenizer, remarks = cls.take_tokenizer(config, spoken.tokenizer("tokens", cls), train)
             splits.remarks += remarks
-        # Which labels there are is no part of what a smaller training set knows less of.
-=======
-            tokenizer = spoken.tokenizer("tokens", cls)
         tokenizer = with_words(tokenizer, config.model)
         # A smaller training set has the labels of the whole.
->>>>>>> curves
         known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.check_labels()

@@ -70,15 +70,11 @@ class Pretraining(Task[PretrainingConfig, Document]):
             ConfigError, DataError: What the user asked for cannot be.
         """
         config, parent, spoken = with_parents(config, cls)
-<<<<<<< HEAD
         if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
             raise ConfigError(
                 "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
             )
-        splits = cls.open_splits(config, given)
-=======
         splits = cls.read_splits(config, given)
->>>>>>> curves
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
