@@ -169,7 +169,14 @@ def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
 
 def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
     one = next(iter(checkpoint.tokenizers.values()))
-    return {"kind": kind_of(one), "vocab_size": max(5, one.vocab_size)}
+    forms = (("nfkc", "\ufb01", "fi"), ("nfc", "e\u0301", "\u00e9"))
+    found = (name for name, given, normal in forms if one.normalize(given) == normal)
+    return {
+        "kind": kind_of(one),
+        "vocab_size": max(5, one.vocab_size),
+        "lowercase": one.normalize("Ab") == "ab",
+        "normalization": next(found, "none"),
+    }
 
 
 def kind_of(tokenizer: TextTokenizer) -> str:
@@ -210,6 +217,11 @@ def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loade
     }
 
 
+def _with_file(use: str) -> str:
+    """A command of the task for a run without data of its own."""
+    return f"{use} FILE" if use == "heed evaluate {run}" else use
+
+
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
     spec, report = spec_of(run.config.task), run.report
     lines = [
@@ -220,7 +232,7 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
         f"came from is in `{ORIGIN}`; it was not scored here.",
         "",
         "```",
-        *(use.format(run=run.folder.name) for use in spec.uses),
+        *(_with_file(use).format(run=run.folder.name) for use in spec.uses),
         f"heed export {run.folder.name} --to huggingface --out FOLDER",
         "```",
     ]
