@@ -590,6 +590,7 @@ def test_the_public_names():
         "edit",
         "ensemble",
         "export",
+        "import_model",
         "load",
         "run_lesson",
         "trace",

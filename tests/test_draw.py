@@ -22,8 +22,9 @@ from heed.observe.draw_svg import map_to_svg
 from heed.observe.draw_text import look_to_text, map_to_text
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import CELLS_IN_A_TABLE
-from heed.observe.labels import visible
+from heed.observe.labels import clean, visible
 from heed.observe.maps import Axis, Map, Traces
+from heed.observe.packed import DIGITS
 from heed.observe.pixels import MASKED
 from heed.observe.shading import Shading, TagSpan
 from heed.observe.spans import PEAK, best_spans, key_units, links, peaks
@@ -452,6 +453,56 @@ def test_a_large_map_is_drawn_by_the_script():
     page = Page(look_to_html(make_look(map, frames=False)))
     assert not page.cells()
     assert "canvas" in {tag for tag, _ in page.elements}
+
+
+def unpacked(text):
+    """A row of `observe/packed.py`, read by its description."""
+    digits, row, at = [DIGITS.index(character) for character in text], [], 0
+    while at < len(digits):
+        if digits[at] == 91:
+            row += [digits[at + 1] - 1] * (92 * digits[at + 2] + digits[at + 3])
+            at += 4
+        elif digits[at] < 80:
+            row.append(digits[at])
+            at += 1
+        else:
+            row.append(80 + 92 * (digits[at] - 80) + digits[at + 1])
+            at += 2
+    return row
+
+
+def large_data(page):
+    """What the script is given of each large map."""
+    return [json.loads(text) for tag, text in page.text if tag == "script" and text.startswith('{"names"')]
+
+
+@pytest.mark.parametrize("kind", ["token", "character"])
+def test_the_numbers_of_a_large_map_are_all_there(kind):
+    torch.manual_seed(0)
+    n = 9_000
+    weights = torch.rand(2, n).mul(1.2).sub(0.1).clamp(0, 1)  # no shares: every number from 0 to 1000 occurs
+    weights[0, 10:30], weights[1] = 0.0, 0.02
+    mask = torch.ones(2, n, dtype=torch.bool)
+    mask[0, 500:600] = mask[0, 700] = mask[0, -1] = False
+    labels = tuple(f"k{i}" for i in range(n)) if kind == "token" else tuple("ab \n" * (n // 4))
+    map = Map("decoder", 0, 0, Axis("text", kind, labels[:2]), Axis("text", kind, labels), weights, None, mask)
+    (data,) = large_data(Page(look_to_html(Look("", "", "", (map,), (), ()))))
+    expected = torch.where(mask, (weights.double() * 1000).round().long(), -1)
+    assert [unpacked(row) for row in data["packed"]] == expected.tolist()
+    assert set(expected.flatten().tolist()) >= {-1, 0, 79, 80, 1000}
+    assert data["key"] == [visible(label) for label in labels]
+    assert data.get("text") == (None if kind == "token" else [clean(label) for label in labels])
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 4.0])
+def test_a_layer_of_12_heads_over_512_tokens_is_a_page_below_5_megabytes(sharpness):
+    torch.manual_seed(0)
+    axis = Axis("text", "token", tuple(f"token-{i}" for i in range(512)))
+    weights = torch.randn(12, 512, 512).mul(sharpness).softmax(-1)
+    maps = tuple(Map("encoder", 3, head, axis, axis, weights[head]) for head in range(12))
+    text = look_to_html(Look("12 heads", "a text", "", maps, (), ()))
+    assert len(text.encode()) < 5_000_000
+    assert all(data["key"] is None and len(data["packed"]) == 512 for data in large_data(Page(text)))
 
 
 def test_bars_grow_with_the_values():

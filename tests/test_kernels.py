@@ -107,14 +107,15 @@ def test_a_few_models_reach_every_fast_form(counted):
         ("bahdanau", {}),
         ("transformer", {"attention_dropout": 0.0}),
         ("lstmn-encoder", {}),
-        ("gpt", {"positions": "rotary"}),
-        ("gpt", {"dropout": 0.0, "attention_dropout": 0.0}),
+        ("gpt-language_model", {"positions": "rotary"}),
+        ("gpt-language_model", {"dropout": 0.0, "attention_dropout": 0.0}),
+        ("bert", {}),
     ):
         config = with_dropout(make_config(BODIES[name]), **fields)
         step(make_model(BODIES[name], config), BODIES[name].example(config, 1))
     available = [name for name in counted if name != "onednn_linear" or private.find_onednn_linear() is not None]
     assert not [name for name in available if counted[name] == 0]
-    assert len(FUNCTIONS) == 12
+    assert len(FUNCTIONS) == 13
 
 
 def test_writing_is_plain_too(counted):

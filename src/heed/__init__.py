@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from heed.observe.trace import edit, trace
     from heed.runs.check import check_run
     from heed.runs.ensemble import ensemble
-    from heed.runs.train import export, load, train
+    from heed.runs.exported import export
+    from heed.runs.imported import import_model
+    from heed.runs.train import load, train
     from heed.tasks.base.run import Run
 
 __all__ = [
-    "HeedError", "Run", "attend", "check_run", "compare", "edit", "ensemble", "export", "load", "run_lesson",
-    "trace", "train",
+    "HeedError", "Run", "attend", "check_run", "compare", "edit", "ensemble", "export", "import_model", "load",
+    "run_lesson", "trace", "train",
 ]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
@@ -38,9 +40,11 @@ _HOMES = {
     "check_run": "heed.runs.check",
     "compare": "heed.comparison",
     "ensemble": "heed.runs.ensemble",
+    "export": "heed.runs.exported",
+    "import_model": "heed.runs.imported",
     "run_lesson": "heed.lessons",
     **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
-    **dict.fromkeys(("export", "load", "train"), "heed.runs.train"),
+    **dict.fromkeys(("load", "train"), "heed.runs.train"),
 }
 
 

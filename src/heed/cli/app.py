@@ -168,13 +168,41 @@ def predict(
     run_predict([run, *(others or [])], text or [], input, out, flags)
 
 
-@app.command(cls=called("RUN --to PROGRAM"))
+@app.command("import", cls=called("FOLDER", "NAME"))
+def import_(
+    source: Annotated[
+        str,
+        Argument(
+            metavar="FOLDER|NAME",
+            help="Folder of a checkpoint; or its name on the Hugging Face Hub, looked up in your cache first.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, option(metavar="DIR", help="The run folder to make; runs/<name>-<model>-N by default.")
+    ] = None,
+) -> None:
+    """Make a run folder of a Hugging Face checkpoint.
+
+    BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
+    """
+    from heed.runs.imported import import_checkpoint
+
+    print(import_checkpoint(source, out))
+
+
+@app.command(cls=called("RUN --to PROGRAM", "RUN --to huggingface --out FOLDER"))
 def export(
     run: RunArgument,
-    to: Annotated[Literal["ctranslate2"], option(metavar="ctranslate2", help="The program that is to run the model.")],
+    to: Annotated[
+        Literal["ctranslate2", "huggingface"],
+        option(metavar="ctranslate2|huggingface", help="The program that is to run the model."),
+    ],
     quantization: Annotated[
         Literal["float32", "int8"], option(metavar="float32|int8", help="int8 is smaller and faster.")
     ] = "float32",
+    out: Annotated[
+        Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface); RUN/export by default.")
+    ] = None,
 ) -> None:
     """Write a run for another program, and compare the outputs.
 
@@ -182,7 +210,7 @@ def export(
     """
     import heed
 
-    print(heed.export(run, to, quantization))
+    print(heed.export(run, to, quantization, out))
 
 
 @app.command(cls=called("RUN [FILE]..."))
@@ -295,8 +323,11 @@ def compare(
 @with_flags
 def look(
     run: RunArgument,
-    text: Annotated[
-        str | None, Argument(metavar="[TEXT]", help="What the model reads; none: the curves of its training.")
+    texts: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[TEXT]", help="What the model reads (of pairs, two texts); none: the curves of its training."
+        ),
     ] = None,
     steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,
     mechanism: Annotated[
@@ -321,7 +352,7 @@ def look(
     """
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, text, flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
+    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))

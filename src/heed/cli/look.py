@@ -15,6 +15,7 @@ from heed.cli.terminal import form_of, use_color, width, write_output
 from heed.errors import ConfigError
 from heed.tasks.base.capabilities import Looks, capability
 from heed.tasks.base.curves import curves_of
+from heed.tasks.base.run import TextRun
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,18 @@ class Drawing:
     head: str
 
 
-def run_look(name: str, text: str | None, flags: dict[str, Any], drawing: Drawing) -> None:
+def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows a page of HTML, not {form}; leave --as away, and end --out in .html")
         form = "html"
-    if text is None:
+    if not texts:
         _refuse_options_of_a_text(flags, drawing)
         shown: Any = curves_of(folder.find(name, folder.State.BEGUN))
     else:
-        shown = _look(name, text, flags, drawing)
+        shown = _look(name, texts, flags, drawing)
     if form == "text" and out is None:
         print(shown.text(width(), use_color()))
         return
@@ -53,11 +54,14 @@ def run_look(name: str, text: str | None, flags: dict[str, Any], drawing: Drawin
         webbrowser.open(out.absolute().as_uri())
 
 
-def _look(name: str, text: str, flags: dict[str, Any], drawing: Drawing) -> Any:
+def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
     run = heed.load(name)
+    typed = run.typed(texts) if isinstance(run, TextRun) else texts
+    if len(typed) != 1:
+        raise ConfigError(f"look is at one text, and {len(typed)} were given; put a text with blanks into quotes")
     layer, head = drawing.layer, drawing.head
     return capability(run, Looks).look(
-        text,
+        typed[0],
         steps=drawing.steps,
         mechanism=drawing.mechanism,
         layer="all" if layer == "all" else _number("layer", layer, "all"),

@@ -50,6 +50,7 @@ def run_predict(
     if not texts and given is None and interactive():
         ask(outputs)
         return
+    texts = outputs.arguments(texts)
     unknown: Counter[str] = Counter()
     if given is not None and given.is_dir():
         _folder(outputs, given, out, unknown)

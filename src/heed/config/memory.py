@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -24,6 +25,8 @@ class InMemory(Section):
 
     memory: dict[str, HeldSplit]
     """By split, how many examples were handed over in Python and a hash of them; `heed.train` writes it."""
+    imported: str | None = None
+    """Which checkpoint the run was imported from, as `heed import` writes it: such a run has no data of its own."""
     train: list[str] = ["train"]  # noqa: RUF012  # pydantic copies it
     """Not a file here: the name of the split."""
     valid: list[str] | int | None = None
@@ -45,11 +48,16 @@ class InMemory(Section):
     @property
     def name(self) -> str:
         """What to call the data."""
-        return "memory"
+        return "memory" if self.imported is None else PurePath(self.imported).name
 
     @property
     def missing(self) -> str:
         """What to say where the data is asked for and nobody handed it over."""
+        if self.imported is not None:
+            return (
+                f"this run was imported from {self.imported} and has no data of its own; to score it, give files: heed "
+                "evaluate RUN FILE; to train it on, start a run from it: heed train TASK FILE --from RUN"
+            )
         held = ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items())
         return (
             f"the data was handed over in Python{f' (examples of {held})' if held else ''} and is not kept in the run "

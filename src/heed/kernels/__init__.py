@@ -4,6 +4,7 @@ from heed.kernels.aligned_gru import aligned_gru
 from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
 from heed.kernels.decoder_block import BlockWeights, decoder_block, trains_whole_block
 from heed.kernels.dropout import byte_dropout, relu_dropout
+from heed.kernels.encoder_block import BlockSettings, Groups, encoder_block, trains_packed
 from heed.kernels.gelu import gelu_tanh
 from heed.kernels.gru import gru_sequence, trains_by_hand
 from heed.kernels.linear import Linear, linear, outer
@@ -20,7 +21,9 @@ __all__ = [
     "SHORT",
     "VECTOR",
     "Best",
+    "BlockSettings",
     "BlockWeights",
+    "Groups",
     "LargeVocabulary",
     "Linear",
     "aligned_gru",
@@ -30,6 +33,7 @@ __all__ = [
     "choice",
     "decoder_block",
     "enabled",
+    "encoder_block",
     "gelu_tanh",
     "gru_sequence",
     "large_empty",
@@ -44,6 +48,7 @@ __all__ = [
     "short_attend",
     "tape_lstm",
     "trains_by_hand",
+    "trains_packed",
     "trains_whole_block",
 ]
 

@@ -13,7 +13,6 @@ whole by the chain rule; the block is that of Radford et al. 2019.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any, NamedTuple
 
 import torch
@@ -22,11 +21,9 @@ from torch import Tensor
 from heed.kernels import private
 from heed.kernels.gelu import gelu_and_slope
 from heed.kernels.linear import linear, outer
+from heed.kernels.pool import Pool
 from heed.kernels.switch import enabled
 from heed.shapes import Float
-
-_MOST = 2**28
-"""Bytes that wait to be used again, at most."""
 
 
 class BlockWeights(NamedTuple):
@@ -80,29 +77,7 @@ def decoder_block(
     return result
 
 
-class _Memory:
-    """Tensors that have been used, by shape."""
-
-    def __init__(self) -> None:
-        self._free: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
-        self._bytes = 0
-
-    def take(self, *shape: int) -> Tensor:
-        if not (free := self._free[shape]):
-            return torch.empty(shape)
-        self._bytes -= free[-1].nbytes
-        return free.pop()
-
-    def give(self, *tensors: Tensor) -> None:
-        for tensor in tensors:
-            if self._bytes + tensor.nbytes > _MOST:
-                self._free.clear()
-                self._bytes = 0
-            self._free[tuple(tensor.shape)].append(tensor)
-            self._bytes += tensor.nbytes
-
-
-_memory = _Memory()
+_memory = Pool()
 
 
 class _Block(torch.autograd.Function):
@@ -117,15 +92,15 @@ class _Block(torch.autograd.Function):
 
         first, *of_first = normalise(x, (d,), w.norm_1, w.norm_1_bias, eps)
         layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
-        q, k, v = (_linear(first, weight, bias, _memory.take(rows, d)) for weight, bias in layers)
+        q, k, v = (linear_into(first, weight, bias, _memory.take(rows, d)) for weight, bias in layers)
         heads = (_heads(part, length, num_heads) for part in (q, k, v))
         context, log_sums = attend(*heads, 0.0, True, scale=scale)
-        middle = _residual(x, _joined(context), w.out, w.out_bias, _memory.take(rows, d))
+        middle = residual_into(x, _joined(context), w.out, w.out_bias, _memory.take(rows, d))
 
         second, *of_second = normalise(middle, (d,), w.norm_2, w.norm_2_bias, eps)
         inner, slope = _memory.take(rows, d_inner), _memory.take(rows, d_inner)
-        gelu_and_slope(_linear(second, w.inner, w.inner_bias, slope), inner, slope)
-        result = _residual(middle, inner, w.outer, w.outer_bias, torch.empty_like(x))
+        gelu_and_slope(linear_into(second, w.inner, w.inner_bias, slope), inner, slope)
+        result = residual_into(middle, inner, w.outer, w.outer_bias, torch.empty_like(x))
 
         ctx.save_for_backward(
             *(x, first, *of_first, q, k, v, context, log_sums, middle, second, *of_second, inner, slope), *weights
@@ -149,22 +124,22 @@ class _Block(torch.autograd.Function):
         d_result = grad_outputs[0].reshape(-1, d)
 
         d_outer, d_outer_bias = outer(d_result, inner), d_result.sum(0)
-        d_inner = _linear(d_result, w.outer.t(), None, inner).mul_(slope)
+        d_inner = linear_into(d_result, w.outer.t(), None, inner).mul_(slope)
         d_inner_weight, d_inner_bias = outer(d_inner, second), d_inner.sum(0)
-        d_second = _linear(d_inner, w.inner.t(), None, second)
+        d_second = linear_into(d_inner, w.inner.t(), None, second)
         given = d_second, middle, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
         d_middle, *d_norm_2 = d_normalise(*given)
         d_middle += d_result
 
         d_out, d_out_bias = outer(d_middle, _joined(context)), d_middle.sum(0)
-        d_context = _heads(_linear(d_middle, w.out.t(), None, second), length, num_heads)
+        d_context = _heads(linear_into(d_middle, w.out.t(), None, second), length, num_heads)
         heads = (_heads(part, length, num_heads) for part in (q, k, v))
         d_heads = d_attend(d_context, *heads, context, log_sums, 0.0, True, scale=scale)
         d_q, d_k, d_v = (_joined(part) for part in d_heads)
         d_three = [gradient for part in (d_q, d_k, d_v) for gradient in (outer(part, first), part.sum(0))]
-        d_first = _linear(d_q, w.query.t(), None, second)
+        d_first = linear_into(d_q, w.query.t(), None, second)
         for part, weight in ((d_k, w.key), (d_v, w.value)):
-            d_first = _residual(d_first, part, weight.t(), None, d_first)
+            d_first = residual_into(d_first, part, weight.t(), None, d_first)
         given = d_first, x, (d,), mean_1, inverse_1, w.norm_1, w.norm_1_bias, every
         d_x, *d_norm_1 = d_normalise(*given)
         d_x += d_middle
@@ -175,14 +150,14 @@ class _Block(torch.autograd.Function):
         return (d_x.view(grad_outputs[0].shape), None, None, None, *of_attention, *of_net)
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """As `linear`, into the given memory where torch's own library computes it."""
+def linear_into(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """As `linear` of rows, into the given memory where torch's own library computes it."""
     if private.onednn_linear() is not None:
         return linear(x, weight, bias)
     return torch.mm(x, weight.t(), out=out) if bias is None else torch.addmm(bias, x, weight.t(), out=out)
 
 
-def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
     """`x + y weight' + bias`; `out` may be x where there is no bias."""
     if private.onednn_linear() is not None:
         return linear(y, weight, bias).add_(x)

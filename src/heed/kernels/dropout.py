@@ -21,22 +21,22 @@ from heed.shapes import Float
 def byte_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """`x` with each element zero with probability `p`, and the others scaled up so that the mean stays."""
     if enabled():
-        return _ByteDropout.apply(x, _threshold(p))  # type: ignore[no-any-return]
-    return x * _kept(torch.ones_like(x), _draw(x, _threshold(p)), _scale(_threshold(p)))
+        return _ByteDropout.apply(x, threshold_of(p))  # type: ignore[no-any-return]
+    return x * _kept(torch.ones_like(x), drawn(x, threshold_of(p)), drop_scale(threshold_of(p)))
 
 
 def relu_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """`byte_dropout(relu(x), p)`; only the result is kept for the backward pass."""
     if enabled():
-        return _ReluDropout.apply(x, _threshold(p))  # type: ignore[no-any-return]
+        return _ReluDropout.apply(x, threshold_of(p))  # type: ignore[no-any-return]
     return byte_dropout(torch.relu(x), p)
 
 
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        keep = _draw(x, threshold)
-        ctx.scale = _scale(threshold)
+        keep = drawn(x, threshold)
+        ctx.scale = drop_scale(threshold)
         ctx.save_for_backward(keep)
         return _kept(x, keep, ctx.scale)
 
@@ -51,8 +51,8 @@ class _ReluDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        ctx.scale = _scale(threshold)
-        result = _kept(x, _draw(x, threshold), ctx.scale).relu_()
+        ctx.scale = drop_scale(threshold)
+        result = _kept(x, drawn(x, threshold), ctx.scale).relu_()
         ctx.save_for_backward(result)
         return result
 
@@ -64,17 +64,19 @@ class _ReluDropout(torch.autograd.Function):
         return (grad_outputs[0] * (result > 0)).mul_(ctx.scale), None
 
 
-def _threshold(p: float) -> int:
+def threshold_of(p: float) -> int:
+    """The least random byte with which an element is kept."""
     return max(1, min(255, round(p * 256)))
 
 
-def _draw(x: Tensor, threshold: int) -> Tensor:
+def drawn(x: Tensor, threshold: int) -> Tensor:
     """One random byte for each element, at least the threshold or not, `(*shape)`."""
     draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
     return (draws.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
 
 
-def _scale(threshold: int) -> float:
+def drop_scale(threshold: int) -> float:
+    """What kept elements are multiplied by, so that the mean stays."""
     return 256 / (256 - threshold)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,34 @@ def flash_attention() -> tuple[Operation, Operation] | None:
 
 
 @cache
+def activation(name: str) -> tuple[Operation, Operation] | None:
+    """An activation `(x, out)`, and its gradient `(d, x)` written over d: both need no fresh memory."""
+    x, ones = torch.tensor([-1.0, 2.0]), torch.ones(2)
+    if name == "relu":
+        return (lambda x, out: torch.clamp_min(x, 0, out=out)), (lambda d, x: d.mul_(x > 0))
+    more: dict[str, str] = {}
+    if name != "silu":
+        more["approximate"] = "tanh" if name == "gelu_tanh" else "none"
+    value: Operation = partial(getattr(torch.nn.functional, key := name.removesuffix("_tanh")), **more)
+    forward, backward = _operation(f"aten.{key}.out"), _operation(f"aten.{key}_backward.grad_input")
+    if forward is None or backward is None:
+        return None
+
+    def run(x: Tensor, out: Tensor) -> Tensor:
+        return forward(x, out=out, **more)  # type: ignore[no-any-return]
+
+    def gradient(d: Tensor, x: Tensor) -> Tensor:
+        return backward(d, x, grad_input=d, **more)  # type: ignore[no-any-return]
+
+    with torch.enable_grad():
+        y = value(asked := x.clone().requires_grad_())
+        (slope,) = torch.autograd.grad(y.sum(), asked)
+    expected = [y.tolist()], [slope.tolist()]
+    right = _gives(run, (x, torch.empty(2)), expected[0]) and _gives(gradient, (ones, x), expected[1])
+    return (run, gradient) if right else None
+
+
+@cache
 def threshold_backward() -> Operation | None:
     """The gradient where the input is above a threshold, 0 elsewhere."""
     given = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), 0
@@ -84,18 +112,29 @@ def _processor_is_intel() -> bool:
     return "GenuineIntel" in named
 
 
-@torch.no_grad()
-def _checked(name: str, given: Sequence[Any], expected: Sequence[Any]) -> Operation | None:
+def _operation(name: str) -> Operation | None:
     operation: Any = torch.ops
     try:
         for part in name.split("."):
             operation = getattr(operation, part)
+    except (AttributeError, RuntimeError):
+        return None
+    return operation  # type: ignore[no-any-return]
+
+
+@torch.no_grad()
+def _gives(operation: Operation, given: Sequence[Any], expected: Sequence[Any]) -> bool:
+    try:
         found = operation(*given)
         results = [found] if isinstance(found, Tensor) else list(found)
-        right = all(
+        return all(
             torch.allclose(result, torch.tensor(numbers), atol=1e-5)
             for result, numbers in zip(results, expected, strict=True)
         )
     except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return None
-    return operation if right else None
+        return False
+
+
+def _checked(name: str, given: Sequence[Any], expected: Sequence[Any]) -> Operation | None:
+    operation = _operation(name)
+    return operation if operation is not None and _gives(operation, given, expected) else None

@@ -20,8 +20,16 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, watch
-from heed.kernels import BlockWeights, Linear, decoder_block, trains_whole_block
-from heed.layers.activations import GELU_TANH, RELU, Activation
+from heed.kernels import (
+    BlockSettings,
+    BlockWeights,
+    Groups,
+    Linear,
+    decoder_block,
+    encoder_block,
+    trains_whole_block,
+)
+from heed.layers.activations import GELU, GELU_TANH, RELU, SILU, Activation
 from heed.layers.dropout import Dropout
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.layers.norm import LayerNorm, Norm
@@ -111,6 +119,32 @@ class EncoderBlock(nn.Module):
         """Every position looks at every real one."""
         x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
+
+    def packed(self, x: Float[Tensor, "rows d_model"], groups: Groups) -> Float[Tensor, "rows d_model"]:
+        """Read texts laid end to end, `groups` of one length each, in training on a CPU; `can_pack` says whether."""
+        weights, a = _weights_of(self), self.attention
+        assert weights is not None and a.score.scale is not None
+        eps, dropout = self.around_attention.norm.eps, self.around_attention.dropout.p
+        name: Any = self.feed_forward.activation.name
+        settings = BlockSettings(a.num_heads, a.score.scale, eps, name, dropout, a.dropout)
+        return encoder_block(x, groups, settings, weights)
+
+    @property
+    def can_pack(self) -> bool:
+        """Whether it is BERT's block, all of whose parameters have their place, and is not computed again."""
+        f, around = self.feed_forward, (self.around_attention, self.around_feed_forward)
+        same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
+        drops_inner = f.dropout is not None and f.dropout.p > 0
+        known = f.activation in (GELU, GELU_TANH, RELU, SILU) and "forward" not in vars(self)
+        return known and same and not around[0].first and not drops_inner and _weights_of(self) is not None
+
+
+def _weights_of(block: EncoderBlock | DecoderBlock) -> BlockWeights | None:
+    """The parameters of a block without a memory, where each has its place."""
+    a, f, norms = block.attention, block.feed_forward, (block.around_attention.norm, block.around_feed_forward.norm)
+    layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer
+    found: list[Any] = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
+    return None if any(parameter is None for parameter in found) else BlockWeights(*found)
 
 
 class CausalSelfAttention(MultiHeadAttention):
@@ -203,9 +237,7 @@ class DecoderBlock(nn.Module):
         drops = a.dropout > 0 or any(part is not None and part.p > 0 for part in parts)
         if drops or not self.around_attention.first or f.activation != GELU_TANH or norms[0].eps != norms[1].eps:
             return None
-        layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer
-        found: list[Any] = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
-        return None if any(parameter is None for parameter in found) else BlockWeights(*found)
+        return _weights_of(self)
 
     def forward(
         self,

@@ -107,7 +107,7 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
     for epoch in range(3):
         read, chosen = (part[0] for part in _masked(np.array([ids]), epoch))
         words = [f"<{_VOCABULARY[i]}>" if c else _VOCABULARY[i] for i, c in zip(read, chosen, strict=True)]
-        fates = ", ".join(_fate(labels[n], _VOCABULARY[read[n]]) for n in np.flatnonzero(chosen))
+        fates = ", ".join(_fate(labels[n], _VOCABULARY[read[n]]) for n in np.flatnonzero(chosen).tolist())
         shown.append(f"pass {epoch + 1}: {' '.join(words)}  ({fates})")
     many = np.tile(np.array(ids), (_PASSES, 1))
     read, chosen = _masked(many, 0)

@@ -1,7 +1,8 @@
 """One map as HTML: a table that is the heat map, the words it shades, and the numbers the page's script needs.
 
 The table is a real one (it can be read aloud, copied to a spreadsheet and printed, and needs no script). Beyond
-`CELLS_IN_A_TABLE` cells a browser is slow with it, and the script draws the same numbers on a canvas instead.
+`CELLS_IN_A_TABLE` cells a browser is slow with it, and the script draws the same numbers on a canvas instead; they and
+the words come to it in short form (`packed.py`), so that the 12 heads of a layer over 512 tokens are below 5 MB.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from heed.observe import palette
 from heed.observe.labels import axes_line, axis_name, cell_name, clean, place_name, plural, visible
 from heed.observe.maps import Axis, Map, Traces
+from heed.observe.packed import packed
 
 CELLS_IN_A_TABLE = 64 * 64
 
@@ -32,8 +35,8 @@ def map_to_html(map: Map, number: int) -> str:
             _tools(map),
             f'<div class="scroll">{picture}</div>',
             '<p class="status" role="status" aria-live="polite">Point at a cell, or press an arrow key in the map.</p>',
-            _words(map, name),
-            f'<script type="application/json" class="data">{_data(map)}</script>',
+            _words(map, name, large),
+            f'<script type="application/json" class="data">{_data(map, large)}</script>',
             "</section>",
         ]
     )
@@ -97,18 +100,22 @@ def _cell(map: Map, query: str, key: str, weight: float | None, *, first: bool) 
     return f'<td class="{level}" tabindex="{tab}" aria-label="{label}">{shown}</td>'
 
 
-def _words(map: Map, name: str) -> str:
-    """Output tokens to choose from, and the source text that the chosen one shades."""
-    buttons = "".join(
-        f'<button type="button" aria-pressed="false"><bdi>{escape(visible(label))}</bdi></button>'
-        for label in map.query.labels
+def _words(map: Map, name: str, large: bool) -> str:
+    """Output tokens to choose from, and the source text that the chosen one shades; of a large map the script's."""
+    buttons = (
+        ""
+        if large
+        else "".join(
+            f'<button type="button" aria-pressed="false"><bdi>{escape(visible(label))}</bdi></button>'
+            for label in map.query.labels
+        )
     )
     return (
         f'<div class="words live" role="group" aria-label="Words"><h3>Words</h3>'
         f'<p class="hint">{escape(_hint(map))}</p>'
         f'<p class="queries" dir="auto">{buttons}</p>'
         f'<p class="keys {map.key.kind if map.key.kind == "character" else "word"}" dir="auto" '
-        f'id="{name}-keys">{shaded_words(map.key)}</p></div>'
+        f'id="{name}-keys">{"" if large else shaded_words(map.key)}</p></div>'
     )
 
 
@@ -119,13 +126,20 @@ def _hint(map: Map) -> str:
     return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} it looked at are shaded."
 
 
-def _data(map: Map) -> str:
-    """What rows and columns are, labels, and weights in thousandths, -1 for masked."""
-    content = {
+def _data(map: Map, large: bool) -> str:
+    """What rows and columns are, labels, and weights in thousandths, -1 for masked; of a large map they are packed."""
+    content: dict[str, Any] = {
         "names": [place_name(map.query), place_name(map.key)],
         "query": [visible(label) for label in map.query.labels],
         "key": [visible(label) for label in map.key.labels],
-        "weights": [[-1 if w is None else round(w * 1000) for w in row] for row in map.cells()],
     }
+    if large:
+        content["packed"] = packed(map)
+        if content["key"] == content["query"]:
+            content["key"] = None
+        if map.key.kind == "character":
+            content["text"] = [clean(label) for label in map.key.labels]
+    else:
+        content["weights"] = [[-1 if w is None else round(w * 1000) for w in row] for row in map.cells()]
     # Inside a script element only "<" could end it.
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -7,11 +7,31 @@
   const level = (part) => Math.round(Math.min(1, Math.max(0, part)) * LEVELS);
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
+  // A row of packed.py: numbers from 0 to 79 are one digit, larger ones two; 91 begins a run of equal ones.
+  const code = (digit) => { const at = digit.charCodeAt(0); return at - 32 - (at > 34) - (at > 60) - (at > 92); };
+  const unpack = (text, length) => {
+    const row = new Int16Array(length);
+    for (let at = 0, cell = 0; at < text.length;) {
+      const first = code(text[at]);
+      if (first === 91) {
+        const count = code(text[at + 2]) * 92 + code(text[at + 3]);
+        row.fill(code(text[at + 1]) - 1, cell, cell + count);
+        cell += count;
+        at += 4;
+      } else {
+        row[cell++] = first < 80 ? first : 80 + (first - 80) * 92 + code(text[at + 1]);
+        at += first < 80 ? 1 : 2;
+      }
+    }
+    return row;
+  };
+
   // Weights come in thousandths; -1 is masked.
   class MapView {
     constructor(section) {
       this.section = section;
       Object.assign(this, JSON.parse(section.querySelector(".data").textContent));
+      if (this.packed) this.unpack();
       this.largest = this.weights.map((row) => Math.max(1, ...row));
       this.perRow = false;
       this.pinned = null;
@@ -31,6 +51,30 @@
       section.addEventListener("keydown", (event) => event.key === "Escape" && this.unpin());
       this.scale(false);
       this.leave();
+    }
+
+    // A large map: its weights, and the words that a smaller one has in the page already.
+    unpack() {
+      this.key = this.key || this.query;
+      this.weights = this.packed.map((row) => unpack(row, this.key.length));
+      const isolated = (name, label) => {
+        const element = document.createElement(name);
+        element.append(document.createElement("bdi"));
+        element.firstChild.textContent = label;
+        return element;
+      };
+      this.section.querySelector(".queries").append(...this.query.map((label) => {
+        const button = isolated("button", label);
+        button.type = "button";
+        button.setAttribute("aria-pressed", "false");
+        return button;
+      }));
+      const keys = this.section.querySelector(".keys");
+      this.key.forEach((label, i) => {
+        const span = this.text ? document.createElement("span") : isolated("span", label);
+        if (this.text) span.textContent = this.text[i];
+        keys.append(...(this.text || !i ? [span] : [" ", span]));
+      });
     }
 
     part(i, j) { return this.weights[i][j] / (this.perRow ? this.largest[i] : 1000); }
@@ -179,21 +223,35 @@
     color() {
       const style = getComputedStyle(document.documentElement);
       const colors = {};
-      for (let k = 0; k <= LEVELS; k++) colors["w" + k] = style.getPropertyValue("--w" + k);
+      for (let k = 0; k <= LEVELS; k++) colors["w" + k] = parseInt(style.getPropertyValue("--w" + k).trim().slice(1), 16);
       const base = document.createElement("canvas");
       base.width = this.canvas.width;
       base.height = this.canvas.height;
       const pen = base.getContext("2d");
       pen.fillStyle = this.hatch(pen, style);
       pen.fillRect(0, 0, base.width, base.height);
-      this.view.weights.forEach((row, i) => row.forEach((weight, j) => {
-        if (weight < 0) return;
-        pen.fillStyle = colors[this.view.name(i, j)];
-        pen.fillRect(j * this.cell, i * this.cell, this.cell, this.cell);
-      }));
+      pen.imageSmoothingEnabled = false;
+      pen.drawImage(this.pixels(colors), 0, 0, base.width, base.height);
       this.base = base;
       this.marker = style.getPropertyValue("--mark");
       this.mark(...this.at);
+    }
+
+    // One pixel a cell, clear where masked.
+    pixels(colors) {
+      const { weights, query, key } = this.view;
+      const small = document.createElement("canvas");
+      small.width = Math.max(1, key.length);
+      small.height = Math.max(1, query.length);
+      const pen = small.getContext("2d");
+      const image = pen.createImageData(small.width, small.height);
+      weights.forEach((row, i) => row.forEach((weight, j) => {
+        if (weight < 0) return;
+        const color = colors[this.view.name(i, j)];
+        image.data.set([color >> 16, (color >> 8) & 255, color & 255, 255], 4 * (i * small.width + j));
+      }));
+      pen.putImageData(image, 0, 0);
+      return small;
     }
 
     // Masked cells look as they do in a table: thin lines across the page's own colour.

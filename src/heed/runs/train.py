@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from warnings import warn
 
 import torch
@@ -23,6 +23,7 @@ from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
 from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.epochs import settle_epochs
+from heed.runs.imported import carry_origin
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
@@ -31,7 +32,6 @@ from heed.runs.settings import setting_named
 from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
-from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
 from heed.training.checkpoint import load_weights, save_weights
@@ -44,10 +44,6 @@ from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 from heed.training.recompute import recompute_blocks
 from heed.training.tensorboard import check_log, logged
-
-if TYPE_CHECKING:
-    from heed.exchange import Exported
-
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one, or (for labelled texts) any number."""
@@ -86,22 +82,6 @@ def load(run: str | Path = "last", *, finished: bool = False) -> Run[Any, Any]:
     opened = kind(path, config, task, model, folders.read_report(path))
     opened.so_far = so_far
     return opened
-
-
-def export(
-    run: Run[Any, Any] | str | Path = "last", to: str = "ctranslate2", quantization: str = "float32"
-) -> Exported:
-    """Write a run for another program, into `RUN/export/`, and compare the outputs of both.
-
-    With quantization "float32" the outputs must be the run's own; "int8" is smaller and faster.
-
-    Raises:
-        ConfigError: The program cannot express the model, or its library is missing.
-        RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
-    """
-    where = run.folder if isinstance(run, Run) else run
-    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True)
-    return capability(opened, Exports).export(to, quantization)
 
 
 @suggests_keywords(hint=setting_named)
@@ -361,6 +341,7 @@ def _begin(
     with folders.unsealed(path):
         if unfinished is None:
             task.save(path)
+            carry_origin(config.model.from_ or config.tokenizer.from_, path)
             about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
             reports = {name: one.as_report() for name, one in started.items()}
             folders.write_report(path, {**about, "parameters": parameters, **reports})

@@ -150,5 +150,5 @@ _COMMON = ("The", "My", "Her", "His")
 def open_stories(data: EmbeddedData) -> Splits[Document]:
     """The stories of every split."""
     counts = {"train": data.train, "valid": data.valid, "test": data.test}
-    drawn = {split: draw_stories(split, counts[split], data.seed) for split in SPLITS}
+    drawn: dict[str, list[Document]] = {split: draw_stories(split, counts[split], data.seed) for split in SPLITS}
     return drawn_splits(drawn, data.name, "documents")

@@ -176,7 +176,8 @@ def _text(columns: Sequence[Facts], label: Column) -> Facts | str:
         rivals.sort(key=columns.index)
         which = " and ".join(column.shown for column in rivals)
         which = f"columns {which}" if isinstance(longest.name, int) else which
-        return f"{which} hold texts; data.columns.text={rivals[0].name} takes the first of them"
+        both = f", data.columns.text=[{rivals[0].name},{rivals[1].name}] both as a pair" if len(rivals) == 2 else ""
+        return f"{which} hold texts; data.columns.text={rivals[0].name} takes the first of them{both}"
     return longest
 
 

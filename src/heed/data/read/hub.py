@@ -50,7 +50,8 @@ class HubSet:
 
     def _examples(self, split: str, reader: Reader[E], findings: Findings) -> Iterator[E]:
         assert reader.of_row is not None, "the configuration of this kind of data names no data set"
-        for place, row in self.rows(split, reader.kind.sides):
+        optional: tuple[str, ...] = getattr(self._data.columns, "optional", ())  # type: ignore[attr-defined]
+        for place, row in self.rows(split, (*reader.kind.sides, *optional)):
             where = f"{self._data.hub} split {split} row {place}"
             if any("\0" in value for value in row.values() if isinstance(value, str)):
                 message = f"{where} holds a NUL character, which is no text"
@@ -75,6 +76,7 @@ class HubSet:
         names = {
             field: _column(field, getattr(columns, field), table.features, self._data.hub, field in texts)
             for field in type(columns).model_fields
+            if getattr(columns, field) is not None or field not in getattr(columns, "optional", ())
         }
         ways = {field: _way(table.features[name], field in texts) for field, name in names.items()}
         chunks = table.select_columns(list(dict.fromkeys(names.values()))).iter(_TOGETHER)

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.read.columns import NO_LABEL, Facts, Picked, facts_of, facts_of_objects, has_header, pick, pick_text
+from heed.data.read.columns import (
+    NO_LABEL,
+    Facts,
+    Picked,
+    facts_of,
+    facts_of_objects,
+    has_header,
+    pick,
+    pick_text,
+    shown,
+)
 from heed.data.read.contents import Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.read.findings import Findings
 from heed.data.read.head import Head, excel_head, is_regular, note_header, regular_rows
@@ -26,7 +36,8 @@ class TextFormat:
     """How labelled texts are written: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
 
     With `several`, a text may have any number of labels, with `separator` between those of one cell. `known` labels, of
-    the training set, tell the column of labels in other files; `advice` names commands for files that are no such.
+    the training set, tell the column of labels in other files; `advice` names commands for files that are no such. With
+    `second`, an example is a pair of texts (`heed.data.read.two_texts`).
     """
 
     kind: str = "auto"
@@ -36,6 +47,7 @@ class TextFormat:
     separator: str = ","
     known: frozenset[str] = frozenset()
     advice: Advice = no_advice
+    second: Column = None
     last: Layout | None = field(default=None, repr=False)
 
 
@@ -112,25 +124,26 @@ def _names(row: Sequence[str], given: Layout) -> bool:
 
 def _recognised(head: Head, rows: list[list[str]], given: Layout, form: TextFormat) -> Layout | None:
     """The columns of rows by what they hold; None where there are too few to tell."""
-    named = any(isinstance(column, str) for column in (form.text, form.label))
+    named = any(isinstance(column, str) for column in (form.text, form.label, form.second))
     header = named or has_header(rows)
     body = rows[1:] if header else rows
     if len(body) < (1 if form.known else _FEW):
         return None
     names: Sequence[int | str] = range(len(rows[0]))
     plain = len(set(rows[0])) == len(rows[0]) and all(cell == cell.strip() for cell in rows[0])
-    if header and plain and not any(isinstance(column, int) for column in (form.text, form.label)):
+    if header and plain and not any(isinstance(column, int) for column in (form.text, form.label, form.second)):
         names = rows[0]
-    columns = facts_of(body, names, form.known)
-    for column in (form.text, form.label):
+    for column in (form.text, form.label, form.second):
         if column is not None and column not in names:
             return None  # whoever reads the file says so
+    columns = [facts for facts in facts_of(body, names, form.known) if facts.name != form.second]
     picked = pick(columns, form.text, form.label, head.whole)
     if picked.unclear:
         raise DataError(_unclear(head, picked, header, form))
     text, label = _both(picked)
     parts = [given.said] if given.said else []
-    parts.append(f"columns: text is {text.shown}, label is {label.shown} ({label.counted(head.whole)})")
+    second = "" if form.second is None else f", the second text is {shown(form.second)}"
+    parts.append(f"columns: text is {text.shown}{second}, label is {label.shown} ({label.counted(head.whole)})")
     if not header:
         parts.append("the file has no header, columns are counted from 0")
     return Layout(given.kind, given.separator, text.name, label.name, header, "; ".join(parts))
@@ -153,7 +166,7 @@ def _of_objects(head: Head, given: Layout, form: TextFormat) -> Layout:
     objects = [one for one in map(_object, head.filled) if one is not None]
     if len(objects) < (1 if form.known else _FEW):
         return given
-    columns = facts_of_objects(objects, form.known)
+    columns = [facts for facts in facts_of_objects(objects, form.known) if facts.name != form.second]
     there = {column.name for column in columns if column.cells >= 0.5 * len(objects)}
     text = given.text if form.text is not None or given.text in there else None
     label = given.label if form.label is not None or given.label in there else None

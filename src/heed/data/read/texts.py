@@ -24,8 +24,11 @@ from heed.data.read.findings import BadLine, Findings
 from heed.data.read.head import note_header
 from heed.data.read.layout import Layout, TextFormat, layout_of
 from heed.data.read.lines import lines_of
+from heed.data.read.memory import text_at
 from heed.data.read.reader import Reader
 from heed.data.read.rows import characters_of, column_rows, json_rows, text_of
+from heed.data.read.sentences import is_blank
+from heed.data.read.two_texts import joined
 from heed.errors import DataError
 
 _SEVERAL = "data.several_labels=true reads several"
@@ -55,7 +58,11 @@ def text_reader(form: TextFormat) -> Reader[Text]:
             column = "label" if form.label is None else form.label
             called = f"{place}: column '{column}'" if colon else f"{place}: the label"
             labels = _labels_of(row["label"], form, called, path, where or place, findings)
-        return labels if isinstance(labels, BadLine) else Text(row["text"], labels, origin=place)
+        text = row["text"]
+        if form.second is not None:
+            text = _pair(text, text_at(row["second"], f"{place}: the second text", place, findings))
+        bad = labels if isinstance(labels, BadLine) else text
+        return bad if isinstance(bad, BadLine) else Text(bad, labels, origin=place)
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
         labels: set[str] = set()
@@ -77,6 +84,11 @@ def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings
     findings = Findings() if findings is None else findings
     for path in map(Path, files):
         layout = layout_of(path, form, findings)
+        if form.second is not None and layout.kind in ("lines", "folders"):
+            raise DataError(
+                f"'{path}' has no columns, but data.columns.second is {form.second!r}; give pairs of texts as CSV, TSV "
+                "or JSON lines"
+            )
         if layout.kind in ("csv", "tsv"):
             yield from _columns(path, layout, form, findings)
         elif layout.kind == "jsonl":
@@ -148,9 +160,18 @@ def _text(text: str | BadLine, labels: Labels, origin: str, findings: Findings) 
         yield Text(text, labels, origin=origin)
 
 
+def _pair(first: str | BadLine, second: str | BadLine) -> str | BadLine:
+    """Both texts of a pair as one, blank where one of them is; or the first that is bad."""
+    if isinstance(first, BadLine) or isinstance(second, BadLine):
+        return first if isinstance(first, BadLine) else second
+    return "" if is_blank(first) or is_blank(second) else joined(first, second)
+
+
 def _columns(path: Path, layout: Layout, form: TextFormat, findings: Findings) -> Iterator[Text]:
     which = "data.columns.{0} says which column holds the {0}, by name or by number from 0"
     unnamed, wanted = "names no column '{1}'{2}; " + which, {"text": layout.text, "label": layout.label}
+    if form.second is not None:
+        wanted["second"] = form.second
     rows = column_rows(
         path,
         wanted,
@@ -161,7 +182,8 @@ def _columns(path: Path, layout: Layout, form: TextFormat, findings: Findings) -
         unnamed=unnamed,
     )
     for number, cells in rows:
-        text, label = cells or ("", "")
+        text, label, *others = cells or ("", "")
+        text = _pair(text, others[0]) if others else text
         labels: Labels = label if isinstance(label, BadLine) else ()
         if isinstance(text, str) and text.strip() and isinstance(label, str):
             labels = labels_in(label, form, f"'{path}' line {number}", path, number, findings)
@@ -170,8 +192,11 @@ def _columns(path: Path, layout: Layout, form: TextFormat, findings: Findings) -
 
 def _objects(path: Path, layout: Layout, form: TextFormat, findings: Findings) -> Iterator[Text]:
     text_name, label_name = str(layout.text), str(layout.label)
-    for number, row in json_rows(path, findings, (text_name, label_name)):
+    second = () if form.second is None else (str(form.second),)
+    for number, row in json_rows(path, findings, (text_name, *second, label_name)):
         text = "" if row is None else text_of(row, text_name, path, number, findings)
+        for name in () if row is None else second:
+            text = _pair(text, text_of(row, name, path, number, findings))
         labels: Labels = ()
         if row is not None and isinstance(text, str) and text.strip():
             where = f"'{path}' line {number}: field '{label_name}'"

@@ -47,7 +47,7 @@ class BertFamily(Family):
     model_type = "bert"
     model = "bert"
     prefix = "bert."
-    head_names = ("cls.", "classifier.")
+    head_names: ClassVar[tuple[str, ...]] = ("cls.", "classifier.")
     tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
     architectures: ClassVar = {
         frozenset(): "BertModel",
@@ -224,7 +224,7 @@ class RobertaFamily(BertFamily):
 
     model_type = "roberta"
     prefix = "roberta."
-    head_names = ("lm_head.", "classifier.")
+    head_names: ClassVar = ("lm_head.", "classifier.")
     tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
     architectures: ClassVar = {
         frozenset(): "RobertaModel",
@@ -304,7 +304,7 @@ class DistilBertFamily(BertFamily):
 
     model_type = "distilbert"
     prefix = "distilbert."
-    head_names = ("vocab_", "pre_classifier.", "classifier.")
+    head_names: ClassVar = ("vocab_", "pre_classifier.", "classifier.")
     tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
     architectures: ClassVar = {
         frozenset(): "DistilBertModel",

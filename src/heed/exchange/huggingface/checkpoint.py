@@ -48,7 +48,9 @@ class Checkpoint:
         files = TensorFiles(folder, family.ignored)
         family.complete_names(files)
         architecture = _architecture(settings, family, files)
-        return cls(folder, settings, family, architecture, files, family.tokenizers(folder, settings))
+        vocabularies = family.tokenizers(folder, settings)
+        assert all(len(numbering) == one.vocab_size for one, numbering in vocabularies.values())
+        return cls(folder, settings, family, architecture, files, vocabularies)
 
     @property
     def tokenizers(self) -> Mapping[str, TextTokenizer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heed.config.sections import DataPath, ModelSection, RunConfig
+from heed.config.sections import DataPath, ModelSection, RunConfig, TokenizerConfig
 
 
 class TextModelSection(ModelSection):
@@ -20,8 +20,18 @@ class TextModelSection(ModelSection):
     """Whether the embeddings are trained; if not, they stay as given or drawn."""
 
 
+class LabelledTokenizer(TokenizerConfig):
+    """How text becomes tokens."""
+
+    extend: bool = False
+    """Add to the tokenizer of another run (tokenizer.from, or --from) the characters, of kind word the words, that it
+    does not know; the tokens that it has keep their numbers and their weights."""
+
+
 class LabelledConfig(RunConfig):
     """What the configurations of tasks with labelled texts share."""
 
+    tokenizer: LabelledTokenizer = LabelledTokenizer()
+    """How text becomes tokens."""
     model: TextModelSection = TextModelSection()
     """Which model."""

@@ -16,12 +16,15 @@ from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.table import Entry
 from heed.models.base import ModelConfig
+from heed.registry import body_class
 
 if TYPE_CHECKING:
     from heed.data.tokens.tokenizer import TextTokenizer
     from heed.tasks.base.run import Run
 
 C = TypeVar("C", bound=RunConfig)
+_FRAME = 2
+"""Start and end token."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Exportable:
         heads: What stands on the body: "words", "order", "labels", "tags", "output".
         tokenizers: By role, "tokens" or "source" and "target".
         tied: Whether the output layer is the table of embeddings.
+        label_bias: Whether the layer over the labels of a text has a bias; None without such a layer.
         settings: Further fields of config.json, as `id2label`.
         notes: What a reader of the checkpoint should know.
         files: Further files of JSON, by name, made with the numberings.
@@ -42,6 +46,7 @@ class Exportable:
     heads: frozenset[str]
     tokenizers: Mapping[str, TextTokenizer]
     tied: bool = True
+    label_bias: bool | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
@@ -92,3 +97,18 @@ class TaskCheckpoint(ABC, Generic[C]):
         place = cls.places.get(part)
         assert place is not None, f"{cls.__name__} has no place for {name}"
         return f"{place}.{rest}" if place else rest
+
+
+def names_of_labels(labels: Sequence[str]) -> dict[str, Any]:
+    """The fields of config.json that name labels."""
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
+
+
+def longest_text(checkpoint: Checkpoint) -> int:
+    """The most tokens of a text that the checkpoint reads, without those that stand around it."""
+    most = checkpoint.family.fields(checkpoint.settings, checkpoint.files, frozenset()).get("max_length", 1_000)
+    framed = getattr(body_class(checkpoint.family.model, ("encoder",)), "framed", False)
+    return max(1, int(most) - (_FRAME if framed else 0))

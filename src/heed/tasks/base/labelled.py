@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from heed.data.batch.framed import frame_size
 from heed.data.batch.plan import plan_batches
 from heed.data.embedded.generated import Split
 from heed.data.examples import Sentence, Text, label_order
-from heed.data.read.findings import found_table
 from heed.data.read.word_vectors import FoundVectors, vector_width
 from heed.data.store.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
-from heed.models.base import Body, ModelConfig
+from heed.models.base import Body, ModelConfig, TokenEncoder
 from heed.tasks.base.config import LabelledConfig
+from heed.tasks.base.fine_tuning import is_fine_tuning, with_fine_tuning
+from heed.tasks.base.labelled_overview import overview_of
 from heed.tasks.base.labels import check_labels, load_labels, number_of, save_labels
-from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.transfer import Parent, with_parents
+from heed.tasks.base.vocabulary import taken
 from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field, with_words
 from heed.training.contracts import Batch
 
@@ -78,13 +81,29 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             config = with_tokenizer(config, "word", lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = cls.train_tokenizer(config, train)
         else:
-            tokenizer = spoken.tokenizer("tokens", cls)
+            tokenizer, remarks = cls.take_tokenizer(config, spoken.tokenizer("tokens", cls), train)
+            splits.remarks += remarks
         tokenizer = with_words(tokenizer, config.model)
         # A smaller training set has the labels of the whole.
         known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.check_labels()
         return task.settle(parent)
+
+    @classmethod
+    def take_tokenizer(
+        cls, config: C, tokenizer: TextTokenizer, examples: Sequence[E]
+    ) -> tuple[TextTokenizer, list[str]]:
+        """The tokenizer of another run, extended where that is asked for; remarks on what it makes of the examples."""
+        texts = [" ".join(cls.texts_of(example)) for example in examples]
+        return taken(tokenizer, texts, config.tokenizer.min_count if config.tokenizer.extend else None)
+
+    def settle(self, parent: Parent | None) -> Self:
+        """As for every task; a body that was trained before is fine-tuned at smaller rates."""
+        super().settle(parent)
+        if is_fine_tuning(self.config, parent, self.interfaces):
+            self.config = with_fine_tuning(self.config, len(self.train_batches(0)))
+        return self
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:
@@ -181,12 +200,12 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         """Fill a new model with given word vectors, and then with what a parent knows better."""
         started: dict[str, Started] = {}
         if self.config.model.word_vectors is not None:
-            found, coverage = self._vectors()
+            found, coverage = self.vectors()
             fill(embedding_of(model.body), found, model.body.embedding_scale)
             started["word_vectors"] = coverage
         return {**started, **super().start(model)}
 
-    def _vectors(self) -> tuple[FoundVectors, Coverage]:
+    def vectors(self) -> tuple[FoundVectors, Coverage]:
         """The given word vectors, and what they cover."""
         path = Path(self.config.model.word_vectors or "")
         field = width_field(self.body_class.config_class.model_fields)
@@ -206,40 +225,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
 
     def overview(self) -> str:
         """Counts, what was found in the files, lengths, labels, samples as the model sees them."""
-        tokenizer = self.config.tokenizer
-        rows = [SideCounts.of(split, "text", map(self.tokens_of, self.encoded(split))) for split in self.split_names]
-        counted = "\n".join(
-            f"{split:20}" + "  ".join(f"{label} {count:,}" for label, count in self.label_counts(split).items())
-            for split in self.split_names
-        )
-        return "\n".join(
-            [
-                self.splits.summary,
-                *found_table(self.splits.found),
-                f"\ntokenizer {tokenizer.kind}: {self.tokenizer.vocab_size:,} tokens\n",
-                length_table(rows),
-                *vocabulary_warnings(rows, {"text": self.tokenizer}),
-                *([f"\n{self._vectors()[1]}"] if self.config.model.word_vectors is not None else []),
-                f"\nlabels:\n{counted}",
-                "\nas read and, below, as the model sees them:",
-                *(self._sample(example, tokens) for example, tokens in self._samples()),
-            ]
-        )
-
-    def _samples(self) -> Iterator[tuple[E, T]]:
-        """A few training examples, and the first of each other set."""
-        train, encoded = self.splits.examples["train"], self.encoded("train")
-        yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
-        yield from (
-            (self.splits.examples[name][0], self.encoded(name)[0])
-            for name in self.split_names[1:]
-            if self.encoded(name)
-        )
-
-    def _sample(self, example: E, encoded: T) -> str:
-        labels = " ".join(dict.fromkeys(self.labels_of(example)))
-        text = " ".join(self.texts_of(example))
-        return sample_lines(example.origin, labels, [("", text, self.tokenizer, self.tokens_of(encoded))])
+        return overview_of(self)
 
     def label_counts(self, split: str) -> dict[str, int]:
         """How often each label occurs in a split."""
@@ -264,9 +250,22 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             }
         return result
 
+    @property
+    def room(self) -> int | None:
+        """How many tokens a framed text may have beside its start and end token; None for other models."""
+        body = self.body_class
+        if not (issubclass(body, TokenEncoder) and body.framed):
+            return None
+        config, _ = self.model_and_head()
+        return int(config.max_length) - frame_size(False)  # type: ignore[attr-defined]  # framed models have positions
+
+    @cached_property
+    def _frame(self) -> int:
+        return 0 if self.room is None else frame_size(False)
+
     def cost(self, encoded: T) -> tuple[int, int]:
         """What an example costs in a batch, in positions."""
-        return max(1, len(self.tokens_of(encoded))), 0
+        return max(1, self._frame + len(self.tokens_of(encoded))), 0
 
     def train_batches(self, epoch: int) -> list[list[int]]:
         """The batches of one pass over the training set."""

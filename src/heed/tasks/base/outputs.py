@@ -46,6 +46,14 @@ class TextOutputs(Outputs, ABC):
     def answer(self, text: str) -> str:
         """The output of one text, for the person who typed it."""
 
+    def arguments(self, texts: list[str]) -> list[str]:
+        """The inputs that a person typed one after the other.
+
+        Raises:
+            ConfigError: They are no inputs of this run.
+        """
+        return texts
+
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         """All the inputs, before the first is written; `where` names their file, None for arguments.
 

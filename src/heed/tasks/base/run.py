@@ -231,6 +231,10 @@ class TextRun(Run[T, M], Generic[T, M, P]):
             return self.predictions([text], **options)[0]
         return Predictions(self.predictions(to_texts(text, "texts", self.text_columns), **options))
 
+    def typed(self, texts: Sequence[str]) -> list[str]:
+        """The inputs that a person typed one after the other; each text is one, unless the task says otherwise."""
+        return list(texts)
+
     @abstractmethod
     def predictions(self, texts: Sequence[str], **options: Any) -> list[P]:
         """The prediction for each text."""

@@ -10,4 +10,5 @@ SPEC = TaskSpec(
     interfaces=("encoder",),
     flags=(NBEST, JSON, SORT, ERRORS, GATES),
     takes=(("labelled", "{file}"),),
+    architectures=("ForSequenceClassification",),
 )

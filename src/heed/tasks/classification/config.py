@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config.data import EmbeddedLabels, HubSection, LabelledData, by_name
 from heed.config.memory import InMemory
@@ -15,10 +15,28 @@ from heed.tasks.base.config import LabelledConfig
 class TextColumns(Section):
     """Where text and label stand in a file of columns."""
 
+    optional: ClassVar[tuple[str, ...]] = ("second",)
+    """Fields that name no column by default."""
+
     text: int | str | None = None
-    """Column of the text: a number from 0 or a name; "text" by default."""
+    """Column of the text: a number from 0 or a name; "text" by default. Two of them, as [premise, hypothesis], are the
+    columns of a pair of texts, the second of which is written as `second`."""
+    second: int | str | None = None
+    """Column of the second text, where an example is a pair of texts."""
     label: int | str | None = None
     """Column of the label: a number from 0 or a name; "label" by default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _two_texts(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not isinstance(text := values.get("text"), list | tuple):
+            return values
+        if len(text) != 2 or values.get("second") is not None:
+            raise ValueError(
+                f"data.columns.text is {list(text)!r}, expected the column of a text or the two columns of a pair, as "
+                "[premise, hypothesis], and then no data.columns.second"
+            )
+        return {**values, "text": text[0], "second": text[1]}
 
 
 class TextOptions(Section):
@@ -41,7 +59,17 @@ class TextOptions(Section):
     max_sentence: int = Field(60, gt=0)
     """Sentences with more tokens than this are cut into several, for models that read sentence by sentence."""
     max_length: int = Field(1_000, gt=0)
-    """Only the first tokens of a text are read, this many; the texts that are cut are counted."""
+    """Only the first tokens of a text are read, this many; the texts that are cut are counted. Of a pair the longer
+    text is cut first. A model with fewer positions reads as many as it has."""
+
+    @model_validator(mode="after")
+    def _pairs_have_columns(self) -> Self:
+        if self.columns.second is not None and self.format in ("lines", "folders"):
+            raise ValueError(
+                f"data.columns.second is {self.columns.second!r}, but data.format {self.format} has no columns; give "
+                "pairs of texts as CSV, TSV or JSON lines"
+            )
+        return self
 
 
 class TextsData(TextOptions, LabelledData):
@@ -75,9 +103,10 @@ class PlantedData(EmbeddedLabels, TextOptions):
 class ClassificationHead(Section):
     """From a model's hidden states to labels; these fields stand in the `model` section beside the model's own."""
 
-    pooling: Literal["attention", "last", "first", "mean", "max", "cls"] = "attention"
+    pooling: Literal["auto", "attention", "last", "first", "mean", "max", "cls"] = "auto"
     """From states of words to one vector: a learned attention, the state after reading, the first, mean or maximum; cls
-    is the state of a learned token [CLS] put before the text (encoder only)."""
+    is the state of a learned token [CLS] put before the text (encoder only). auto is attention, and last for a model
+    that reads framed texts (bert), which has its own layer for this."""
     pooling_score: Literal["additive", "dot", "self_attentive"] = "additive"
     """Attention over the states h: additive is u' tanh(W h + b), dot is u' h, self_attentive has several u."""
     d_pooling: int = Field(100, gt=0)
@@ -89,6 +118,8 @@ class ClassificationHead(Section):
     its logits to the model's; 0 for none. 2 for a model that nobody named, trained for a time on words."""
     ngram_buckets: int = Field(2**18, gt=1)
     """Rows of the n-grams' table; those whose hashes meet share one."""
+    output_bias: bool = True
+    """The layer over the labels has a bias; imported models of some families have none there."""
     head: Literal["auto", "softmax", "sigmoid"] = "auto"
     """softmax has one output for each label; sigmoid one for two classes, or one for each of several labels. auto is
     sigmoid where texts have several labels."""

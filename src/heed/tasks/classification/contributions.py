@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heed.data.batch.texts import TokenText
+from heed.data.tokens.tokenizer import END, START
 from heed.observe.shading import Shading
 from heed.tasks.base.looking import Words
 from heed.tasks.classification.model import Classifier
@@ -20,23 +21,27 @@ def without_each_word(
 ) -> Shading | None:
     """How far the probability of a label falls when a word is left out, for every word; edits of the weights hold.
 
-    None for a text of one word, which leaves nothing, and of more than `MOST_WORDS`.
+    The start and end tokens stay. None for a text of one word, which leaves nothing, and of more than `MOST_WORDS`.
     """
-    tokens = [word for word, name in zip(words.tokens, words.axis.labels, strict=True) if name != CLS]
-    if not 1 < len(tokens) <= MOST_WORDS:
+    first = int(model.has_cls)  # the start token is no token of the text
+    ids = [START] * first + task.tokens_of(encoded)
+    own = [
+        n for n, word in enumerate(words.tokens) if not {START, END}.intersection(ids[word.start : word.stop] or [END])
+    ]
+    if not 1 < len(own) <= MOST_WORDS:
         return None
-    first = tokens[0].start  # [CLS] is no token of the text
+    tokens = [words.tokens[n] for n in own]
     left = [_without(encoded, range(word.start - first, word.stop - first)) for word in tokens]
     number = task.labels.index(label)
     whole, *others = task.classify(model, [encoded, *left])[:, number].tolist()
     falls = tuple(whole - other for other in others)
-    axis = replace(words.axis, labels=words.axis.labels[-len(tokens) :])
+    axis = replace(words.axis, labels=tuple(words.axis.labels[n] for n in own))
     title = f"What each {axis.kind} adds: how far the probability of '{label}' falls when it is left out"
     return Shading(title, axis, falls, max(map(abs, falls)), signed=True)
 
 
-CLS = "[CLS]"
-"""Name of the learned token before a text."""
+CLS, SEP = "[CLS]", "[SEP]"
+"""Names of the learned token before a text, and of that between the texts of a pair."""
 
 
 def _without(encoded: TokenText, word: range) -> TokenText:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from heed.errors import ConfigError
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
+from heed.tasks.classification.model import pooling_of
 
 if TYPE_CHECKING:
     from heed.tasks.classification.task import Classification
@@ -65,9 +66,15 @@ def pooling_fields(
         if meant := [field for field in _POOLING_FIELDS if field in given]:
             raise ConfigError(f"model {name} gives one vector for a text, so model.{meant[0]} does not apply")
         return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
-    if head.pooling == "cls" and issubclass(body, TokenEncoder) and not body.sees_all:
+    assert issubclass(body, TokenEncoder)
+    if head.pooling == "cls" and body.framed:
+        raise ConfigError(
+            f"model.pooling is cls, but model {name} reads a start token before each text already; use last, which is "
+            "its state through the pooling layer, or first, its state"
+        )
+    if head.pooling == "cls" and not body.sees_all:
         raise ConfigError(
             f"model.pooling is cls, but in model {name} a token before the text does not see it; use encoder, or "
             "another pooling"
         )
-    return fields
+    return {**fields, "pooling": pooling_of(head.pooling, body.framed)}

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from heed.data.batch.texts import TokenText
 from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.tokens.tokenizer import START
+from heed.data.read.two_texts import parted
+from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
@@ -19,12 +20,13 @@ from heed.observe.shading import Shading
 from heed.observe.trace import Trace, edit
 from heed.tasks.base.looking import Network, Typed, Words, encoder_frames, networks, notes_on, watched
 from heed.tasks.base.views import views_of_text
-from heed.tasks.classification.contributions import CLS, MOST_WORDS, without_each_word
+from heed.tasks.classification.contributions import CLS, MOST_WORDS, SEP, without_each_word
 from heed.tasks.classification.evidence import evidence
 from heed.tasks.classification.levels import level_networks, level_shadings
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.ngrams import ngram_shading
 from heed.tasks.classification.task import Classification
+from heed.tasks.classification.texts import split_texts
 
 NO_STEPS = "no steps: this model reads all of a text at once"
 """Said in place of the steps of a model that has none."""
@@ -64,8 +66,8 @@ def look_at_text(
             model(batch.tokens, batch.mask)
         (probabilities,) = task.classify(model, [encoded])
     prediction = task.prediction(probabilities)
-    ids = [*([START] if model.has_cls else []), *task.tokens_of(encoded)]
-    words = Words.of(task.tokenizer, ids, "text", {START: CLS}, _typed(task, text, model.has_cls))
+    ids = [*([START] if model.has_cls else []), *task.tokens_of(encoded), *([END] if model.framed else [])]
+    words = Words.of(task.tokenizer, ids, "text", _special(task, model), _typed(task, text, model, encoded))
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     notes = [prediction.summary()]
@@ -84,6 +86,7 @@ def look_at_text(
             notes.append(f"what each word adds is measured for texts of up to {MOST_WORDS} words")
     if gates and not nets:
         raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
+    unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
     return Look(
         title or f"{task.config.model.name} on {task.config.data.name}",
         text,
@@ -91,25 +94,38 @@ def look_at_text(
         (*maps, *(net.traces(over) for net, over in nets if gates)),
         frames,
         (),
-        (*notes, *notes_on(task.tokenizer.unknown_in(without_breaks(text)), edits)),
+        (*notes, *notes_on(unknown, edits)),
         shadings=tuple(shadings),
         names=("text", "label"),
         no_steps="" if frames else NO_STEPS,
     )
 
 
-def _typed(task: Classification, text: str, has_cls: bool) -> Typed:
+def _special(task: Classification, model: Classifier) -> dict[int, str]:
+    """What the start and end tokens are called."""
+    if model.framed:
+        return {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
+    return {START: CLS, END: SEP}
+
+
+def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> Typed:
     """Which part of the text each token is."""
-    spans = [(0, len(text))]
-    if task.hierarchical:
-        spans = split_sentences(text, task.config.data.sentence_separator)
-    else:
-        text = without_breaks(text)
-        spans = [(0, len(text))]
-    places = [(0, 0)] * has_cls
-    for start, end in spans:
-        places += [(start + a, start + b) for a, b in task.tokenizer.encode(text[start:end]).spans]
-    return Typed(text, places)
+    parts = parted(text) if task.pairs else (text,)
+    if not task.hierarchical:
+        parts = tuple(map(without_breaks, parts))
+    places, start = [(0, 0)] * model.has_cls, 0
+    for number, part in enumerate(parts):
+        own: list[tuple[int, int]] = []
+        for a, b in (
+            split_sentences(part, task.config.data.sentence_separator) if task.hierarchical else [(0, len(part))]
+        ):
+            own += [(start + a + c, start + a + d) for c, d in task.tokenizer.encode(part[a:b]).spans]
+        if task.pairs and number == 0:  # of a pair either text may have been cut
+            ids = task.tokens_of(encoded)
+            own = [*own[: ids.index(END)], *[(0, 0)] * ids.count(END)]
+        places += own
+        start += len(part) + 1
+    return Typed(" ".join(parts), places)
 
 
 def _seen(
@@ -127,7 +143,8 @@ def _seen(
     views = views_of_text(seen, choice, words, num_tokens)
     own = networks(seen, num_tokens)
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-    shadings = [shading for view in views if (shading := _shading(view, model.has_cls)) is not None]
+    classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
+    shadings = [s for view in views if (s := _shading(view, model.has_cls and classified)) is not None]
     maps = [view.map for view in views if view.map.mechanism != "pooling" or len(view.map.query) > 1]
     return maps, shadings, [(net, words) for net in own], encoder_frames(own, words, states, views)
 
@@ -143,7 +160,7 @@ def _shading(view: View, has_cls: bool) -> Shading | None:
         return None
     # The state of [CLS] is classified; the weight that it gave itself is left out.
     which = "mean of the heads" if one.head is None else f"head {one.head}"
-    title = f"Where {CLS} looked in {one.mechanism} layer {one.layer}, {which}"
+    title = f"Where {one.key.labels[0]} looked in {one.mechanism} layer {one.layer}, {which}"
     return _of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
 
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
+from heed.data.batch.framed import framed
 from heed.data.tokens.tokenizer import START
 from heed.layers import max_pooling, mean_pooling
 from heed.layers.ngrams import HashedNgrams
@@ -14,12 +15,17 @@ from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.classification.config import ClassificationHead
 
 
+def pooling_of(kind: str, framed: bool) -> str:
+    """The pooling that "auto" means for a body."""
+    return ("last" if framed else "attention") if kind == "auto" else kind
+
+
 class Pooling(nn.Module):
     """One vector per text from the states of a token encoder."""
 
     def __init__(self, body: TokenEncoder, head: ClassificationHead) -> None:
         super().__init__()
-        self.kind = head.pooling
+        self.kind = pooling_of(head.pooling, body.framed)
         self.d_output = body.d_output
         if self.kind != "last":
             body.without_last()
@@ -46,14 +52,16 @@ class Classifier(nn.Module):
 
     With n-grams beside it `logits = V pooled + b + s ngrams(text)`, where s is learned and begins as 1.
 
-    With the pooling "cls" the start token, which no text holds, stands before the text as [CLS].
+    With the pooling "cls" the start token, which no text holds, stands before the text as [CLS]. A body that reads
+    framed texts is given them framed.
     """
 
     def __init__(self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int) -> None:
         super().__init__()
         self.body = body
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
-        self.output = nn.Linear(body.d_output if self.pooling is None else self.pooling.d_output, num_outputs)
+        width = body.d_output if self.pooling is None else self.pooling.d_output
+        self.output = nn.Linear(width, num_outputs, bias=head.output_bias)
         self.ngrams = HashedNgrams(head.ngrams, head.ngram_buckets, num_outputs) if head.ngrams else None
         if self.ngrams is not None:
             self.ngram_scale = nn.Parameter(torch.ones(1))
@@ -61,7 +69,12 @@ class Classifier(nn.Module):
     @property
     def has_cls(self) -> bool:
         """Whether [CLS] stands before each text."""
-        return self.pooling is not None and self.pooling.kind == "cls"
+        return self.framed or (self.pooling is not None and self.pooling.kind == "cls")
+
+    @property
+    def framed(self) -> bool:
+        """Whether each text stands between [CLS] and [SEP]."""
+        return isinstance(self.body, TokenEncoder) and self.body.framed
 
     def forward(self, tokens: Tensor, mask: Tensor, beside: Tensor | None = None) -> Tensor:
         """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
@@ -70,7 +83,9 @@ class Classifier(nn.Module):
         """
         if self.ngrams is not None and beside is None:
             beside = self.ngrams(tokens, mask)
-        if self.has_cls:
+        if self.framed:
+            tokens, mask = framed(tokens, mask)
+        elif self.has_cls:
             tokens, mask = pad(tokens, (1, 0), value=START), pad(mask, (1, 0), value=True)
         pooled = self.body(tokens, mask)
         if self.pooling is not None:

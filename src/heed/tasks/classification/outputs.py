@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from heed.config.data import LabelledData
 from heed.data.read.findings import Findings
 from heed.data.read.inputs import input_texts
-from heed.data.read.sentences import without_breaks
+from heed.data.read.two_texts import BETWEEN, pair_lines, parted
+from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+from heed.tasks.classification.texts import split_texts
 
 if TYPE_CHECKING:
     from heed.tasks.classification.run import Labeller
@@ -27,15 +29,29 @@ class ClassificationOutputs(TextOutputs):
         super().__init__(run, options)
         self.unit = units(run.task.tokenizer.unit)
 
+    def arguments(self, texts: list[str]) -> list[str]:
+        """Of a run that reads pairs two by two, or each with a tab between both texts."""
+        return self.run.typed(texts)
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """Refuse single texts where the run reads pairs."""
+        for number, line in enumerate(lines if self.run.task.pairs else (), start=1):
+            if line.strip() and BETWEEN not in line:
+                place = f"text {number}" if where is None else f"{where} line {number}"
+                raise ConfigError(f"{place} is {line[:60]!r}, but this run reads pairs: two texts with a tab between")
+
     def inputs(self, path: Path) -> tuple[list[str], str] | None:
         """The texts of a file as those that were trained on."""
         data, labels = self.run.task.config.data, self.run.task.labels
+        if self.run.task.pairs:
+            return pair_lines(path, (data.columns.text, data.columns.second), Findings.of(data, strict=True))
         trained = data.train if isinstance(data, LabelledData) else ()
         return input_texts(path, data.columns.text, ("text",), Findings.of(data, strict=True), labels, trained)
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a text that training never saw."""
-        return self.run.task.tokenizer.unknown_in(without_breaks(text))  # as the model reads it
+        parts = split_texts(text, self.run.task.config.data)  # as the model reads it
+        return [piece for part in parts for piece in self.run.task.tokenizer.unknown_in(part)]
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each text's label."""
@@ -45,7 +61,7 @@ class ClassificationOutputs(TextOutputs):
     def _lines(self, text: str, prediction: LabelPrediction) -> tuple[str, ...]:
         if self.options["json"]:
             values = {
-                "text": text,
+                "text": list(parted(text)) if self.run.task.pairs else text,
                 "label": list(prediction.labels) if self.run.task.config.data.several_labels else prediction.label,
                 "probability": round(prediction.probability, 6),
                 "probabilities": {label: round(p, 6) for label, p in prediction.probabilities.items()},

@@ -15,9 +15,11 @@ from heed.data.examples import Text
 from heed.data.read.findings import Findings
 from heed.data.read.sentences import is_blank
 from heed.data.read.texts import read_texts
+from heed.data.read.two_texts import BETWEEN, is_pair, joined, one_pair, pairs_of
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
+from heed.observe.shown import ShownLook
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.report import label_body, label_errors
@@ -37,6 +39,29 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
     options = frozenset()
     body = staticmethod(label_body)
     errors = staticmethod(label_errors)
+
+    def predict(self, text: Any, **options: Any) -> Any:
+        """As for every run of texts; of a run that reads pairs a pair is a tuple of two texts."""
+        if not self.task.pairs:
+            return super().predict(text, **options)
+        columns = self.task.config.data.columns
+        given = one_pair(text) if is_pair(text) else pairs_of(text, "texts", (columns.text, columns.second))
+        return super().predict(given, **options)
+
+    def typed(self, texts: Sequence[str]) -> list[str]:
+        """The inputs that a person typed: of a run that reads pairs each is two texts, or one with a tab.
+
+        Raises:
+            ConfigError: A second text is missing.
+        """
+        if not self.task.pairs or all(BETWEEN in text for text in texts):
+            return list(texts)
+        if len(texts) % 2:
+            raise ConfigError(
+                f"this run reads pairs of texts, and {len(texts)} text{'s' * (len(texts) > 1)} stood there; give two: "
+                "'FIRST' 'SECOND'"
+            )
+        return [joined(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
         """The label of each text."""
@@ -107,6 +132,10 @@ class ClassificationRun(Labeller, LooksAtText):
     """A model that gives texts labels."""
 
     examiner, ensemble = part("comparison"), part("ensemble")
+
+    def look(self, text: Any, **options: Any) -> ShownLook:
+        """As for every run of texts; of a run that reads pairs a pair is a tuple of two texts."""
+        return super().look(one_pair(text) if self.task.pairs else text, **options)
 
     def _look(self, text: str, **options: Any) -> Look:
         return look_at_text(self.task, self.model, text, **options)

@@ -10,13 +10,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
-from heed.data.read.sentences import without_breaks
 from heed.data.read.texts import text_reader
 from heed.data.store.splits import Splits, open_splits
 from heed.data.tokens.token_cache import learn_cached
@@ -31,8 +29,9 @@ from heed.tasks.base.report import counted_are
 from heed.tasks.base.started import Started
 from heed.tasks.classification import defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
+from heed.tasks.classification.loss import label_loss
 from heed.tasks.classification.model import Classifier
-from heed.tasks.classification.texts import cut_texts, hold_texts, text_format
+from heed.tasks.classification.texts import cut_texts, hold_texts, split_texts, text_format
 from heed.tasks.classification.weights import check_weights, class_weights
 from heed.training.processes import current
 
@@ -51,12 +50,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if not task.config.data.several_labels:
-            fix = (
-                ""
-                if task.config.data.class_weights != "none"
-                else " (data.class_weights=balanced weighs all labels alike)"
-            )
-            task.splits.remarks += count_lines(task.label_counts("train"), "text", fix)
+            unweighted = task.config.data.class_weights == "none"
+            fix = " (data.class_weights=balanced weighs all labels alike)" if unweighted else ""
+            task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
 
     @classmethod
@@ -88,7 +84,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @classmethod
     def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
         """A tokenizer of whole texts."""
-        texts = [without_breaks(example.text) for example in examples]
+        texts = [part for example in examples for part in split_texts(example.text, config.data)]
         settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
         return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
@@ -103,7 +99,28 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
         The tokens of many texts may be kept on disk.
         """
-        return cut_texts(self.tokenizer, texts, self.config.data, self.hierarchical, kept)
+        data, most = self.config.data, self.most_tokens
+        return cut_texts(self.tokenizer, texts, data, self.hierarchical, kept, most, self.double_separator)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an example is a pair of texts."""
+        return self.config.data.columns.second is not None
+
+    @property
+    def unit(self) -> str:
+        """What messages call an example."""
+        return "pair" if self.pairs else "text"
+
+    @property
+    def most_tokens(self) -> int:
+        """How many tokens of a text are read."""
+        return min(self.config.data.max_length, self.room or self.config.data.max_length)
+
+    @property
+    def double_separator(self) -> bool:
+        """Whether two end tokens stand between the texts of a pair."""
+        return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
         """Texts without labels to tokens, without the blanks around them."""
@@ -123,9 +140,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         if split not in self._encoded:
             texts = super().encoded(split)
             if cut := sum(text.cut > 0 for text in texts):
+                most = self.most_tokens
+                said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
                 self.splits.remarks.append(
-                    f"{split}: {counted_are(cut, 'text')} longer than data.max_length {self.config.data.max_length} "
-                    "tokens; what follows is not read"
+                    f"{split}: {counted_are(cut, self.unit)} longer than {said} tokens; what follows is not read"
                 )
         return self._encoded[split]
 
@@ -199,7 +217,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         logits = model(batch.tokens, batch.mask, beside)
         given = self.class_weights
         weights = None if given is None else torch.tensor(given, device=logits.device)
-        return self._loss(logits, batch.labels, label_smoothing, weights)
+        return label_loss(logits, batch.labels, self.sigmoid, label_smoothing, weights)
 
     @cached_property
     def strength_and_held_out(self) -> tuple[float, Tensor]:
@@ -215,17 +233,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """As for every labelled task; n-grams are fitted to the training texts."""
         started = super().start(model)
         return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model)}
-
-    def _loss(self, logits: Tensor, labels: Tensor, smoothing: float, weights: Tensor | None) -> Tensor:
-        logits = logits.float()
-        if not self.sigmoid:
-            return cross_entropy(logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing)
-        if self.config.data.several_labels:
-            target = labels * (1 - smoothing) + smoothing / 2
-            return binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction="sum")
-        target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
-        each = None if weights is None else weights[labels]
-        return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
 
     @cached_property
     def class_weights(self) -> list[float] | None:
@@ -244,7 +251,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
         true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
-        loss = float(self._loss(logits, labels, 0.0, None)) / len(encoded)
+        loss = float(label_loss(logits, labels, self.sigmoid)) / len(encoded)
         return {"loss": loss, **values_of(f1_measures(true, predicted))}
 
     # Using a model --------------------------------------------------------------------------------------------

@@ -3,27 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
+from heed.data.batch.framed import fit, frame_size
 from heed.data.examples import Text
 from heed.data.read.findings import Findings
 from heed.data.read.layout import TextFormat
 from heed.data.read.memory import Held, check_order, hold, labelled_columns
 from heed.data.read.sentences import split_sentences, without_breaks
 from heed.data.read.texts import text_reader
+from heed.data.read.two_texts import parted
 from heed.data.tokens.token_cache import encode_cached
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextOptions
 
+Cut = tuple[list[list[int]], int]
+"""A text as sentences of tokens, and how many tokens of it are not read."""
+
 
 def cut_texts(
-    tokenizer: TextTokenizer, texts: Sequence[str], data: TextOptions, hierarchical: bool, kept: bool
-) -> list[tuple[list[list[int]], int]]:
-    """Texts as sentences of tokens, and how many tokens behind `data.max_length` were left away.
+    tokenizer: TextTokenizer,
+    texts: Sequence[str],
+    data: TextOptions,
+    hierarchical: bool,
+    kept: bool,
+    most: int,
+    double: bool = False,
+) -> list[Cut]:
+    """Texts as sentences of tokens, and how many tokens beyond the first `most` were left away.
 
-    Without `hierarchical` a text is one sentence; `kept` keeps the tokens of many texts on disk.
+    Without `hierarchical` a text is one sentence; `kept` keeps the tokens of many texts on disk. Between the texts of a
+    pair stands the end token, twice where `double`.
     """
+    if data.columns.second is None:
+        sentences = _sentences(tokenizer, texts, data, hierarchical, kept)
+        return [_first_tokens(one, most) for one in sentences]
+    parts = [part for text in texts for part in parted(text)]
+    both = _sentences(tokenizer, parts, data, hierarchical, kept)
+    pairs = zip(both[::2], both[1::2], strict=True)
+    return [_pair(first, second, most, double, hierarchical) for first, second in pairs]
+
+
+def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool, hierarchical: bool) -> Cut:
+    """Two texts as one, end tokens between them, where `hierarchical` as a sentence; the longer one is cut first."""
+    between = [END] * (1 + double)
+    lengths = [sum(map(len, one)) for one in (first, second)]
+    kept = [len(one) for one in fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)]
+    whole, other = (_first_tokens(one, count)[0] for one, count in zip((first, second), kept, strict=True))
+    sentences = [*whole, between, *other]
+    return sentences if hierarchical else [list(chain(*sentences))], sum(lengths) - sum(kept)
+
+
+def _sentences(
+    tokenizer: TextTokenizer, texts: Sequence[str], data: TextOptions, hierarchical: bool, kept: bool
+) -> list[list[list[int]]]:
+    """Texts as sentences of tokens, none empty."""
     if hierarchical:
         spans = [split_sentences(text, data.sentence_separator) for text in texts]
     else:
@@ -40,14 +76,20 @@ def cut_texts(
             sentences = [
                 row[i : i + data.max_sentence] for row in sentences for i in range(0, len(row), data.max_sentence)
             ]
-        result.append(_first_tokens(sentences, data.max_length))
+        result.append(sentences)
     return result
+
+
+def split_texts(text: str, data: TextOptions) -> list[str]:
+    """A text without breaks, or both texts of a pair."""
+    return [without_breaks(part) for part in ((text,) if data.columns.second is None else parted(text))]
 
 
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
     """How the files of a configuration are written; `labels` are known of the training set."""
     several = data.several_labels, data.label_separator
-    return TextFormat(data.format, data.columns.text, data.columns.label, *several, frozenset(labels), advice)
+    columns = data.columns
+    return TextFormat(data.format, columns.text, columns.label, *several, frozenset(labels), advice, columns.second)
 
 
 def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) -> Held[Text]:
@@ -56,8 +98,11 @@ def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) 
     Raises:
         DataError: It cannot be used; the message names the place and the value.
     """
-    wanted = {"text": section.columns.text, "label": section.columns.label}
-    held = hold(data, split, text_reader(text_format(section)), wanted, findings, guess=labelled_columns)
+    columns = section.columns
+    second = {} if columns.second is None else {"second": columns.second}
+    wanted = {"text": columns.text, **second, "label": columns.label}
+    guess = None if second else labelled_columns
+    held = hold(data, split, text_reader(text_format(section)), wanted, findings, guess=guess)
     check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
     return held
 

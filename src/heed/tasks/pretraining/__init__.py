@@ -15,6 +15,7 @@ SPEC = TaskSpec(
         JSON,
         Flag("predict", "choice", str, "A word to rank at the mask instead of searching; repeatable.", several=True),
         Flag("predict", "next", bool, "The texts are pairs: does the second follow the first?", default=False),
+        Flag("look", "pair", str, "A second text: look at both, and whether it follows the first."),
     ),
     uses=(
         'heed predict {run} "The man went to the [MASK]."',
@@ -24,4 +25,11 @@ SPEC = TaskSpec(
         "heed train classification FILE --from {run}",
     ),
     next_command='heed predict {run} "The man went to the [MASK]."',
+    architectures=(
+        "ForPreTraining",
+        "ForMaskedLM",
+        "ForNextSentencePrediction",
+        "BertModel",
+        "RobertaModel",
+    ),
 )

@@ -100,14 +100,6 @@ class PretrainingHead(Section):
     tied_output: bool = True
     """The matrix that scores the words of the vocabulary is the table of embeddings."""
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if not (self.masked_words or self.next_sentence):
-            raise ValueError(
-                "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
-            )
-        return self
-
 
 class PretrainingModel(ModelSection):
     """Which model; all other fields are the model's and the task's own (`heed models NAME` lists them)."""

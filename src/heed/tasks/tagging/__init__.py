@@ -17,4 +17,5 @@ SPEC = TaskSpec(
         ERRORS,
         GATES,
     ),
+    architectures=("ForTokenClassification",),
 )

@@ -40,6 +40,8 @@ class TaggingHead(Section):
     """Width of the character embeddings."""
     num_filters: int = Field(50, gt=0)
     """Filters of the convolution over characters, of width 3."""
+    word: Literal["mean", "first"] = "mean"
+    """State of a word that is several tokens: the mean of theirs, or that of the first, as in BERT."""
     delay: int = Field(0, ge=0)
     """Tokens that are read on before a word's tag is given: one direction then sees that much of what follows."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from heed.data.read.tags import entities
+from heed.data.tokens.tokenizer import END, START
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
@@ -54,8 +56,18 @@ def look_at_tags(
             task.hidden(model, task.collate_encoded(encoded, [0]).to(next(model.parameters()).device))
         (tagged,) = task.tag(model, encoded)
     prediction = task.prediction(text, spans, *tagged)
-    read = Words.counted(Axis("text", "word", words), map(len, encoded[0].words))
+    own = Axis("text", "word", words)
+    read = Words.counted(own, map(len, encoded[0].words))
     length = sum(map(len, encoded[0].words))
+    if task.room is not None:
+        if length > task.room:
+            raise ConfigError(
+                f"the text has {length} tokens, and model {task.config.model.name} reads {task.room} at a time; look "
+                "at a part of it"
+            )
+        ends = task.tokenizer.token(START), task.tokenizer.token(END)
+        framed = replace(own, labels=(ends[0], *words, ends[1]))
+        read, length = Words.counted(framed, [1, *map(len, encoded[0].words), 1]), length + 2
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     views = views_of_text(seen, choice, read, length + model.delay)
@@ -76,7 +88,7 @@ def look_at_tags(
         frames,
         (),
         (*notes, *notes_on(task.unknown_in(words), edits, read_as="")),
-        shadings=(_shading(task, prediction, read.axis),),
+        shadings=(_shading(task, prediction, own),),
         names=("text", "tags"),
         no_steps="" if frames else "no steps: this model reads all of a text at once",
     )

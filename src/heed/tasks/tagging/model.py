@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from heed.data.batch.framed import frame_size, framed, framed_features, unframed
 from heed.data.read.tags import may_follow
 from heed.data.tokens.tokenizer import END
 from heed.layers import CharacterFeatures, LinearChainCRF
@@ -100,15 +102,26 @@ TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {
 class Tagger(nn.Module):
     """A body that reads tokens, with the characters of their words where wanted, and a head over the words' states.
 
-    The state of a word is the mean of those of its tokens. With a delay of n the state of token t is the one that the
-    body has at token t + n: it reads on for n tokens, behind the text's end further end tokens.
+    The state of a word is the mean of those of its tokens, or that of its first. A body that reads framed texts is
+    given them framed, and a sentence longer than its positions in pieces.
+
+    With a delay of n the state of token t is the one that the body has at token t + n: it reads on for n tokens, behind
+    the text's end further end tokens.
 
     Source: Graves and Schmidhuber 2005, "Framewise phoneme classification", for the delay.
     """
 
-    def __init__(self, body: TokenEncoder, head: TagHead, characters: CharacterFeatures | None, delay: int = 0) -> None:
+    def __init__(
+        self,
+        body: TokenEncoder,
+        head: TagHead,
+        characters: CharacterFeatures | None,
+        delay: int = 0,
+        word: Literal["mean", "first"] = "mean",
+    ) -> None:
         super().__init__()
         self.delay = delay
+        self.word = word
         self.body = body
         body.without_last()
         self.characters = characters
@@ -135,6 +148,8 @@ class Tagger(nn.Module):
         hidden = self._states(tokens, mask, features)  # (B, T, d_output)
         if word_of is None:
             return hidden
+        if self.word == "first":
+            mask = mask & (word_of != pad(word_of, (1, 0), value=-1)[:, :-1])
         parts = mask.to(hidden.dtype).unsqueeze(-1)
         place = word_of.unsqueeze(-1)
         sums = hidden.new_zeros(*word_mask.shape, hidden.shape[-1])
@@ -142,8 +157,17 @@ class Tagger(nn.Module):
         counts = hidden.new_zeros(*word_mask.shape, 1).scatter_add(1, place, parts)
         return sums / counts.clamp_min(1.0)
 
+    def _framed_states(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
+        read = framed(tokens, mask)
+        return unframed(self.body(*read, None if features is None else framed_features(features)))
+
     def _states(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
         """The states that tell of each token, `(batch, length, d_output)`."""
+        if self.body.framed:
+            most = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
+            pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)
+            parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
+            return torch.cat([self._framed_states(*part) for part in parts], dim=1)
         if not self.delay:
             return self.body(tokens, mask, features)  # type: ignore[no-any-return]
         read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real

@@ -74,7 +74,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             self.characters.save(folder / _CHARACTERS)
 
     def _leave_out_long(self) -> None:
-        most, splits = self.config.data.max_length, self.splits
+        most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
         encoded, train = self.encoded("train"), splits.examples["train"]
         short = [i for i, e in enumerate(encoded) if len(self.tokens_of(e)) <= most]
         if not short:
@@ -175,6 +175,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     def head_fields(self, head: TaggingHead, given: dict[str, Any]) -> dict[str, Any]:
         """The head's fields."""
+        if head.delay and issubclass(self.body_class, TokenEncoder) and self.body_class.framed:
+            name = self.config.model.name
+            raise ConfigError(f"model.delay is {head.delay}, but model {name} sees the whole text; leave it out")
         if head.head not in TAG_HEADS:
             raise ConfigError(f"model.head is '{head.head}'{suggest(head.head, TAG_HEADS)}")
         if self.config.evaluation.select_by == "entity_f1" and self.plain:
@@ -193,7 +196,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         if self.characters is not None:
             characters = CharacterFeatures(len(axes["characters"]), head.d_character, head.num_filters)
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
-        return Tagger(body, TAG_HEADS[head.head](body.d_output, axes["labels"], in_bio), characters, head.delay)
+        return Tagger(
+            body, TAG_HEADS[head.head](body.d_output, axes["labels"], in_bio), characters, head.delay, head.word
+        )
 
     def axes(self) -> dict[str, list[str]]:
         """As for every labelled task, and characters where the model reads them."""

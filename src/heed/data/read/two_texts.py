@@ -1,0 +1,119 @@
+"""Pairs of texts, handled as one text: both with a tab between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from heed.data.read.columns import has_header
+from heed.data.read.columns import shown as shown_column
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.head import Head, excel_head
+from heed.data.read.memory import column_names, described
+from heed.data.read.rows import Column, column_rows, json_rows, text_of
+from heed.errors import DataError
+
+BETWEEN = "\t"
+"""What stands between the two texts of a pair."""
+
+
+def joined(first: str, second: str) -> str:
+    """Two texts as one; tabs inside them become blanks."""
+    return BETWEEN.join(text.replace(BETWEEN, " ") for text in (first, second))
+
+
+def parted(text: str) -> tuple[str, str]:
+    """The two texts of a pair, without blanks around them; the second is empty where there is no tab."""
+    first, _, second = text.partition(BETWEEN)
+    return first.strip(), second.replace(BETWEEN, " ").strip()
+
+
+def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:
+    """Pairs handed over in Python, each as one text.
+
+    Args:
+        data: Tuples of two texts, texts with a tab between both, or a data frame with both columns.
+        what: What messages call it.
+        columns: The columns of both texts in the run's own data.
+
+    Raises:
+        DataError: A pair is none; the message names its place.
+    """
+    names = column_names(data)
+    if names is not None:
+        wanted = ["text" if column is None else column for column in columns]
+        chosen = wanted if all(column in names for column in wanted) else names
+        if len(chosen) != 2:
+            shown = ", ".join(map(str, names))
+            raise DataError(f"{what} has the columns {shown}; give the two that hold the texts of a pair")
+        data = list(zip(*(list(data[name]) for name in chosen), strict=True))
+    return [_pair_at(value, f"{what}[{i}]") for i, value in enumerate(data)]
+
+
+def one_pair(value: Any) -> str:
+    """One pair, a tuple of two texts or a text with a tab, as one text.
+
+    Raises:
+        DataError: It is none.
+    """
+    return _pair_at(value, "the input")
+
+
+def is_pair(value: Any) -> bool:
+    """Whether a value is one pair: a tuple of two texts that are no pairs themselves, or a text."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) and BETWEEN not in v for v in value)
+
+
+def _pair_at(value: Any, where: str) -> str:
+    if isinstance(value, str) and (BETWEEN in value or not value.strip()):
+        return value
+    if isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(v, str) for v in value):
+        return joined(*value)
+    raise DataError(f"{where} is {described(value)}, expected two texts: (first, second), or both with a tab between")
+
+
+def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tuple[list[str], str] | None:
+    """The pairs of a `.csv`, `.tsv` or `.jsonl` file and a remark that says where they stand; None for plain lines.
+
+    A file without the names of both columns holds the pairs in its only two.
+
+    Raises:
+        DataError: The file cannot be read, or its columns are others.
+    """
+    kind = path.suffix
+    if kind not in (".csv", ".tsv", ".jsonl") or not path.is_file():
+        return None
+    first, second = ("text" if columns[0] is None else columns[0]), columns[1]
+    if kind == ".jsonl":
+        names = str(first), str(second)
+        rows = (
+            "" if row is None else [text_of(row, name, path, number, findings) for name in names]
+            for number, row in json_rows(path, findings, names)
+        )
+        return [_line(row) for row in rows], f"fields: the texts are '{names[0]}' and '{names[1]}'"
+    head = excel_head(path, findings) if kind == ".csv" else Head.of(path, findings)
+    separator = head.separator("," if kind == ".csv" else "\t")
+    if separator is None:
+        return None
+    sample = head.rows(separator)
+    wanted: dict[str, int | str] = {"text": first, "second": second if second is not None else 1}
+    header = all(column in sample[0] for column in wanted.values())
+    if not header:
+        numbered = isinstance(first, int) and isinstance(second, int)
+        if not numbered and len(sample[0]) != 2:
+            shown = " and ".join(map(repr, wanted.values()))
+            raise DataError(f"'{path}' line 1 names no columns {shown}, and it has {len(sample[0])} columns, not two")
+        header = has_header(sample)
+        wanted = wanted if numbered else {"text": 0, "second": 1}
+    found = [_line(cells or "") for _, cells in column_rows(path, wanted, findings, separator=separator, header=header)]
+    called = " and ".join(shown_column(column) for column in wanted.values())
+    return found, f"columns: the texts are {called}" + ("" if header else "; the file has no header")
+
+
+def _line(cells: Sequence[str | BadLine]) -> str:
+    """Two cells as one text; blank where there are none."""
+    first, second = (str(cell) for cell in cells) if cells else ("", "")
+    return joined(first, second) if first.strip() or second.strip() else ""

@@ -1,0 +1,294 @@
+"""A post-norm encoder block over texts laid end to end, trained on a CPU as one function with its gradient by hand.
+
+    x = norm(x + dropout(MultiHead(x, x))); x = norm(x + dropout(W_2 g(W_1 x + b_1) + b_2))
+
+The tokens of all texts are the rows of one matrix, without padding, texts of one length side by side: `groups` says how
+many texts of which length follow one another. Attention goes from group to group, so that no weight is computed for
+padding and no mask is needed; everything else is computed for all rows at once.
+
+What it saves beside autograd over the modules on padded texts (docs/performance.md): the padding; memory is used again
+from block to block and update to update (`kernels/pool.py`); weights of attention stay in the processor's cache between
+the products, softmax and dropout; random bytes decide what is dropped (`kernels/dropout.py`).
+
+The plain form draws the same dropout masks.
+
+Source: the gradients of a linear layer, of layer normalisation and of the activations by torch's own operations; that
+of attention by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; those of the whole by the chain rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from heed.kernels import private
+from heed.kernels.decoder_block import BlockWeights, linear_into, residual_into
+from heed.kernels.dropout import byte_dropout, drawn, drop_scale, threshold_of
+from heed.kernels.linear import outer
+from heed.kernels.pool import Pool
+from heed.kernels.switch import enabled
+from heed.shapes import Float
+
+Groups = Sequence[tuple[int, int]]
+"""How many texts, and how many tokens each of them has, from the first row on."""
+
+BlockActivation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+
+
+class BlockSettings(NamedTuple):
+    """What a block has beside its parameters."""
+
+    num_heads: int
+    scale: float  # of the products of query and key
+    eps: float  # of both layer normalisations
+    activation: BlockActivation
+    dropout: float  # of both sublayers' outputs
+    attention_dropout: float  # of attention weights
+
+
+def trains_packed(x: Tensor) -> bool:
+    """Whether `encoder_block` is for it, fast or plain: a gradient is wanted, in float32, on a CPU."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+
+
+def encoder_block(
+    x: Float[Tensor, "rows d"], groups: Groups, settings: BlockSettings, weights: BlockWeights
+) -> Float[Tensor, "rows d"]:
+    """The block's output, every token looking at all tokens of its text, in training on a CPU.
+
+    Args:
+        x: `(rows, d)` in float32, the texts' tokens one after the other.
+        groups: Lengths of the texts; they sum up to the rows.
+        settings: Heads, activation, dropout.
+        weights: All in float32.
+    """
+    if enabled() and private.layer_norm() is not None and private.activation(settings.activation) is not None:
+        return _EncoderBlock.apply(x, groups, settings, *weights)  # type: ignore[no-any-return]
+    return _plain(x, groups, settings, weights)
+
+
+def _plain(x: Tensor, groups: Groups, settings: BlockSettings, w: BlockWeights) -> Tensor:
+    def dropped(y: Tensor, p: float) -> Tensor:
+        return byte_dropout(y, p) if p > 0 else y
+
+    s, d = settings, x.shape[1]
+    q = functional.linear(x, w.query, w.query_bias)
+    k = functional.linear(x, w.key, w.key_bias)
+    v = functional.linear(x, w.value, w.value_bias)
+    contexts = []
+    for rows, texts in _places(groups):
+        query, key, value = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v))
+        attention = dropped(torch.softmax(s.scale * query @ key.transpose(1, 2), dim=-1), s.attention_dropout)
+        contexts.append(_joined(attention @ value, texts))
+    h = dropped(functional.linear(torch.cat(contexts), w.out, w.out_bias), s.dropout)
+    first = functional.layer_norm(x + h, (d,), w.norm_1, w.norm_1_bias, s.eps)
+    functions = {"gelu": functional.gelu, "relu": torch.relu, "silu": functional.silu}
+    inner = functional.linear(first, w.inner, w.inner_bias)
+    active = (
+        functional.gelu(inner, approximate="tanh") if s.activation == "gelu_tanh" else functions[s.activation](inner)
+    )
+    h = dropped(functional.linear(active, w.outer, w.outer_bias), s.dropout)
+    return functional.layer_norm(first + h, (d,), w.norm_2, w.norm_2_bias, s.eps)
+
+
+_pool = Pool()
+
+
+class _EncoderBlock(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, groups: Groups, settings: BlockSettings, *weights: Tensor) -> Tensor:
+        w, s = BlockWeights(*weights), settings
+        normalise, _ = _found(private.layer_norm())
+        activate, _ = _found(private.activation(s.activation))
+        (rows, d), d_inner = x.shape, len(w.inner)
+
+        layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
+        q, k, v = (linear_into(x, weight, bias, _pool.take(rows, d)) for weight, bias in layers)
+        context, attention, kept = _attend(q, k, v, groups, s)
+        h = linear_into(context, w.out, w.out_bias, _pool.take(rows, d))
+        keep_1 = _add_dropped(x, h, s.dropout)
+        first, *of_first = normalise(h, (d,), w.norm_1, w.norm_1_bias, s.eps)
+
+        inner = linear_into(first, w.inner, w.inner_bias, _pool.take(rows, d_inner))
+        active = activate(inner, _pool.take(rows, d_inner))
+        g = linear_into(active, w.outer, w.outer_bias, _pool.take(rows, d))
+        keep_2 = _add_dropped(first, g, s.dropout)
+        result, *of_second = normalise(g, (d,), w.norm_2, w.norm_2_bias, s.eps)
+
+        saved = x, q, k, v, context, attention, kept, h, keep_1, first, *of_first
+        ctx.save_for_backward(*saved, inner, active, g, keep_2, *of_second, *weights)
+        ctx.settings = groups, settings
+        return result  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        if ctx.settings is None:
+            raise RuntimeError(
+                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
+            )
+        x, q, k, v, context, attention, kept, h, keep_1, first, mean_1, inverse_1, *rest = ctx.saved_tensors
+        inner, active, g, keep_2, mean_2, inverse_2, *weights = rest
+        (groups, s), ctx.settings = ctx.settings, None
+        w, (rows, d) = BlockWeights(*weights), x.shape
+        _, d_normalise = _found(private.layer_norm())
+        _, d_activate = _found(private.activation(s.activation))
+        every, ones = [True, True, True], torch.ones(1, rows)
+        work = _pool.take(rows, d)
+
+        given = grad_outputs[0].contiguous(), g, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
+        d_first, *d_norm_2 = d_normalise(*given)
+        d_g = _d_dropped(d_first, keep_2, s.dropout, g)
+        d_outer = outer(d_g, active), _sum(ones, d_g)
+        d_active = linear_into(d_g, w.outer.t(), None, active)
+        d_inner = d_activate(d_active, inner)
+        d_inner_weight = outer(d_inner, first), _sum(ones, d_inner)
+        d_first = residual_into(d_first, d_inner, w.inner.t(), None, d_first)
+
+        given = d_first, h, (d,), mean_1, inverse_1, w.norm_1, w.norm_1_bias, every
+        d_x, *d_norm_1 = d_normalise(*given)
+        d_h = _d_dropped(d_x, keep_1, s.dropout, h)
+        d_out = outer(d_h, context), _sum(ones, d_h)
+        d_context = linear_into(d_h, w.out.t(), None, work)
+        d_three = _d_attend(d_context, q, k, v, context, attention, kept, groups, s)
+        of_three = [gradient for part in d_three for gradient in (outer(part, x), _sum(ones, part))]
+        for part, weight in zip(d_three, (w.query, w.key, w.value), strict=True):
+            d_x = residual_into(d_x, part, weight.t(), None, d_x)
+
+        _pool.give(work, q, k, v, context, attention, h, inner, active, g, *d_three)
+        if kept is not attention:
+            _pool.give(kept)
+        of_attention = *d_norm_1, *of_three, *d_out
+        return (d_x, None, None, *of_attention, *d_norm_2, *d_inner_weight, *d_outer)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, groups: Groups, s: BlockSettings) -> tuple[Tensor, Tensor, Tensor]:
+    """The context `(rows, d)`, and the weights of all groups, `(numbers,)`, before and after dropout."""
+    context, numbers = _pool.take(*q.shape), sum(texts * s.num_heads * length**2 for texts, length in groups)
+    attention = _pool.take(numbers)
+    kept = attention if s.attention_dropout == 0 else _pool.take(numbers)
+    start = 0
+    for rows, texts in _places(groups):
+        query, key, value = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v))
+        own, start = _square(start, query)
+        weights, used = attention[own].view(-1, *2 * key.shape[1:2]), kept[own].view(-1, *2 * key.shape[1:2])
+        torch.baddbmm(weights, query, key.transpose(1, 2), beta=0, alpha=s.scale, out=weights)
+        torch.softmax(weights, dim=-1, out=weights)
+        if s.attention_dropout > 0:
+            _drop(weights, used, s.attention_dropout)
+        _write(context[rows], torch.bmm(used, value), texts)
+    return context, attention, kept
+
+
+def _d_attend(
+    d_context: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    context: Tensor,
+    attention: Tensor,
+    kept: Tensor,
+    groups: Groups,
+    s: BlockSettings,
+) -> list[Tensor]:
+    """The gradients of queries, keys and values, `(rows, d)` each.
+
+    With weights w, dropped ones u = w keep / (1 - p) and the gradient dc of the context c: dv = u' dc, du = dc v', and
+    the softmax gives ds = u du - w (dc . c), since the sum over keys of u du is dc . c.
+    """
+    d_three = [_pool.take(*q.shape) for _ in range(3)]
+    start = 0
+    for rows, texts in _places(groups):
+        parts = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v, context, d_context))
+        query, key, value, seen, d_seen = parts
+        own, start = _square(start, query)
+        weights, used = attention[own].view(-1, *2 * key.shape[1:2]), kept[own].view(-1, *2 * key.shape[1:2])
+        d_value = torch.bmm(used.transpose(1, 2), d_seen)
+        dots = (d_seen * seen).sum(-1, keepdim=True)
+        d_scores = torch.bmm(d_seen, value.transpose(1, 2)).mul_(used).addcmul_(weights, dots, value=-1.0)
+        d_query = torch.bmm(d_scores, key).mul_(s.scale)
+        d_key = torch.bmm(d_scores.transpose(1, 2), query).mul_(s.scale)
+        for whole, part in zip(d_three, (d_query, d_key, d_value), strict=True):
+            _write(whole[rows], part, texts)
+    return d_three
+
+
+def _places(groups: Groups) -> list[tuple[slice, int]]:
+    """The rows of each group, and its number of texts."""
+    found, start = [], 0
+    for texts, length in groups:
+        found.append((slice(start, start + texts * length), texts))
+        start += texts * length
+    return found
+
+
+def _square(start: int, query: Tensor) -> tuple[slice, int]:
+    """Where the weights of these queries, `(texts * heads, length, d_head)`, lie, and where the next begin."""
+    end = start + query.shape[0] * query.shape[1] ** 2
+    return slice(start, end), end
+
+
+def _heads(x: Tensor, texts: int, num_heads: int) -> Tensor:
+    """`(texts * length, d)` as `(texts * heads, length, d_head)`; of one text it is not copied."""
+    return x.view(texts, -1, num_heads, x.shape[1] // num_heads).transpose(1, 2).flatten(0, 1)
+
+
+def _joined(x: Tensor, texts: int) -> Tensor:
+    """`(texts * heads, length, d_head)` as `(texts * length, d)`."""
+    heads, length, d = x.shape[0] // texts, *x.shape[1:]
+    return x.view(texts, heads, length, d).transpose(1, 2).reshape(texts * length, heads * d)
+
+
+def _write(rows: Tensor, x: Tensor, texts: int) -> None:
+    """Fill rows `(texts * length, d)` with `(texts * heads, length, d_head)`."""
+    heads, length, d = x.shape[0] // texts, *x.shape[1:]
+    rows.view(texts, length, heads, d).copy_(x.view(texts, heads, length, d).transpose(1, 2))
+
+
+def _drop(x: Tensor, out: Tensor, p: float) -> Tensor:
+    """`x` with numbers dropped, into `out`; what was kept."""
+    threshold = threshold_of(p)
+    keep = drawn(x, threshold)
+    out.copy_(keep.view(torch.uint8)).mul_(x).mul_(drop_scale(threshold))
+    return keep
+
+
+def _add_dropped(x: Tensor, h: Tensor, p: float) -> Tensor:
+    """Turn h into `x + dropout(h)`; what was kept."""
+    if p == 0:
+        h += x
+        return h
+    threshold = threshold_of(p)
+    keep = drawn(h, threshold)
+    work = _pool.take(*h.shape)
+    torch.add(x, work.copy_(keep.view(torch.uint8)).mul_(h), alpha=drop_scale(threshold), out=h)
+    _pool.give(work)
+    return keep
+
+
+def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
+    """The gradient before dropout, into `out`."""
+    if p == 0:
+        return d
+    out.copy_(keep.view(torch.uint8)).mul_(d).mul_(drop_scale(threshold_of(p)))
+    return out
+
+
+def _sum(ones: Tensor, x: Tensor) -> Tensor:
+    """The sum over the rows, as a product: half the time of `sum`."""
+    total: Tensor = torch.mm(ones, x)
+    return total.squeeze(0)
+
+
+def _found(operations: tuple[private.Operation, private.Operation] | None) -> tuple[private.Operation, ...]:
+    assert operations is not None
+    return operations

@@ -1,0 +1,272 @@
+"""Runs written for other programs; as Hugging Face checkpoints, which `transformers` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import save_file
+
+from heed import folder as folders
+from heed.errors import ConfigError, RunError, suggest
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.config_file import CONFIG, Settings
+from heed.exchange.huggingface.families import FAMILIES
+from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.numbering import Numbering
+from heed.exchange.huggingface.origin import Origin
+from heed.exchange.huggingface.table import store
+from heed.exchange.huggingface.tensors import SAFETENSORS
+from heed.runs.imported import build
+from heed.runs.train import load
+from heed.storage.disk import CHECKSUMS, write_folder
+from heed.tasks import checkpoint_class, task_names
+from heed.tasks.base.capabilities import Exports, capability
+from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
+from heed.tasks.base.run import Run
+from heed.tasks.base.transfer import unshared
+
+if TYPE_CHECKING:
+    from heed.exchange import Exported
+
+_CLOSE = 1e-5
+"""Largest difference of a state that float32 may make."""
+_TEXTS = (
+    "The quick brown fox doesn't jump over 1,234.50 lazy dogs (e.g. in N.Y.)!",
+    "  Two  blanks,\ta tab, naïve café, ÅNGSTRÖM, and a/b_c-d@e.org  ",
+    "Der Fluß überschwemmte Städte. Il a été près de l'œuvre. ¿Qué? ¡No!",
+    "Москва слезам не верит. Καλημέρα κόσμε. 東京タワーは333メートルです。 안녕하세요 세계",
+    "مرحبا بالعالم नमस्ते दुनिया ไทย 🙂🙃 [CLS] </s> <unk>",
+)
+"""Texts that both tokenizers must cut alike."""
+_OF_THE_HEAD = {"id2label", "label2id", "problem_type", "num_labels"}
+_OF_THE_FILE = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
+"""Fields of the checkpoint that a run came from that may not hold any more."""
+
+
+@dataclass(frozen=True)
+class ExportedCheckpoint:
+    """A run as a checkpoint.
+
+    Attributes:
+        folder: Where it was written.
+        architecture: The class of `transformers` that reads it.
+        size: Bytes of its tensors.
+        numbered_as: The checkpoint whose numbering of tokens it has; empty for this run's own.
+        difference: The largest difference of a state between the run and what was written, read again.
+        notes: What a reader of the checkpoint should know.
+    """
+
+    folder: Path
+    architecture: str
+    size: int
+    numbered_as: str
+    difference: float
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        order = f"numbered as in {self.numbered_as}" if self.numbered_as else "in this run's order"
+        return "\n".join(
+            [
+                f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB): {self.architecture}, tokens {order}",
+                f"read again: the same settings and tokens, states differ by at most {self.difference:.2g}",
+                *(f"note: {note}" for note in self.notes),
+            ]
+        )
+
+
+def export(
+    run: Run[Any, Any] | str | Path = "last",
+    to: str = "ctranslate2",
+    quantization: str = "float32",
+    out: str | Path | None = None,
+) -> Exported | ExportedCheckpoint:
+    """Write a run for another program, into `RUN/export/`, and compare the outputs of both.
+
+    With quantization "float32" the outputs must be the run's own; "int8" is smaller and faster.
+
+    Args:
+        run: A run, its folder, or "last".
+        to: "ctranslate2", or "huggingface": a checkpoint that `transformers` reads.
+        quantization: "float32" or, for ctranslate2, "int8".
+        out: The folder of the checkpoint; `RUN/export/huggingface` by default.
+
+    Raises:
+        ConfigError: The program cannot express the model, or its library is missing.
+        RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
+    """
+    if to not in ("ctranslate2", "huggingface"):
+        raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
+    if to == "huggingface" and quantization != "float32":
+        raise ConfigError(
+            f"quantization is '{quantization}', but checkpoints are written in float32; leave it out "
+            "(out= names the folder)"
+        )
+    if to != "huggingface" and out is not None:
+        raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
+    where = run.folder if isinstance(run, Run) else run
+    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True)
+    if to == "huggingface":
+        return export_checkpoint(opened, out)
+    return capability(opened, Exports).export(to, quantization)
+
+
+def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> ExportedCheckpoint:
+    """Write a run as a checkpoint, read it again, and compare.
+
+    Args:
+        run: A run of a task that has checkpoints.
+        out: The folder to make; `RUN/export/huggingface` by default.
+
+    Raises:
+        ConfigError: No family can express the model; the message names the field.
+        RunError: The folder exists, or what was written is not the same; nothing is kept.
+        DiskError: The disk is full or refuses.
+    """
+    kind = checkpoint_class(run.config.task)
+    if kind is None or len(run.members) > 1:
+        raise ConfigError(_unavailable(run))
+    final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
+    if out is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
+        raise RunError(f"'{final}' exists and is never overwritten; name another --out")
+    exportable, origin = kind.exportable(run), Origin.read(run.folder)
+    vocabularies, numbered_as = _vocabularies(exportable, origin)
+    family, fields = _family(run, exportable, origin, vocabularies)
+    settings = _settings(family, fields, exportable, origin if numbered_as else None)
+    table = kind.ours(
+        family.table(
+            Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
+        )
+    )
+    model = run.model
+    bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
+    tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, model.state_dict()).items()}
+    known = {name for line in table for name in line.ours}
+    assert not (missing := unshared(model).keys() - known), f"the table has no line for {sorted(missing)}"
+    needed = sum(one.numel() * one.element_size() for one in tensors.values())
+    with write_folder(final, needed) as part:
+        save_file(tensors, str(part / SAFETENSORS), metadata={"format": "pt"})
+        _write_json(part / CONFIG, settings)
+        family.write_tokenizers(vocabularies, part)
+        for name, values in (exportable.files(vocabularies) if exportable.files else {}).items():
+            _write_json(part / name, values)
+        difference = _check(run, kind, part)
+    if out is not None:
+        (final / CHECKSUMS).unlink()  # elsewhere it is a folder like any other of its kind
+    return ExportedCheckpoint(
+        final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
+        exportable.notes,
+    )  # fmt: skip
+
+
+def _unavailable(run: Run[Any, Any]) -> str:
+    names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
+    what = "an ensemble" if len(run.members) > 1 else run.config.task
+    return f"an export to huggingface is not available for {what}; it is for {names}"
+
+
+def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:
+    """The tokenizers with their numberings, and the checkpoint whose numbering it is."""
+    found = {}
+    for role, tokenizer in exportable.tokenizers.items():
+        numbering = None if origin is None else origin.numbering(tokenizer)
+        if numbering is None:
+            own = {one: (tok, Numbering.same(tok.vocab_size)) for one, tok in exportable.tokenizers.items()}
+            return own, ""
+        found[role] = tokenizer, numbering
+    assert origin is not None
+    return found, origin.source
+
+
+def _family(
+    run: Run[Any, Any], exportable: Exportable, origin: Origin | None, vocabularies: Vocabularies
+) -> tuple[Family, dict[str, Any]]:
+    """The family that a run is written as: that of the checkpoint it came from, or the first that can express it."""
+    fitting = [family for family in FAMILIES if family.model == run.config.model.name]
+    if not fitting:
+        known = ", ".join(dict.fromkeys(family.model for family in FAMILIES))
+        raise ConfigError(f"model '{run.config.model.name}' cannot be exported to huggingface; these can: {known}")
+    if origin is not None:
+        fitting.sort(key=lambda family: family.model_type != origin.family)
+    refused: list[ConfigError] = []
+    for family in fitting:
+        try:
+            if exportable.label_bias is not None and exportable.label_bias != family.label_bias:
+                own, theirs = (str(one).lower() for one in (exportable.label_bias, family.label_bias))
+                raise ConfigError(
+                    f"{family.model_type} cannot express model.output_bias={own}: train with model.output_bias={theirs}"
+                )
+            return family, family.settings(exportable.body, exportable.heads, vocabularies)
+        except ConfigError as error:
+            refused.append(error)
+    raise refused[0]
+
+
+def _settings(
+    family: Family, fields: Mapping[str, Any], exportable: Exportable, origin: Origin | None
+) -> dict[str, Any]:
+    """The fields of config.json: what the run has, over what the checkpoint that it came from had beside that."""
+    kept: dict[str, Any] = {}
+    if origin is not None and origin.family == family.model_type:
+        drop = _OF_THE_HEAD | _OF_THE_FILE
+        kept = {name: value for name, value in origin.settings.items() if name not in drop}
+    return {
+        **kept,
+        "architectures": [family.architectures[exportable.heads]],
+        "model_type": family.model_type,
+        **fields,
+        **exportable.settings,
+        "tie_word_embeddings": exportable.tied,
+        "dtype": "float32",
+    }
+
+
+def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> float:
+    """Read what was written as any checkpoint is read, and compare it with the run.
+
+    Returns:
+        The largest difference of a state of the body.
+
+    Raises:
+        RunError: It is not the same.
+    """
+    checkpoint = Checkpoint.open(part)
+    again, _ = build(checkpoint, kind, run.config.task, run.folder.name)
+    for role, tokenizer in kind.exportable(run).tokenizers.items():
+        other = checkpoint.tokenizers[role]
+        if tokenizer.tokens != other.tokens:
+            raise _differs(f"its {role} are others: {tokenizer.first_difference(other)}")
+        for text in _TEXTS:
+            if (a := tokenizer.encode(text).ids) != (b := other.encode(text).ids):
+                pieces = [[one.token(i) for i in ids] for one, ids in ((tokenizer, a), (other, b))]
+                raise _differs(f"it cuts {text!r} into {pieces[1]} instead of {pieces[0]}")
+    bodies = [one.task.body(one.model).cpu().eval() for one in (run, again)]
+    example = type(bodies[0]).example(bodies[0].config, 1)
+    with torch.no_grad():
+        a, b = (body(**example) for body in bodies)
+    difference = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
+    if not difference <= _CLOSE:
+        raise _differs(f"a state of its body differs by {difference:.2g}")
+    absent = {len(numbering): numbering.not_restored for _, numbering in checkpoint.vocabularies.values()}
+    own, others = unshared(run.model), again.model.state_dict()
+    for name, tensor in own.items():
+        other = others.get(name)
+        if other is None or other.shape != tensor.shape:
+            raise _differs(f"tensor '{name}' is not there or has another shape")
+        rows = torch.ones(len(tensor) if tensor.dim() else 1, dtype=torch.bool)
+        rows[absent.get(len(rows), [])] = False
+        if tensor.dim() and not torch.equal(tensor.cpu()[rows], other[rows]):
+            raise _differs(f"tensor '{name}' differs")
+    return difference
+
+
+def _differs(what: str) -> RunError:
+    return RunError(f"the checkpoint that was written, read again, is not the run: {what}; nothing is kept")
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,240 @@
+"""Run folders made of Hugging Face checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from heed import folder as folders
+from heed.config import TokenizerConfig, write_config
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.hub import find_checkpoint
+from heed.exchange.huggingface.origin import ORIGIN, Origin
+from heed.exchange.huggingface.table import Loaded, load
+from heed.storage.disk import write_whole
+from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
+from heed.tasks.base.huggingface import TaskCheckpoint
+from heed.tasks.base.report import counted
+from heed.tasks.base.run import Run
+from heed.tasks.base.transfer import unshared
+from heed.training.checkpoint import save_weights
+
+_SHOWN = 8
+"""Unused tensors that are named."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A checkpoint as a run.
+
+    Attributes:
+        run: The run.
+        found: Where the checkpoint was, in words.
+        architecture: The class of its model.
+        unused: Its tensors that the run has no use for.
+    """
+
+    run: Run[Any, Any]
+    found: str
+    architecture: str
+    unused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        run, spec = self.run, spec_of(self.run.config.task)
+        vocabularies = ", ".join(
+            f"{one.vocab_size:,} tokens{'' if role == 'tokens' else f' ({role})'}"
+            for role, one in run.task.tokenizers().items()
+        )
+        unused = f"{counted(len(self.unused), 'tensor')} not used: {', '.join(self.unused[:_SHOWN])}"
+        more = f" and {len(self.unused) - _SHOWN:,} more" if len(self.unused) > _SHOWN else ""
+        return "\n".join(
+            [
+                f"found {self.found}",
+                f"{self.architecture}: a run of {run.config.task.replace('_', ' ')}, model {run.config.model.name}, "
+                f"{run.report['parameters']:,} parameters, {vocabularies}",
+                unused + more if self.unused else "every tensor was used, and none is missing",
+                f"\nrun folder: {run.folder}",
+                f"next: {spec.next_command.format(run=run.folder)}",
+            ]
+        )
+
+
+def import_checkpoint(source: str | Path, out: str | Path | None = None) -> Imported:
+    """Make a run folder of a checkpoint.
+
+    Args:
+        source: A folder, or a name on the Hub.
+        out: The folder to make; `runs/<name>-<model>-<n>` by default.
+
+    Raises:
+        RunError: A file is missing or damaged, a tensor is missing or has another shape, or the folder exists.
+        ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it.
+    """
+    folder, found = find_checkpoint(source)
+    checkpoint = Checkpoint.open(folder)
+    name = str(source) if not Path(source).is_dir() else folder.resolve().name
+    kind, task_name = _kind(checkpoint)
+    run, loaded = build(checkpoint, kind, task_name, name)
+    path = folders.create(out, run.config, resume=False)
+    run.folder = path
+    with folders.unsealed(path):
+        run.task.save(path)
+        Origin.of(checkpoint, name).write(path)
+        write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
+        write_whole(path / folders.CONFIG, lambda part: write_config(run.config, part))
+        run.report = _report(run, name, checkpoint, loaded)
+        folders.write_report(path, run.report)
+        _write_card(run, name, checkpoint)
+    return Imported(run, found, checkpoint.architecture, loaded.unused)
+
+
+def import_model(source: str | Path, out: str | Path | None = None, *, quiet: bool = False) -> Run[Any, Any]:
+    """Make a run of a Hugging Face checkpoint: `heed.import_model("google-bert/bert-base-uncased")`.
+
+    Args:
+        source: A folder, or a name that is looked up in the Hub's cache on this machine, else on the Hub.
+        out: Run folder to make; `runs/<name>-<model>-<n>` by default.
+        quiet: Print nothing.
+
+    Returns:
+        The run.
+
+    Raises:
+        RunError: A file is missing or damaged, or the folder exists.
+        ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it.
+    """
+    imported = import_checkpoint(source, out)
+    if not quiet:
+        print(imported)
+    return imported.run
+
+
+def build(
+    checkpoint: Checkpoint, kind: type[TaskCheckpoint[Any]], task_name: str, name: str
+) -> tuple[Run[Any, Any], Loaded]:
+    """The run of a checkpoint, in no folder yet, and what was taken.
+
+    Raises:
+        RunError: A tensor is missing or has another shape.
+        ConfigError: A field that heed lacks.
+    """
+    family, settings = checkpoint.family, checkpoint.settings
+    heads = kind.heads(checkpoint)
+    tied = family.tied(settings, checkpoint.files)
+    sections = kind.sections(checkpoint, heads, tied)
+    fields = {**family.fields(settings, checkpoint.files, heads), **sections.get("model", {})}
+    values: dict[str, Any] = {
+        **sections,
+        "task": task_name,
+        "data": {**sections.get("data", {}), "memory": {}, "imported": name},
+        "tokenizer": {**_tokenizer_section(checkpoint), **sections.get("tokenizer", {})},
+        "model": {"name": family.model, "size": "base", **fields},
+    }
+    config = check_config(values, str(settings.path))
+    task = kind.task(config, checkpoint).settle(None)
+    model = task.build_model()
+    body, _ = task.model_and_head()
+    table = kind.ours(family.table(settings, body, heads, checkpoint.vocabularies, tied))
+    loaded = load(table, checkpoint.files, {key: one.shape for key, one in model.state_dict().items()})
+    _fill(model, loaded)
+    return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
+
+
+def carry_origin(parent: str | Path | None, path: Path) -> None:
+    """Keep in a new run what its parent knows of the checkpoint that it was imported from."""
+    origin = None if parent is None else Origin.read(Path(parent))
+    if origin is not None:
+        origin.write(path)
+
+
+def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
+    architecture = checkpoint.architecture
+    task = task_of(architecture)
+    kind = None if task is None else checkpoint_class(task)
+    if task is None or kind is None:
+        known = [name for family in (checkpoint.family,) for name in family.architectures.values() if task_of(name)]
+        raise ConfigError(
+            f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed lacks; of "
+            f"{checkpoint.family.model_type} it reads {', '.join(known)}"
+        )
+    return kind, task
+
+
+def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
+    one = next(iter(checkpoint.tokenizers.values()))
+    forms = (("nfkc", "\ufb01", "fi"), ("nfc", "e\u0301", "\u00e9"))
+    found = (name for name, given, normal in forms if one.normalize(given) == normal)
+    return {
+        "kind": kind_of(one),
+        "vocab_size": max(5, one.vocab_size),
+        "lowercase": one.normalize("Ab") == "ab",
+        "normalization": next(found, "none"),
+    }
+
+
+def kind_of(tokenizer: TextTokenizer) -> str:
+    """The kind of a tokenizer, as the `tokenizer` section calls it."""
+    if tokenizer.unit != "token":
+        return {"character": "char"}.get(tokenizer.unit, tokenizer.unit)
+    name = type(tokenizer.library.model).__name__
+    kind = "byte_bpe" if tokenizer.is_of_bytes else {"BPE": "bpe", "Unigram": "unigram"}.get(name, name.lower())
+    assert kind in str(TokenizerConfig.model_fields["kind"].annotation), kind
+    return kind
+
+
+@torch.no_grad()
+def _fill(model: nn.Module, loaded: Loaded) -> None:
+    """Copy what was taken into a model; every tensor of it must be among that."""
+    state = model.state_dict()
+    places = {id_: name for name, tensor in unshared(model).items() if (id_ := tensor.data_ptr())}
+    filled = {places.get(state[name].data_ptr(), name) for name in loaded.tensors}
+    assert not (missing := set(places.values()) - filled), f"the table has no line for {sorted(missing)}"
+    for name, tensor in loaded.tensors.items():
+        state[name].copy_(tensor)
+
+
+def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
+    return {
+        "format": folders.FORMAT,
+        "task": run.config.task,
+        "model": run.config.model.name,
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "imported": {
+            "from": name,
+            "architecture": checkpoint.architecture,
+            "unused_tensors": list(loaded.unused),
+        },
+        "data": {},
+        "scores": {},
+        "versions": {"heed": metadata.version("heed-attention"), "torch": torch.__version__},
+    }
+
+
+def _with_file(use: str) -> str:
+    """A command of the task for a run without data of its own."""
+    return f"{use} FILE" if use == "heed evaluate {run}" else use
+
+
+def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
+    spec, report = spec_of(run.config.task), run.report
+    lines = [
+        f"# {name}",
+        "",
+        f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
+        f"{report['versions']['heed']} from the Hugging Face checkpoint {name} ({checkpoint.architecture}). Where it "
+        f"came from is in `{ORIGIN}`; it was not scored here.",
+        "",
+        "```",
+        *(_with_file(use).format(run=run.folder.name) for use in spec.uses),
+        f"heed export {run.folder.name} --to huggingface --out FOLDER",
+        "```",
+    ]
+    text = "\n".join(lines) + "\n"
+    write_whole(run.folder / "README.md", lambda part: part.write_text(text, encoding="utf-8"))

@@ -1,0 +1,73 @@
+"""Classifiers as Hugging Face checkpoints: `...ForSequenceClassification`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from heed.errors import ConfigError
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, longest_text, names_of_labels
+from heed.tasks.classification.config import ClassificationConfig
+from heed.tasks.classification.task import Classification
+
+_ONE_LABEL, _SEVERAL = "single_label_classification", "multi_label_classification"
+
+
+class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
+    """A layer over the state of the start token, or of the last token, which the body's `last` gives."""
+
+    places: ClassVar = {"body": "body", "labels": "output"}
+
+    @classmethod
+    def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
+        """Labels."""
+        return frozenset({"labels"})
+
+    @classmethod
+    def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
+        """One label a text, or several."""
+        settings = checkpoint.settings
+        kind = settings.text("problem_type", _ONE_LABEL)
+        if kind not in (_ONE_LABEL, _SEVERAL) or len(checkpoint.labels) < 2:
+            raise ConfigError(
+                f"{settings.path}: problem_type is {kind} with {len(checkpoint.labels)} in id2label: it predicts a "
+                "number, and heed's classification gives texts labels"
+            )
+        several = kind == _SEVERAL
+        return {
+            "model": {
+                "pooling": "last",
+                "head": "sigmoid" if several else "softmax",
+                "ngrams": 0,
+                "output_bias": checkpoint.family.label_bias,
+            },
+            "data": {"several_labels": several, "max_length": longest_text(checkpoint)},
+        }
+
+    @classmethod
+    def task(cls, config: ClassificationConfig, checkpoint: Checkpoint) -> Classification:
+        """The task with the labels of `id2label`."""
+        return Classification(config, checkpoint.tokenizer, checkpoint.labels, None)
+
+    @classmethod
+    def exportable(cls, run: Any) -> Exportable:
+        """A body with one linear layer over its `last`."""
+        task: Classification = run.task
+        body, head = task.model_and_head()
+        several = task.config.data.several_labels
+        if head.ngrams:
+            raise ConfigError(f"model.ngrams is {head.ngrams}: no checkpoint has n-grams beside the model")
+        first = getattr(body, "pooler", None) == "none" and head.pooling in ("first", "cls")
+        if head.pooling != "last" and not first:
+            raise ConfigError(
+                f"model.pooling is {head.pooling}: a checkpoint's classifier reads the state that model.pooling=last "
+                "gives, and nothing else"
+            )
+        if head.head == "sigmoid" and not several:
+            raise ConfigError(
+                "model.head is sigmoid with one output for two classes: a checkpoint has one for each; use softmax"
+            )
+        settings = {**names_of_labels(task.labels), "problem_type": _SEVERAL if several else _ONE_LABEL}
+        return Exportable(
+            body, frozenset({"labels"}), task.tokenizers(), label_bias=head.output_bias, settings=settings
+        )

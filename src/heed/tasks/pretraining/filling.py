@@ -1,0 +1,264 @@
+"""Masks filled: the words that a model expects at each, and given words ranked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+from heed.data.batch.framed import frame, frame_size
+from heed.data.batch.rows import pad_rows
+from heed.data.tokens.special import CONTINUED, MASK
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.errors import ConfigError
+from heed.tasks.base.predictions import short
+from heed.tasks.pretraining.passages import plain_text
+
+if TYPE_CHECKING:
+    from heed.tasks.pretraining.model import Pretrainer
+    from heed.tasks.pretraining.task import Pretraining
+
+_TOGETHER = 32
+"""Texts that are read at once."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A word at a mask and its probability."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """A text with masks, and what the model expects there; each mask is filled as if the others stayed masked.
+
+    Attributes:
+        text: The text with the most probable word at each mask.
+        given: As it was given.
+        masks: For each mask its candidates, most probable first.
+        unread: Tokens that were not read, of a text longer than the model's positions.
+    """
+
+    text: str
+    given: str
+    masks: tuple[tuple[Candidate, ...], ...]
+    unread: int = 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As rows of a data frame, one for each candidate."""
+        return [
+            {"text": self.given, "mask": number, "word": one.word, "probability": one.probability}
+            for number, candidates in enumerate(self.masks, start=1)
+            for one in candidates
+        ]
+
+    def summary(self) -> str:
+        """The filled text and the candidates, for a person."""
+        lines = [self.text]
+        for number, candidates in enumerate(self.masks, start=1):
+            name = f"mask {number}: " if len(self.masks) > 1 else ""
+            lines.append("  " + name + ", ".join(f"{one.word} {one.probability:.4f}" for one in candidates))
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{c[0].word} {c[0].probability:.3f}" for c in self.masks)
+        return f"<{short(self.text)}: {best}>"
+
+
+@dataclass(frozen=True)
+class RankedWord:
+    """A given word at a mask.
+
+    Attributes:
+        word: As it was given.
+        probability: Among the given words.
+        log_prob: Of its pieces, in nats: each is asked for where the ones before it stand and the others are masked.
+        pieces: Its pieces.
+    """
+
+    word: str
+    probability: float
+    log_prob: float
+    pieces: tuple[str, ...]
+
+
+def masks_in(text: str, tokenizer: TextTokenizer) -> int:
+    """How many masks a text has: "[MASK]", or the tokenizer's own name for it."""
+    return len(_parts(text, tokenizer)) - 1
+
+
+def _parts(text: str, tokenizer: TextTokenizer) -> list[str]:
+    names = {MASK} if tokenizer.mask is None else {MASK, tokenizer.token(tokenizer.mask)}
+    return re.split("|".join(map(re.escape, sorted(names))), text)
+
+
+def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") -> None:
+    """Refuse a text without a mask.
+
+    Raises:
+        ConfigError: It says what to write.
+    """
+    if not masks_in(text, tokenizer):
+        raise ConfigError(
+            f'{where} has no {MASK}: {short(text)}; write {MASK} for each word to fill in, as in "The man went to the '
+            f'{MASK}."'
+        )
+
+
+@torch.inference_mode()
+def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) -> list[FilledText]:
+    """The words expected at the masks of each text; a blank text has none.
+
+    Args:
+        task: Cuts the texts.
+        model: Fills them.
+        texts: The texts.
+        most: How many candidates for each mask.
+
+    Raises:
+        ConfigError: A text has no mask, or its masks lie further apart than the model can read.
+    """
+    tokenizer = task.tokenizer
+    mask = _mask_of(task, model)
+    rows: list[list[int]] = []
+    unread = []
+    for text in texts:
+        if not text.strip():
+            rows.append([])
+            unread.append(0)
+            continue
+        check_masks(text, tokenizer)
+        ids = tokenizer.encode_masked(plain_text(text)[0])
+        rows.append(_window(task, ids, mask))
+        unread.append(len(ids) - len(rows[-1]))
+    scores = iter(_at_masks(task, model, rows, mask))
+    results = []
+    for text, row, left in zip(texts, rows, unread, strict=True):
+        found = [_candidates(tokenizer, next(scores), mask, most) for token in row if token == mask]
+        parts = _parts(text, tokenizer)
+        words = [candidates[0].word.removeprefix(CONTINUED) for candidates in found]
+        filled = parts[0] + "".join(word + part for word, part in zip(words, parts[1:], strict=False))
+        results.append(FilledText(filled, text, tuple(found), left))
+    return results
+
+
+def _mask_of(task: Pretraining, model: Pretrainer) -> int:
+    mask = task.tokenizer.mask
+    if model.words is None or mask is None:
+        raise ConfigError(
+            "this run was trained with model.masked_words=false and cannot fill masks; it can say whether a text "
+            "follows another (heed predict RUN --next TEXT TEXT)"
+        )
+    return mask
+
+
+def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
+    """The tokens of a text that the model has positions for, with all masks among them."""
+    room = task.positions - frame_size(is_pair=False)
+    if len(ids) <= room:
+        return ids
+    places = [n for n, token in enumerate(ids) if token == mask]
+    first, last = places[0], places[-1]
+    if last - first >= room:
+        raise ConfigError(
+            f"the masks lie {last - first + 1:,} tokens apart, and the model reads {room} at once; fill them one by one"
+        )
+    start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
+    return ids[start : start + room]
+
+
+def _at_masks(task: Pretraining, model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[Tensor]:
+    """The log-probabilities of the vocabulary at every mask, `(vocab_size,)` each, in the order of the texts."""
+    assert model.words is not None
+    device = next(model.parameters()).device
+    found: list[Tensor] = []
+    for start in range(0, len(rows), _TOGETHER):
+        tokens, real = (t.to(device) for t in pad_rows([frame(row) for row in rows[start : start + _TOGETHER]]))
+        scores = model.words(model(tokens, real)[tokens == mask]).float()
+        found += log_softmax(scores, dim=-1).cpu().unbind()
+    return found
+
+
+def _candidates(tokenizer: TextTokenizer, scores: Tensor, mask: int, most: int) -> tuple[Candidate, ...]:
+    """The most probable tokens that stand for text."""
+    hidden = {mask, *range(len(SPECIAL_TOKENS)), *tokenizer.tags.values()}
+    best = scores.topk(min(len(scores), most + len(hidden)))
+    pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
+    kept = [Candidate(tokenizer.label(token), value) for token, value in pairs if token not in hidden]
+    return tuple(kept[:most])
+
+
+@torch.inference_mode()
+def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequence[str]) -> list[RankedWord]:
+    """Given words at the one mask of a text, most probable first.
+
+    A word of several pieces has as many masks, and its log-probability is the sum of those of its pieces from left to
+    right, each where those before it stand. Words of more pieces have more to lose.
+
+    Raises:
+        ConfigError: There is not one mask, a word is blank, given twice or unknown to the tokenizer, or too long.
+    """
+    tokenizer, mask = task.tokenizer, _mask_of(task, model)
+    check_choices(choices)
+    check_masks(text, tokenizer)
+    if (count := masks_in(text, tokenizer)) > 1:
+        raise ConfigError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
+    ids = tokenizer.encode_masked(plain_text(text)[0])
+    place = ids.index(mask)
+    rows: list[list[int]] = []
+    all_pieces = []
+    for choice in choices:
+        pieces = _pieces(tokenizer, text, choice)
+        all_pieces.append(pieces)
+        for known in range(len(pieces)):
+            masks = [mask] * (len(pieces) - known)
+            rows.append(_window(task, [*ids[:place], *pieces[:known], *masks, *ids[place + 1 :]], mask))
+    scores = iter(_at_masks(task, model, rows, mask))
+    totals = []
+    for pieces in all_pieces:
+        total = 0.0
+        for known, piece in enumerate(pieces):
+            at = [next(scores) for _ in range(len(pieces) - known)]  # the first mask of this row is the next piece's
+            total += float(at[0][piece])
+        totals.append(total)
+    shares = torch.tensor(totals, dtype=torch.float64).softmax(0).tolist()
+    ranked = [
+        RankedWord(choice, share, total, tuple(tokenizer.piece(piece) for piece in pieces))
+        for choice, share, total, pieces in zip(choices, shares, totals, all_pieces, strict=True)
+    ]
+    return sorted(ranked, key=lambda one: -one.log_prob)
+
+
+def check_choices(choices: Sequence[str]) -> None:
+    """Refuse words that cannot be ranked.
+
+    Raises:
+        ConfigError: None is given, one is blank, or one is given twice.
+    """
+    if not choices:
+        raise ConfigError("there are no words to rank; give one at least")
+    for number, choice in enumerate(choices, start=1):
+        if not choice.strip():
+            raise ConfigError(f"choice {number} is blank")
+    if twice := next((one for n, one in enumerate(choices) if one in choices[:n]), None):
+        raise ConfigError(f"the choice {twice!r} is given twice")
+
+
+def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
+    """The tokens of a word where the mask stands."""
+    before = _parts(text, tokenizer)[0]
+    blank = " " if tokenizer.is_of_bytes and before.endswith(" ") else ""  # its tokens carry the blank before a word
+    pieces = tokenizer.encode(blank + choice.strip()).ids
+    if UNKNOWN in pieces or not pieces:
+        unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
+        raise ConfigError(
+            f"the choice {choice!r} cannot be scored: the tokenizer does not know {unknown}, never seen in training"
+        )
+    return pieces

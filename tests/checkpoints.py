@@ -1,0 +1,74 @@
+"""Checkpoints with random weights and small vocabularies, written as `transformers` writes them, for tests."""
+
+import json
+import random
+
+import torch
+
+WORDS = "the man went to store bought milk he it was good very bad film said in of and not one two three".split()
+PIECES = ["##ing", "##ed", "##er", ",", ".", "!", "?", "'"]
+LETTERS = list("abcdefghijklmnopqrstuvwxyz") + [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+
+
+def word_pieces(size, seed=1):
+    """A vocabulary of a BERT of a size, its special tokens anywhere."""
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *PIECES, *LETTERS]
+    tokens += [f"[unused{i}]" for i in range(size - len(tokens))]
+    tokens = tokens[:size]
+    random.Random(seed).shuffle(tokens)
+    return tokens
+
+
+def write_word_pieces(folder, tokens, **config):
+    """`vocab.txt` with its settings."""
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer", **config}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def byte_letters():
+    """GPT-2's letters for bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in shown]
+    return [chr(byte) for byte in shown] + [chr(256 + n) for n in range(len(others))]
+
+
+def byte_pairs(size, seed=1, special=("<s>", "<pad>", "</s>", "<unk>", "<mask>")):
+    """A vocabulary of bytes and merges of a size, and the merges."""
+    letters, made = byte_letters(), []
+    merges = []
+    for word in ("\u0120t h", "th e", "\u0120 m", "a n", "\u0120m an", "e r", "i n", "o n", "r e", "e d", "o u"):
+        left, right = word.split()
+        merges.append((left, right))
+        made.append(left + right)
+    made = made[: size - len(letters) - len(special)]
+    tokens = [*letters, *made]
+    random.Random(seed).shuffle(tokens)
+    # Marks the two spots where special tokens stand in RoBERTa's: first, and at the end.
+    tokens = [*special[:-1], *tokens, *special[-1:]]
+    tokens += [f"madeup{i}" for i in range(size - len(tokens))]
+    return tokens[:size], [pair for pair in merges if "".join(pair) in made and all(p in tokens for p in pair)]
+
+
+def write_byte_pairs(folder, tokens, merges, **config):
+    """`vocab.json` and `merges.txt` with their settings."""
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
+    (folder / "merges.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    settings = {"tokenizer_class": "RobertaTokenizer", **config}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def randomise(model, seed=1):
+    """Draw every tensor of a model anew, biases and normalisations too, so that no part is its default."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.3)
+    return model.eval()
+
+
+def ragged(known, longest=9, rows=4, seed=1):
+    """Lists of tokens of unequal lengths drawn from those that are known."""
+    generator = random.Random(seed)
+    return [[generator.choice(known) for _ in range(generator.randint(1, longest))] for _ in range(rows)]

@@ -1,0 +1,300 @@
+"""BERT, RoBERTa, XLM-R and DistilBERT with random weights: the same states, maps and logits, in and out again."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import heed
+from checkpoints import byte_pairs, ragged, randomise, word_pieces, write_byte_pairs, write_word_pieces
+from heed.errors import ConfigError, RunError
+from heed.observe.trace import trace
+from heed.runs.imported import import_checkpoint
+
+transformers = pytest.importorskip("transformers")
+CLOSE = dict(rtol=1e-5, atol=1e-5)
+
+ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh")
+SHAPES = [
+    # width, heads, layers, inner, extra tokens, positions
+    *((8, 1, 1, 16, 0, 40), (12, 3, 2, 20, 1, 33), (16, 4, 3, 8, 3, 64), (24, 2, 1, 24, 5, 16), (20, 5, 2, 40, 7, 50)),
+]
+
+
+def bert(folder, n, kind, **more):
+    width, heads, layers, inner, extra, positions = SHAPES[n % 5]
+    tokens = word_pieces(97 + extra, seed=n)
+    config = transformers.BertConfig(
+        vocab_size=len(tokens), hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers,
+        intermediate_size=inner, max_position_embeddings=positions, type_vocab_size=1 + (n + n // 5) % 3,
+        hidden_act=ACTIVATIONS[(n + n // 5) % 5], layer_norm_eps=(1e-12, 1e-5)[n % 2],
+        pad_token_id=tokens.index("[PAD]"), **more,
+    )  # fmt: skip
+    return saved(folder, f"Bert{kind}", config, n, lambda: write_word_pieces(folder, tokens))
+
+
+def distilbert(folder, n, kind, **more):
+    width, heads, layers, inner, extra, positions = SHAPES[n % 5]
+    tokens = word_pieces(97 + extra, seed=n)
+    config = transformers.DistilBertConfig(
+        vocab_size=len(tokens), dim=width, n_heads=heads, n_layers=layers, hidden_dim=inner,
+        max_position_embeddings=positions, activation=("gelu", "relu", "silu", "gelu_new")[n % 4],
+        sinusoidal_pos_embds=n % 3 == 0, pad_token_id=tokens.index("[PAD]"), **more,
+    )  # fmt: skip
+    return saved(folder, f"DistilBert{kind}", config, n, lambda: write_word_pieces(folder, tokens))
+
+
+def roberta(folder, n, kind, name="Roberta", **more):
+    width, heads, layers, inner, extra, positions = SHAPES[n % 5]
+    tokens, merges = byte_pairs(265 + extra, seed=n)
+    pad = tokens.index("<pad>")
+    words = kind == "ForMaskedLM"
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=len(tokens), hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers,
+        intermediate_size=inner, max_position_embeddings=positions + pad + 1, type_vocab_size=1 + n % 2,
+        hidden_act="gelu" if words else ACTIVATIONS[(n + n // 5) % 5], layer_norm_eps=1e-5, pad_token_id=pad,
+        bos_token_id=tokens.index("<s>"), eos_token_id=tokens.index("</s>"), **more,
+    )  # fmt: skip
+    return saved(folder, f"{name}{kind}", config, n, lambda: write_byte_pairs(folder, tokens, merges))
+
+
+def xlm_roberta(folder, n, kind, **more):
+    return roberta(folder, n, kind, "XLMRoberta", **more)
+
+
+def saved(folder, architecture, config, seed, write_tokenizer):
+    """A model with random weights, saved in a folder with its tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config._attn_implementation = "eager"
+    model = randomise(getattr(transformers, architecture)(config), seed)
+    model.save_pretrained(folder)
+    write_tokenizer()
+    return model
+
+
+FAMILIES = {"bert": bert, "distilbert": distilbert, "roberta": roberta, "xlm_roberta": xlm_roberta}
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "Model")
+HEADS_OF_BERT = (*HEADS, "ForPreTraining", "ForNextSentencePrediction")
+
+
+def kinds(name):
+    return HEADS_OF_BERT if name == "bert" else HEADS
+
+
+SHAPES_OF = {"bert": 20, "distilbert": 20, "roberta": 20, "xlm_roberta": 4}  # the last is RoBERTa by another name
+CASES = [(name, n, kinds(name)[n % len(kinds(name))], n % 3 != 1) for name in FAMILIES for n in range(SHAPES_OF[name])]
+
+
+def numbers(run):
+    """Their number of each of our tokens."""
+    values = json.loads((run.folder / "huggingface.json").read_text())["vocabularies"]["tokens"]
+    return values["theirs"]
+
+
+def rows(run, longest):
+    """Texts as both sides read them: ours padded on the right, theirs with their numbers; and the mask."""
+    theirs = numbers(run)
+    known = [i for i in range(4, len(theirs)) if theirs[i] is not None]
+    texts = [[2, *text, 3] for text in ragged(known, longest=longest - 2)]
+    length = max(map(len, texts))
+    mask = torch.tensor([[n < len(text) for n in range(length)] for text in texts])
+    ours = torch.tensor([text + [0] * (length - len(text)) for text in texts])
+    return ours, torch.tensor(theirs)[ours], mask
+
+
+def outputs_of(run, tokens, mask):
+    """States after the embeddings' normalisation and each block, maps, and logits of the heads by name."""
+    model = run.model
+    body = model.body
+    with torch.no_grad(), trace(model) as seen:
+        hidden = body(tokens, mask)
+        states = [*seen.tensors("states")]
+        maps = [seen.maps("encoder", layer).weights for layer in range(len(states))]
+    with torch.no_grad():
+        heads = {}
+        for name, head in model.named_children():
+            if name == "words":
+                heads["words"] = head(hidden)
+            if name == "order":
+                heads["order"] = head(body.last(hidden, mask))
+            if name == "output":
+                heads["labels"] = head(body.last(hidden, mask))
+            if name == "head":
+                heads["tags"] = head.output(hidden)
+    return states, maps, heads
+
+
+def theirs_of(model, tokens, mask, **more):
+    with torch.no_grad():
+        return model(tokens, attention_mask=mask.long(), output_hidden_states=True, output_attentions=True, **more)
+
+
+def logits_of(out, architecture):
+    if "ForPreTraining" in architecture:
+        return {"words": out.prediction_logits, "order": out.seq_relationship_logits}
+    found = {"MaskedLM": "words", "NextSentence": "order", "Sequence": "labels", "Token": "tags"}
+    return {head: out.logits for part, head in found.items() if part in architecture.removeprefix("Bert")}
+
+
+def assert_same(run, model, longest):
+    """The run and a model of transformers compute the same."""
+    ours, theirs, mask = rows(run, longest)
+    out = theirs_of(model, theirs, mask)
+    states, maps, heads = outputs_of(run, ours, mask)
+    if run.config.model.model_extra["num_segments"] > 1:  # theirs takes no segments from the tokens
+        assert (run.model.body.segments_of(ours)[mask] == 0).all()
+    for n, state in enumerate(states):
+        torch.testing.assert_close(state[mask], out.hidden_states[n + 1][mask], **CLOSE)
+        seen = mask[:, None, :, None] & mask[:, None, None, :]
+        torch.testing.assert_close(maps[n] * seen, out.attentions[n] * seen, **CLOSE)
+    known = torch.tensor([i for i in numbers(run) if i is not None])
+    expected = logits_of(out, type(model).__name__)
+    assert set(heads) == set(expected)
+    for name, logits in expected.items():
+        if name == "words":
+            logits = logits[..., known]
+        if logits.dim() == 3:
+            torch.testing.assert_close(heads[name][mask], logits[mask], **CLOSE)
+        else:
+            torch.testing.assert_close(heads[name], logits, **CLOSE)
+
+
+@pytest.mark.parametrize(("name", "n", "kind", "tied"), CASES, ids=lambda value: str(value))
+def test_random_models_compute_the_same_in_and_out(tmp_path, name, n, kind, tied):
+    more = {"num_labels": 2 + n % 4} if "Classification" in kind else {}
+    model = FAMILIES[name](tmp_path / "theirs", n, kind, tie_word_embeddings=tied, **more)
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    longest = run.config.model.model_extra["max_length"]
+    assert_same(run, model, longest)
+    written = heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
+    assert written.architecture == type(model).__name__
+    again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
+    assert_same(run, again, longest)
+    before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
+    assert not (before.keys() - after.keys())
+
+
+def test_roberta_skips_pads_on_the_left(tmp_path):
+    model = roberta(tmp_path / "theirs", 2, "Model")
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    ours, theirs, mask = rows(run, 9)
+    lengths = mask.sum(1)
+    left = torch.stack([row.roll(int(len(row) - size)) for row, size in zip(theirs, lengths, strict=True)])
+    out = theirs_of(model, left, mask.flip(1)).last_hidden_state
+    states = outputs_of(run, ours, mask)[0][-1]
+    torch.testing.assert_close(states[mask], out[mask.flip(1)], **CLOSE)
+
+
+def test_bert_reads_pairs_with_the_segments_of_its_tokenizer(tmp_path):
+    model = bert(tmp_path / "theirs", 1, "ForNextSentencePrediction")
+    assert model.config.type_vocab_size == 2
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    ours = torch.tensor([[2, 7, 8, 3, 9, 10, 3, 0], [2, 7, 3, 11, 12, 13, 14, 3]])
+    mask, segments = ours != 0, torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1]])
+    out = theirs_of(model, torch.tensor(numbers(run))[ours], mask, token_type_ids=segments)
+    torch.testing.assert_close(outputs_of(run, ours, mask)[2]["order"], out.logits, **CLOSE)
+
+
+# --- names of tensors
+
+
+def changed(folder, change):
+    """Write the tensors of a folder anew under other names."""
+    path = Path(folder) / "model.safetensors"
+    save_file(change(load_file(path)), path)
+
+
+def renamed(old, new):
+    return lambda tensors: {name.replace(old, new): one for name, one in tensors.items()}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_prefix_may_be_missing_and_old_names_stand(tmp_path, name):
+    model = FAMILIES[name](tmp_path / "theirs", 1, "ForMaskedLM")
+    prefix = f"{model.base_model_prefix}."
+    changed(tmp_path / "theirs", renamed(prefix, ""))
+    changed(tmp_path / "theirs", renamed("LayerNorm.weight", "LayerNorm.gamma"))
+    changed(tmp_path / "theirs", renamed("LayerNorm.bias", "LayerNorm.beta"))
+    changed(tmp_path / "theirs", lambda tensors: {**tensors, "embeddings.position_ids": torch.arange(9)[None]})
+    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    assert not imported.unused
+    assert_same(imported.run, model, 9)
+
+
+def test_tied_tensors_may_be_repeated_and_are_two_where_they_differ(tmp_path):
+    model = bert(tmp_path / "theirs", 1, "ForMaskedLM")
+    table = "bert.embeddings.word_embeddings.weight"
+    matrix = "cls.predictions.decoder.weight"
+    changed(tmp_path / "theirs", lambda given: {**given, matrix: given[table].clone()})
+    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    assert not imported.unused and imported.run.config.model.model_extra["tied_output"]
+    assert_same(imported.run, model, 9)
+    changed(tmp_path / "theirs", lambda given: {**given, matrix: given[table] + 1})
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "untied").run
+    assert not run.config.model.model_extra["tied_output"]
+    again = type(model).from_pretrained(tmp_path / "theirs", attn_implementation="eager").eval()
+    assert_same(run, again, 9)
+
+
+def test_tensors_without_use_are_listed(tmp_path):
+    bert(tmp_path / "theirs", 1, "ForSequenceClassification")
+    changed(tmp_path / "theirs", lambda given: {**given, "cls.seq_relationship.bias": torch.zeros(2)})
+    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    assert imported.unused == ("cls.seq_relationship.bias",)
+    assert "1 tensor not used: cls.seq_relationship.bias" in str(imported)
+    assert imported.run.report["imported"]["unused_tensors"] == ["cls.seq_relationship.bias"]
+
+
+def refused(kind, folder, *words):
+    with pytest.raises(kind) as caught:
+        import_checkpoint(folder, folder.parent / "run")
+    for word in words:
+        assert word in str(caught.value)
+    assert not (folder.parent / "run").exists()
+
+
+def test_a_missing_tensor_and_another_shape_are_named(tmp_path):
+    bert(tmp_path / "theirs", 1, "ForSequenceClassification")
+    whole = load_file(tmp_path / "theirs/model.safetensors")
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    changed(tmp_path / "theirs", lambda given: {**given, name: torch.zeros(12, 11)})
+    refused(RunError, tmp_path / "theirs", f"'{name}' has shape (12, 11)", "(12, 12)")
+    changed(tmp_path / "theirs", lambda given: {key: one for key, one in whole.items() if key != name})
+    refused(RunError, tmp_path / "theirs", f"lacks tensor '{name}'")
+    changed(tmp_path / "theirs", lambda given: {**whole, "classifier.weight": torch.zeros(3, 12)})
+    refused(RunError, tmp_path / "theirs", "'classifier.weight' has shape (3, 12)", "(2, 12)")
+
+
+def with_field(folder, **fields):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("position_embedding_type", "relative_key", ('position_embedding_type is "relative_key"', '"absolute"')),
+        ("hidden_act", "mish", ("hidden_act is 'mish'", "relu")),
+        ("is_decoder", True, ("is_decoder is true",)),
+        ("hidden_size", "12", ('hidden_size is "12"', "whole number")),
+        ("model_type", "deberta", ("model_type is 'deberta'", "roberta")),
+        ("architectures", ["BertForQuestionAnswering"], ("BertForQuestionAnswering", "BertForMaskedLM")),
+        ("id2label", {"0": "a", "2": "b"}, ("id2label", "each number from 0 to 1")),
+        ("id2label", {"0": "a", "1": "a"}, ("id2label", "different name")),
+        ("id2label", {"0": "a"}, ("predicts a number",)),
+        ("problem_type", "regression", ("problem_type is regression", "predicts a number")),
+        ("quantization_config", {"bits": 4}, ("quantization_config",)),
+    ],
+)
+def test_what_heed_lacks_is_refused_by_name(tmp_path, field, value, words):
+    bert(tmp_path / "theirs", 1, "ForSequenceClassification")
+    with_field(tmp_path / "theirs", **{field: value})
+    refused(ConfigError, tmp_path / "theirs", "config.json", *words)
+
+
+def test_a_checkpoint_without_architectures_is_known_by_its_tensors(tmp_path):
+    bert(tmp_path / "theirs", 1, "ForPreTraining")
+    with_field(tmp_path / "theirs", architectures=None)
+    assert import_checkpoint(tmp_path / "theirs", tmp_path / "run").architecture == "BertForPreTraining"

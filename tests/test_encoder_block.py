@@ -1,0 +1,153 @@
+"""BERT's block over texts laid end to end: as the modules on padded texts, fast and plain, and what it needs."""
+
+from importlib import import_module
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+import heed
+from heed.kernels import plain
+from heed.kernels.pool import Pool
+from heed.layers.packed import Packed
+from heed.models.bert import Bert, BertConfig
+
+encoder_block = import_module("heed.kernels.encoder_block")  # the package has a function of this name
+LENGTHS = (9, 20, 9, 3, 0, 20, 17)
+
+
+def make_model(**fields):
+    torch.manual_seed(0)
+    values = {"vocab_size": 50, "d_model": 32, "num_heads": 4, "num_layers": 2, "d_ff": 64, "dropout": 0.0, **fields}
+    model = Bert(BertConfig(**values)).train()
+    model.without_last()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def batch(lengths=LENGTHS):
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return torch.randint(3, 50, mask.shape, generator=torch.Generator().manual_seed(1)).masked_fill(~mask, 0), mask
+
+
+def results(model, *given):
+    """States of real tokens and gradients, by their names, of one pass."""
+    model.zero_grad()
+    torch.manual_seed(3)
+    hidden = model(*given)
+    mask = given[1]
+    weights = torch.randn(*mask.shape, 32, generator=torch.Generator().manual_seed(2))
+    (hidden * weights)[mask].sum().backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
+    return {"hidden": hidden[mask].detach()} | found
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        close = 1e-4 * max(1.0, float(value.abs().max()))
+        assert_close(found[name], value, rtol=1e-4, atol=close, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu", "silu"])
+@pytest.mark.parametrize("dropout", [(0.0, 0.0), (0.2, 0.0), (0.0, 0.2), (0.1, 0.3)], ids=str)
+def test_fast_and_plain_form_are_the_same_with_the_same_dropout(activation, dropout):
+    model = make_model(activation=activation, dropout=dropout[0], attention_dropout=dropout[1])
+    fast = results(model, *batch())
+    with plain():
+        assert_same(results(model, *batch()), fast)
+    assert_same(results(model, *batch()), fast)  # memory that is used again changes nothing
+
+
+def test_texts_end_to_end_are_the_modules_on_padded_texts(monkeypatch):
+    model = make_model(d_features=3)
+    features = torch.randn(len(LENGTHS), max(LENGTHS), 3)
+    segments = torch.randint(0, 2, (len(LENGTHS), max(LENGTHS)))
+    given = *batch(), features, segments
+    packed = results(model, *given)
+    monkeypatch.setattr(model, "_packs", lambda mask: False)
+    assert_same(packed, results(model, *given))
+
+
+@pytest.mark.parametrize("dropout", [(0.25, 0.0), (0.0, 0.25)], ids=str)
+def test_every_real_token_feels_dropout(dropout):
+    model = make_model(dropout=dropout[0], attention_dropout=dropout[1])
+    drawn = torch.stack([model(*batch()).detach() for _ in range(2)])
+    assert (drawn[0] - drawn[1])[batch()[1]].abs().sum(-1).min() > 1e-3
+
+
+def test_dropout_drops_the_share_it_is_told_and_keeps_the_mean():
+    x, out = torch.ones(400, 250), torch.empty(400, 250)
+    keep = encoder_block._drop(x, out, 0.25)
+    assert torch.equal(out > 0, keep) and float((out == 0).float().mean()) == pytest.approx(0.25, abs=0.01)
+    assert float(out.mean()) == pytest.approx(1.0, abs=0.01)
+
+
+def test_padding_costs_nothing_and_changes_nothing():
+    model = make_model()
+    tokens, mask = batch()
+    expected = model(tokens, mask)
+    wide = torch.cat([tokens, torch.full_like(tokens, 9)], dim=1), torch.cat([mask, torch.zeros_like(mask)], dim=1)
+    found = model(*wide)
+    assert_close(found[:, : mask.shape[1]][mask], expected[mask])
+    assert not found[~wide[1]].any()
+
+
+def test_a_batch_without_any_token_is_read():
+    model = make_model()
+    assert model(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool)).shape == (2, 3, 32)
+
+
+def test_a_watched_pass_in_training_has_its_maps():
+    model = make_model()
+    tokens, mask = batch()
+    expected = model(tokens, mask)
+    with heed.trace(model) as seen:
+        found = model(tokens, mask)
+    assert seen.mechanisms() == [("encoder", 0), ("encoder", 1)]
+    assert_close(found[mask], expected[mask], rtol=1e-4, atol=1e-4)
+
+
+def test_going_backward_twice_is_an_error_that_says_what_to_do():
+    model = make_model()
+    loss = model(*batch()).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"backward went twice .* within heed.kernels.plain\(\)"):
+        loss.backward()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8))
+def test_rows_are_the_real_tokens_longest_text_first_and_back(lengths):
+    width = max(1, *lengths)
+    mask = torch.arange(width) < torch.tensor(lengths).unsqueeze(1)
+    x = torch.arange(1, len(lengths) * width + 1).view(len(lengths), width)
+    packed = Packed.of(mask)
+    texts = [x[i, :n].tolist() for n in sorted(set(lengths), reverse=True) for i, m in enumerate(lengths) if m == n]
+    assert packed.line(x).tolist() == [[token for text in texts for token in text]]
+    assert [length for count, length in packed.groups for _ in range(count)] == sorted(filter(None, lengths))[::-1]
+    assert torch.equal(packed.padded(packed.line(x.unsqueeze(-1)).squeeze(0)).squeeze(-1), x * mask)
+
+
+def test_memory_of_about_the_same_size_is_used_again():
+    pool = Pool()
+    first = pool.take(1000, 30)
+    place = first.data_ptr()
+    pool.give(first.view(30, 1000))
+    assert pool.take(29_000).data_ptr() == place, "up to an eighth smaller"
+    assert pool.take(29_000).data_ptr() != place, "it is taken"
+    pool.give(torch.empty(12_345))  # not of the pool: let go
+    assert pool.take(12_345).shape == (12_345,)
+
+
+def test_memory_that_waits_is_bounded(monkeypatch):
+    monkeypatch.setattr("heed.kernels.pool._MOST", 4096)
+    pool = Pool()
+    given = [pool.take(512) for _ in range(3)]
+    place = given[2].data_ptr()
+    pool.give(*given)
+    assert pool.take(512).data_ptr() == place and pool._bytes == 0
