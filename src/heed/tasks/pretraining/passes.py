@@ -7,7 +7,7 @@ from typing import Self
 
 from heed.errors import DataError
 from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Cut, Rows, draw_rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Pass:
         """
         rows = draw_rows(passages, cut, seed, epoch)
         pairs = int((rows.labels != NO_QUESTION).sum())
-        if cut.pairs and not pairs:
+        if cut.pairs and not (rows.labels == FOLLOWS_NOT).any():
             raise DataError(_no_pairs(passages, cut))
         words = float(rows.lengths.sum() - 3 * len(rows)) * (mask_share or 0.0)
         return cls(passages, rows, words / max(1, pairs) if mask_share else 1.0)
@@ -50,6 +50,6 @@ def _no_pairs(passages: Passages, cut: Cut) -> str:
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     return (
-        f"no training document holds {what}, so that no text follows another; give longer documents (data.separator "
-        f"says what ends one), {hint}"
+        f"fewer than two training documents hold {what}, so that there are no pairs to ask about; give longer "
+        f"documents (data.separator says what ends one), {hint}"
     )
