@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-import numpy as np
 import torch
 from pydantic import BaseModel
-from torch import Tensor, nn
+from torch import nn
 
 from heed import folder as folders
 from heed.config import RunConfig, read_config
@@ -22,6 +21,11 @@ from heed.models.base import Interface
 from heed.registry import bodies_of, body_class
 from heed.tasks import check_config, task_class
 from heed.tasks.base.fine_tuning import is_fine_tuning
+from heed.tasks.base.matching import axes_of, unshared, unused
+from heed.tasks.base.matching import fit as _fit
+from heed.tasks.base.matching import places as _places
+from heed.tasks.base.matching import prefix as _prefix
+from heed.tasks.base.matching import same as _same
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
 from heed.training.checkpoint import load_weights
@@ -215,7 +219,9 @@ class Parent:
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
             raise ConfigError(f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})")
-        return Taken(self.folder, tuple(whole), tokens, tuple(new))
+        called = {name: names[name] for name in (*whole, *tokens)}
+        mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
+        return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
 
 
 def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:
@@ -244,56 +250,3 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
         config = tokens.with_tokenizer(config)
     check_model_section(config, task.interfaces, task.head_class, task.size_fields.values())
     return config, weights, tokens
-
-
-def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
-    """Which axes of which tensors of a task's model run over which kind of row: those that grow with one more row.
-
-    Where a tensor is shared by two kinds, the last one counts.
-    """
-    shapes = shapes_of(task)
-    axes: dict[str, dict[int, str]] = {name: {} for name in shapes}
-    for kind in task.axes():
-        try:
-            grown = shapes_of(task.grown(kind))
-        except ConfigError:  # kinds that share a table grow together
-            grown = shapes_of(task.grown(*task.size_fields))
-        for name, shape in shapes.items():
-            axes[name] |= {axis: kind for axis, size in enumerate(shape) if grown[name][axis] != size}
-    return axes
-
-
-def shapes_of(task: Any) -> dict[str, torch.Size]:
-    """The shapes of the tensors of a task's model."""
-    with torch.device("meta"):  # without numbers
-        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
-
-
-def _same(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of the rows whose names both have, in one and in the other."""
-    known = {name: i for i, name in enumerate(parent)}
-    return [(i, known[name]) for i, name in enumerate(own) if name in known]
-
-
-def _fit(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
-    """Whether two tensors have the same shape but for axes that run over rows with names."""
-    sizes = enumerate(zip(own.shape, given.shape, strict=False))
-    return own.dim() == given.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
-
-
-def _places(tensor: Tensor, rows: Mapping[int, Sequence[int]]) -> tuple[Any, ...]:
-    """Indices of the chosen rows of some axes, and of all of the others."""
-    return np.ix_(*(rows.get(axis, range(size)) for axis, size in enumerate(tensor.shape)))
-
-
-def _prefix(model: nn.Module, body: nn.Module) -> str:
-    """What the names of a body's tensors begin with."""
-    return next(f"{name}." if name else "" for name, module in model.named_modules() if module is body)
-
-
-def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a model to be written to, tied ones once, under their first name."""
-    tensors: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in model.state_dict().items():
-        tensors.setdefault(tensor.data_ptr(), (name, tensor))
-    return dict(tensors.values())
