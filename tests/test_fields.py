@@ -478,6 +478,7 @@ CASES = {
     "ModelSection.name": (PAIRS, "model.name", ("bahdanau", "luong"), loss, prepared),
     "ModelSection.size": (COPY, "model.size", ("tiny", "small"), loss, prepared),
     "ModelSection.from_": (PAIRS, "model.from", (None, another_run()), loss, prepared),
+    "TranslationModel.take": (PAIRS, "model.take", ("auto", "encoder"), refused, prepared),
     "TextModelSection.name": (TEXTS, "model.name", ("rnn", "lstmn"), loss, prepared),
     "LanguageModelSection.name": (BOOK, "model.name", ("attention_lm", "gpt"), loss, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),
