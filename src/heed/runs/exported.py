@@ -102,7 +102,10 @@ def export(
     if to not in ("ctranslate2", "huggingface"):
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
     if to == "huggingface" and quantization != "float32":
-        raise ConfigError(f"quantization is '{quantization}', but checkpoints are written in float32; leave it out")
+        raise ConfigError(
+            f"quantization is '{quantization}', but checkpoints are written in float32; leave it out "
+            "(out= names the folder)"
+        )
     if to != "huggingface" and out is not None:
         raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
     where = run.folder if isinstance(run, Run) else run
@@ -192,6 +195,11 @@ def _family(
     refused: list[ConfigError] = []
     for family in fitting:
         try:
+            if exportable.label_bias is not None and exportable.label_bias != family.label_bias:
+                own, theirs = (str(one).lower() for one in (exportable.label_bias, family.label_bias))
+                raise ConfigError(
+                    f"{family.model_type} cannot express model.output_bias={own}: train with model.output_bias={theirs}"
+                )
             return family, family.settings(exportable.body, exportable.heads, vocabularies)
         except ConfigError as error:
             refused.append(error)
