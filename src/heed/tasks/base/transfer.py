@@ -81,6 +81,19 @@ class Transfers(ABC):
         vars(grown)["axes"] = lambda: rows
         return grown
 
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        """What a parent calls each tensor that is taken; None where those of one name are.
+
+        Args:
+            parent: The run to start from.
+            own: Our tensors, by name.
+            prefix: Before the names of the tensors of the parent's body.
+            given: The parent's tensors, which may be changed.
+        """
+        return None
+
     def start_from_parent(self, model: nn.Module) -> Taken | None:
         """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
         return None if self.parent is None else self.parent.give(model, self)
@@ -189,14 +202,20 @@ class Parent:
             load_weights(parent, self.folder / folders.WEIGHTS)
         own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
         used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
-        kinds = {kind: next((k for k in task.alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
+        alike = task.config.task == self.task.config.task
+        at = "" if alike else _prefix(parent, self.task.body(parent))
+        chosen = task.taken_from(self, own, at, given)
+        alternatives = task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
+        kinds = {kind: next((k for k in alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
         rows = {kind: _same(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
         inside = theirs = ""
-        if task.config.task != self.task.config.task:
-            inside, theirs = _prefix(model, task.body(model)), _prefix(parent, self.task.body(parent))
+        if not alike:
+            inside, theirs = _prefix(model, task.body(model)), at
         # What the parent calls each tensor; the one table of a kind of row may have another name there.
         names = {name: theirs + name.removeprefix(inside) for name in own if name.startswith(inside)}
         free = {name for name in unshared(parent) if name.startswith(theirs)} - {*names.values()}
+        if chosen is not None:
+            names, free = {**chosen}, set()
         for name in [name for name in names if axes[name] and names[name] not in given]:
             over = {axis: kinds[kind] for axis, kind in axes[name].items()}
             found = [n for n in free if their_axes[n] == over and _fit(own[name], given[n], over)]
