@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
+import heed
 from heed.data.batch.framed import fit, frame, frame_size, framed, framed_features, unframed
 from heed.data.tokens.tokenizer import END, PADDING, START
-from heed.errors import DataError, ShapeError
+from heed.errors import ConfigError, DataError, ShapeError
 from heed.layers.activations import GELU, RELU
 from heed.layers.embeddings import TokenEmbedding
 from heed.layers.masked_words import MaskedWords
@@ -188,12 +189,30 @@ def test_sizes_are_the_published_ones():
         assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
-def test_first_weights_are_small_and_every_row_of_the_table_is_learned():
-    model = Bert(BertConfig(vocab_size=300, **BertConfig.sizes["tiny"]))
+@pytest.mark.parametrize(("width", "deviation"), [(768, 0.02), (192, 0.04)])
+def test_first_weights_are_those_of_the_published_width_and_scaled_for_others(width, deviation):
+    model = Bert(BertConfig(vocab_size=300, d_model=width, num_heads=2, num_layers=1, d_ff=300))
     assert model.inputs.embedding.padding_idx is None
-    assert 0.018 < float(model.inputs.embedding.weight.detach().std()) < 0.022
-    assert 0.018 < float(model.blocks[0].feed_forward.inner.weight.detach().std()) < 0.022
+    assert float(model.inputs.embedding.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
+    assert float(model.blocks[0].feed_forward.inner.weight.detach().std()) == pytest.approx(deviation, rel=0.1)
     assert not model.blocks[0].feed_forward.inner.bias.any()
+
+
+def test_matching_heads_begin_by_looking_at_equal_tokens():
+    config = BertConfig(vocab_size=300, d_model=64, num_heads=4, num_layers=2, d_ff=32, matching_heads=2)
+    model = Bert(config).eval()
+    tokens = torch.tensor([[2, 10, 11, 12, 3, 20, 10, 21, 3]])
+    with torch.no_grad():
+        model.positions.table.weight.zero_()
+        model.segments.weight.zero_()
+        with heed.trace(model) as seen:
+            model(tokens, torch.ones_like(tokens, dtype=torch.bool))
+    (first,) = seen.weights("encoder", layer=0)  # (heads, query, key)
+    for head in range(2):
+        assert float(first[head, 1, [1, 6]].sum()) > 0.9  # token 10 stands in both texts
+    assert float(first[2:, 1, [1, 6]].sum(-1).max()) < 0.9
+    with pytest.raises(ConfigError, match=r"model\.matching_heads is 5, but there are 4 heads"):
+        Bert(config.model_copy(update={"matching_heads": 5}))
 
 
 # --- framed texts

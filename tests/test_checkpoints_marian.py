@@ -5,11 +5,14 @@ import random
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.testing import assert_close
 
+import heed
 import marian
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import START
+from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import _alternating as alternating
 from heed.observe.trace import trace
 from heed.runs.imported import import_checkpoint
@@ -153,3 +156,139 @@ def test_the_same_tokens_are_written(tmp_path, pieces, tables, shape):
             ids = [numbering[i] for i in prediction.ids]
             assert [model.config.decoder_start_token_id, *ids, *ended] == written, (text, options)
             assert prediction.text == library.decode(written, skip_special_tokens=True)
+
+
+def tensors(folder):
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("tables", "fields"), [({}, {}), (TABLES["two"], SEPARATE), ({}, SHAPES["untied"]), ({}, SHAPES["odd"])]
+)
+def test_an_export_gives_the_checkpoint_back(tmp_path, pieces, tables, fields):
+    model = checkpoint(tmp_path / "model", pieces, tables, **fields, generation={"num_beams": 3})
+    run = imported(tmp_path / "model")
+    heed.export(run, to="huggingface", out=tmp_path / "out")
+    before, after = tensors(tmp_path / "model"), tensors(tmp_path / "out")
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name in after)
+    assert before.keys() - after.keys() <= {"model.shared.weight", "lm_head.weight"}  # copies of what is there
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        kept, written = (tmp_path / where / name for where in ("model", "out"))
+        same = json.loads if name.endswith("json") else bytes
+        assert same(kept.read_bytes()) == same(written.read_bytes())
+    other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    libraries = [transformers.AutoTokenizer.from_pretrained(tmp_path / where) for where in ("model", "out")]
+    for text in TEXTS:
+        inputs = [library(text, return_tensors="pt") for library in libraries]
+        assert torch.equal(model.generate(**inputs[0]), other.generate(**inputs[1]))
+
+
+PAIRS = [(source, target) for source, target in zip(marian.ENGLISH, marian.GERMAN, strict=True)]
+
+
+def test_an_imported_model_is_trained_on_looked_at_and_exported(tmp_path, pieces):
+    checkpoint(tmp_path / "model", pieces)
+    parent = imported(tmp_path / "model")
+    look = parent.look("The fox jumps").look
+    assert look.maps[0].key.labels[-1] == "end"
+    assert parent.evaluate(PAIRS[:4])
+    settings = {"tokenizer.from": str(parent.folder), "training.learning_rate": 0.01, "training.threads": 1}
+    run = heed.train(
+        "translation",
+        train=PAIRS,
+        valid=PAIRS[:4],
+        parent=parent.folder,
+        steps=3,
+        out=tmp_path / "run",
+        settings=settings,
+        quiet=True,
+    )
+    assert run.report["parent"]["new"] == []
+    heed.export(run, to="huggingface", out=tmp_path / "out")
+    other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    library = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    numbering = numbers(parent)[1]
+    for text in TEXTS:
+        (written,) = other.generate(**library(text, return_tensors="pt")).tolist()
+        assert [i for i in written if i not in (0, numbering[0])] == [numbering[i] for i in run.predict(text).ids]
+
+
+@pytest.mark.parametrize("frame", ["none", "end", "both"])
+@pytest.mark.parametrize("kind", ["bpe", "char"])
+def test_a_post_norm_transformer_of_our_own_is_exported(tmp_path, frame, kind):
+    settings = {
+        "model.norm": "post",
+        "model.d_model": 16,
+        "model.num_heads": 4,
+        "model.d_ff": 24,
+        "model.source_frame": frame,
+        "tokenizer.kind": kind,
+        "tokenizer.vocab_size": 60,
+        "training.threads": 1,
+        "generation.beam_size": 3,
+        "generation.max_length": 12,
+        "generation.early_stopping": "heuristic",
+    }
+    run = heed.train(
+        "translation",
+        train=PAIRS,
+        valid=PAIRS[:4],
+        model="transformer",
+        size="tiny",
+        steps=8,
+        out=tmp_path / "run",
+        settings=settings,
+        quiet=True,
+    )
+    heed.export(run, to="huggingface", out=tmp_path / "out")
+    other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    source = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    target = transformers.AutoTokenizer.from_pretrained(tmp_path / "out" / "target_tokenizer")
+    for text in [*TEXTS[:5], "</s> and <pad>"]:
+        inputs = source(text, return_tensors="pt", return_token_type_ids=False)
+        assert inputs["input_ids"][0].tolist() == run.task.framed(run.task.source_tokenizer.encode(text).ids)
+        (written,) = other.generate(**inputs).tolist()
+        assert written[0] == START
+        assert [i for i in written[1:] if i not in (0, 3)] == list(run.predict(text).ids)
+        assert target.decode(written, skip_special_tokens=True).strip() == run.predict(text).text.strip()
+    again = imported(tmp_path / "out")
+    assert [one.text for one in again.predict(TEXTS[:5])] == [one.text for one in run.predict(TEXTS[:5])]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("norm", "pre", r"model\.norm=pre: Marian normalises after each sublayer"),
+        ("positions", "learned", r"model\.positions=learned: Marian has fixed sinusoids"),
+        ("normalized_embeddings", True, r"model\.normalized_embeddings=True"),
+        ("norm_eps", 0.1, r"model\.norm_eps=0\.1: it is 1e-05 there"),
+    ],
+)
+def test_what_marian_cannot_express_is_refused_by_field(tmp_path, field, value, said):
+    settings = {"model.norm": "post", "model.d_model": 8, "model.num_heads": 2, "model.d_ff": 8}
+    settings |= {f"model.{field}": value, "training.threads": 1}
+    run = heed.train(
+        "translation", data="copy", model="transformer", size="tiny", steps=1, out=tmp_path / "run",
+        settings=settings | {"data.train": 20, "data.valid": 4, "data.test": 4}, quiet=True,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=said):
+        heed.export(run, to="huggingface", out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"activation_function": "tanh"}, ConfigError, "activation_function is 'tanh', which heed lacks"),
+        ({"is_encoder_decoder": False}, ConfigError, "is_encoder_decoder is false"),
+        ({"encoder_layers": 3}, RunError, r"lacks tensors 'model\.encoder\.layers\.2\.self_attn\.q_proj\.weight'"),
+        ({"decoder_ffn_dim": 8}, RunError, r"fc1\.weight' has shape \(24, 16\).*it should have \(8, 16\)"),
+        ({"vocab_size": 50, "decoder_vocab_size": 50}, RunError, "but config.json has 50 tokens"),
+        ({"architectures": ["MarianForCausalLM"]}, ConfigError, "MarianForCausalLM is for a task that heed lacks"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, pieces, change, error, said):
+    checkpoint(tmp_path / "model", pieces)
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(error, match=said):
+        imported(tmp_path / "model")

@@ -117,6 +117,7 @@ def folder(tmp_path_factory):
     write_lines(folder / "rows.csv", "x,y,label", *(f"{a},{a * b},{'abc'[a % 3]}" for a, b in pairs))
     write_lines(folder / "series.csv", "x", *(str(n % 5) for n in range(40)))
     write_lines(folder / "book.txt", *(f"{WORDS[a]} {WORDS[b]} sees \ufb01ve." for a, b in pairs))
+    write_lines(folder / "more.txt", f"unheard {' '.join(['0.5'] * 8)}")
     write_lines(folder / "vectors.txt", *(f"{word} {' '.join(['0.5'] * 8)}" for word in WORDS))
     return folder
 
@@ -437,6 +438,13 @@ CASES = {
     "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
     "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
+    "LabelledTokenizer.extend": (
+        TEXTS,
+        "tokenizer",
+        (taken("extend", False), taken("extend", True)),
+        kept_text,
+        prepared,
+    ),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
     "DocumentTokenizer.extend": (
         BOOK,
@@ -482,12 +490,20 @@ CASES = {
     "LanguageModelSection.name": (BOOK, "model.name", ("attention_lm", "gpt"), loss, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),
     "SeriesModelSection.name": (SERIES, "model.name", ("rnn", "mlp"), refused, prepared),
+    "TextModelSection.vector_words": (
+        TEXTS | {"model.word_vectors": "more.txt"},
+        "model.vector_words",
+        (False, True),
+        kept_text,
+        prepared,
+    ),
     "TextModelSection.word_vectors": (TEXTS, "model.word_vectors", (None, "vectors.txt"), loss, prepared),
     "TextModelSection.train_embeddings": (TEXTS, "model.train_embeddings", (True, False), trainable, prepared),
     "ClassificationHead.pooling": (TEXTS, "model.pooling", ("mean", "max"), loss, prepared),
     "ClassificationHead.pooling_score": (TEXTS, "model.pooling_score", ("additive", "dot"), loss, prepared),
     "ClassificationHead.d_pooling": (TEXTS, "model.d_pooling", (6, 5), loss, prepared),
     "ClassificationHead.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
+    "ClassificationHead.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
     "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
     "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),

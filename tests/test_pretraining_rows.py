@@ -150,7 +150,8 @@ def test_neither_lengths_nor_the_second_text_give_the_answer_away(tokenizer, cut
     table, words, labels = [], [], []
     for row in np.flatnonzero(one.labels != NO_QUESTION):
         a, b = one.first_end[row] - one.first[row], one.second_end[row] - one.second[row]
-        table.append([a, b, a - b, abs(a - b), a * b / 10, a + b])
+        c, d = map(len, texts_of(passages, tokenizer, one, row))
+        table.append([a, b, a - b, abs(a - b), a * b / 10, c, d, abs(c - d), c * d / 10])
         words.append(np.bincount(passages.ids[one.second[row] : one.second_end[row]], minlength=300))
         labels.append(one.labels[row])
     for features in (np.array(table, dtype=float), np.array(words, dtype=float)):

@@ -228,6 +228,10 @@ def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(folder, label
     small = {"model__size": "tiny", "model__d_model": 8, "model__num_layers": 1, "model__positions": "learned"}
     runs += [trained(folder, "language_modelling", "lines.txt", "lines", data__format="lines", **small)]
     runs += [trained(folder, "series", "old.series.csv", "values", data__window=5, data__horizon=2)]
+    tiny = {"model__d_model": 8, "model__num_heads": 2, "model__num_layers": 1, "data__max_length": 16}
+    runs += [
+        trained(folder, "pretraining", "lines.txt", "masked", data__format="lines", model__next_sentence=False, **tiny)
+    ]
     assert {run.config.task for run in runs} == set(task_names())
     for run in runs:
         found = {kind for over in axes_of(run.task).values() for kind in over.values()}

@@ -11,6 +11,7 @@ import torch
 
 import heed
 from heed.data.read.word_vectors import read_word_vectors, vector_width
+from heed.data.tokens.tokenizer import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.registry import list_models
 from heed.tasks import check_config, task_class
@@ -182,3 +183,21 @@ def test_a_run_keeps_its_vectors_and_needs_the_file_no_more(folder, tmp_path):
     again, result = train_config(longer, tmp_path / "run", Quiet(), resume=True)
     assert result.progress.step == 4 and again.report["word_vectors"] == report
     assert torch.equal(embedding_of(heed.load(tmp_path / "run").model.body).weight, first)
+
+
+def test_all_words_of_the_file_may_belong_to_the_vocabulary(tmp_path):
+    """Else a word that training never saw has no vector, though the file has one."""
+    rows = ["label\ttext", *(f"{'pn'[i % 2]}\t{('good', 'bad')[i % 2]} film" for i in range(40))]
+    (tmp_path / "train.tsv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "vectors.txt").write_text("good 1 2 3\nsplendid 4 5 6\nfilm 7 8 9\n")
+    settings = {"model.word_vectors": str(tmp_path / "vectors.txt"), "model.train_embeddings": False}
+    for more in (False, True):
+        run = heed.train(
+            "classification", train=tmp_path / "train.tsv", valid=8, model="bag", steps=1, quiet=True,
+            out=tmp_path / str(more), settings=settings | {"model.vector_words": more, "tokenizer.min_count": 1},
+        )  # fmt: skip
+        (place,) = heed.load(run.folder).task.tokenizer.encode_all(["splendid"])[0]
+        assert (place != UNKNOWN) == more
+    assert embedding_of(run.model.body).weight[place].tolist() == pytest.approx([4, 5, 6])
+    with pytest.raises(ConfigError, match=r"model.vector_words is true, but model.word_vectors names no file"):
+        heed.train("classification", train=tmp_path / "train.tsv", steps=1, settings={"model.vector_words": True})

@@ -55,8 +55,8 @@ class InMemory(Section):
         """What to say where the data is asked for and nobody handed it over."""
         if self.imported is not None:
             return (
-                f"this run was imported from {self.imported} and has no data of its own; give files: "
-                "heed evaluate RUN FILE"
+                f"this run was imported from {self.imported} and has no data of its own; to score it, give files: heed "
+                "evaluate RUN FILE; to train it on, start a run from it: heed train TASK FILE --from RUN"
             )
         held = ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items())
         return (

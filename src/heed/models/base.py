@@ -245,6 +245,7 @@ class TokenEncoder(TextReader):
 
     sees_all: ClassVar[bool] = False  # whether the state of every token, of the first one too, has seen the whole text
     framed: ClassVar[bool] = False  # whether a text stands between the start token and an end token, as in BERT
+    fine_tuned: ClassVar[bool] = False  # whether it is made to be trained on much text first, and then fine-tuned
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:

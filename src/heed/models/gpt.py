@@ -228,6 +228,7 @@ class GPTEncoder(TokenEncoder):
     config_class = GPTEncoderConfig
     summary = "Transformer decoder over a text"
     paper = "Radford et al. 2019"
+    fine_tuned = True
 
     def __init__(self, config: GPTEncoderConfig) -> None:
         super().__init__(config)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -113,21 +113,18 @@ class Transformer(PairDecoder):
         )
         self.positions = make_positions(c.positions, c.max_length, c.d_model)
         norm = partial(LayerNorm, eps=c.norm_eps)
-        encoder_block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff)
-        decoder_block = partial(DecoderBlock, c.d_model, c.decoder_heads or c.num_heads, c.decoder_d_ff or c.d_ff)
-        encoder_block, decoder_block = (
-            partial(
-                block,
-                dropout=c.dropout,
-                attention_dropout=c.dropout if c.attention_dropout is None else c.attention_dropout,
-                norm=c.norm,
-                activation=PLAIN[c.activation],
-                norm_layer=norm,
-            )
-            for block in (encoder_block, decoder_block)
-        )
-        self.encoder = nn.ModuleList(encoder_block(layer=i) for i in range(c.num_layers))
-        self.decoder = DecoderStack(decoder_block(layer=i) for i in range(c.decoder_layers or c.num_layers))
+        block: dict[str, Any] = {
+            "dropout": c.dropout,
+            "attention_dropout": c.dropout if c.attention_dropout is None else c.attention_dropout,
+            "norm": c.norm,
+            "activation": PLAIN[c.activation],
+            "norm_layer": norm,
+        }
+        widths = c.d_model, c.num_heads, c.d_ff
+        self.encoder = nn.ModuleList(EncoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
+        widths = c.d_model, c.decoder_heads or c.num_heads, c.decoder_d_ff or c.d_ff
+        layers = range(c.decoder_layers or c.num_layers)
+        self.decoder = DecoderStack(DecoderBlock(*widths, layer=i, **block) for i in layers)
         last = norm if c.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last(c.d_model), last(c.d_model)
         self.output = nn.Linear(c.d_model, c.target_vocab_size)

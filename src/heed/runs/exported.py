@@ -102,7 +102,10 @@ def export(
     if to not in ("ctranslate2", "huggingface"):
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
     if to == "huggingface" and quantization != "float32":
-        raise ConfigError(f"quantization is '{quantization}', but checkpoints are written in float32; leave it out")
+        raise ConfigError(
+            f"quantization is '{quantization}', but checkpoints are written in float32; leave it out "
+            "(out= names the folder)"
+        )
     if to != "huggingface" and out is not None:
         raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
     where = run.folder if isinstance(run, Run) else run
@@ -149,6 +152,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         save_file(tensors, str(part / SAFETENSORS), metadata={"format": "pt"})
         _write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
+        for name, values in (exportable.files(vocabularies) if exportable.files else {}).items():
+            _write_json(part / name, values)
         difference = _check(run, kind, part)
     if out is not None:
         (final / CHECKSUMS).unlink()  # elsewhere it is a folder like any other of its kind
@@ -190,6 +195,11 @@ def _family(
     refused: list[ConfigError] = []
     for family in fitting:
         try:
+            if exportable.label_bias is not None and exportable.label_bias != family.label_bias:
+                own, theirs = (str(one).lower() for one in (exportable.label_bias, family.label_bias))
+                raise ConfigError(
+                    f"{family.model_type} cannot express model.output_bias={own}: train with model.output_bias={theirs}"
+                )
             return family, family.settings(exportable.body, exportable.heads, vocabularies)
         except ConfigError as error:
             refused.append(error)
@@ -241,7 +251,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     difference = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
     if not difference <= _CLOSE:
         raise _differs(f"a state of its body differs by {difference:.2g}")
-    absent = {len(numbering): numbering.absent for _, numbering in checkpoint.vocabularies.values()}
+    absent = {len(numbering): numbering.not_restored for _, numbering in checkpoint.vocabularies.values()}
     own, others = unshared(run.model), again.model.state_dict()
     for name, tensor in own.items():
         other = others.get(name)

@@ -49,10 +49,10 @@ def write_folder(final: Path, needed: int | None = None) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
-        files = sorted(part.iterdir())
+        files = sorted(path for path in part.rglob("*") if path.is_file())
         for path in files:
             _flush(path)
-        write_checksums(part, [path.name for path in files])
+        write_checksums(part, [path.relative_to(part).as_posix() for path in files])
         _flush(part)
         if final.exists():  # a folder cannot be replaced by one step
             remove_folder(final)

@@ -42,6 +42,16 @@ def vector_width(path: Path) -> int:
     raise DataError(f"'{path}' holds no vector; expected lines of a word and its numbers")
 
 
+def vector_words(path: Path) -> list[str]:
+    """Every word that has a vector, in the order of the file.
+
+    Raises:
+        DataError: The file cannot be read, or holds no vector.
+    """
+    width = vector_width(path)
+    return [line.rsplit(" ", width)[0] for _, line in _rows(path)]
+
+
 def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVectors:
     """The vectors of some words, of `width` numbers each; words may repeat, and "" is never found.
 

@@ -6,6 +6,7 @@ Printable characters of Latin-1 stand for themselves; the 68 other bytes are U+0
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 
@@ -34,7 +35,21 @@ def readable(raw: bytes) -> str:
     return raw.decode("utf-8", "heed-bytes")
 
 
-def unfinished(raw: bytes) -> bytes:
+def whole_characters(tokens: Iterable[bytes]) -> list[range]:
+    """The places of tokens, given by their bytes, in groups of whole characters; one without bytes is by itself."""
+    groups, start, waiting, n = [], 0, b"", -1
+    for n, raw in enumerate(tokens):
+        if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # broken off, and this is no part of it
+            groups.append(range(start, n))
+            start, waiting = n, b""
+        waiting = _unfinished(waiting + raw)
+        if not waiting:
+            groups.append(range(start, n + 1))
+            start = n + 1
+    return [*groups, range(start, n + 1)] if waiting else groups
+
+
+def _unfinished(raw: bytes) -> bytes:
     """The last bytes where they are the beginning of a character that is not whole yet."""
     for size in range(1, min(3, len(raw)) + 1):
         byte = raw[-size]

@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.tokens.special import UNKNOWN
+
 _LONG, _TOGETHER = 1 << 16, 1 << 20
 """Texts of more characters than the first are encoded in parts, about as many characters at once as the second."""
 _BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
@@ -30,6 +32,14 @@ def encode_in_parts(
         together = [parts[n] for n in chunk]
         encoded += [np.array(ids, dtype=np.int32) for ids in encode_all(together)]
     return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
+
+
+def character_table(tokens: Sequence[str]) -> NDArray[np.int32]:
+    """The id of each character up to the last that is a token, and the unknown one for the others and one more."""
+    known = {ord(token): i for i, token in enumerate(tokens) if len(token) == 1}
+    table = np.full(max(known, default=0) + 2, UNKNOWN, dtype=np.int32)
+    table[list(known)] = list(known.values())
+    return table
 
 
 def _in_parts(text: str) -> list[str]:

@@ -18,19 +18,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.byte_letters import BYTES, LETTERS, readable, unfinished
+from heed.data.tokens.byte_letters import BYTES, LETTERS, readable, whole_characters
 from heed.data.tokens.learn import NUM_BYTES, learn, learn_characters, learn_words
-from heed.data.tokens.long_texts import encode_in_parts
+from heed.data.tokens.long_texts import character_table, encode_in_parts
 from heed.data.tokens.pieces import around_masks, is_continued, is_mark, joined, without_prefix
 from heed.data.tokens.special import BLANK, CONTINUED, MASKS
 from heed.data.tokens.special import END as END
@@ -122,12 +121,12 @@ class TextTokenizer:
     @property
     def tags(self) -> dict[str, int]:
         """Tokens that mark where a text comes from; no text is ever cut into one."""
-        last = ((token, i) for i, token in sorted(self._added.items()) if i >= len(SPECIAL_TOKENS) and token.special)
-        return {token.content: i for token, i in last if token.content not in MASKS}
+        last = [(i, token.content) for i, token in sorted(self._added.items()) if token.special]
+        return {name: i for i, name in last if i >= len(SPECIAL_TOKENS) and name not in MASKS}
 
     @property
     def mask(self) -> int | None:
-        """The token that hides another, "[MASK]" or "<mask>"; no text is ever cut into it. None without one."""
+        """The token that hides another, "[MASK]" or "<mask>", or None; no text is ever cut into it."""
         return next((i for i, token in self._added.items() if token.special and token.content in MASKS), None)
 
     def encode_masked(self, text: str) -> list[int]:
@@ -198,15 +197,12 @@ class TextTokenizer:
         """The id of each byte, or of each character up to the last that is known, and the unknown one for others."""
         if self._bytes:
             return np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
-        known = {ord(token): i for i, token in enumerate(self.tokens) if len(token) == 1}
-        table = np.full(max(known, default=0) + 2, UNKNOWN, dtype=np.int32)
-        table[list(known)] = list(known.values())
-        return table
+        return character_table(self.tokens)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Texts that are given as words: the ids of each word of each text, at least one a word."""
         words = chain.from_iterable(sentences)
-        ids = iter(self.encode_all([f" {word}" for word in words] if self._words_have_blanks else [*words]))
+        ids = iter(self.encode_all([f" {word}" if word else word for word in words] if self.spaces_words else [*words]))
         return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
 
     def normalize(self, text: str) -> str:
@@ -230,11 +226,13 @@ class TextTokenizer:
         text = "".join(pieces).replace(BLANK, " ")
         return text if self._never_prepends else text.removeprefix(" ")
 
-    @cached_property
-    def _words_have_blanks(self) -> bool:
-        """Whether tokens are bytes of whole texts, so that a word within a text is known with the blank before it."""
-        blank = LETTERS[ord(" ")]
-        return self._bytes and any(len(token) > 1 and token.startswith(blank) for token in self.tokens)
+    @property
+    def spaces_words(self) -> bool:
+        """Whether words that are given get a blank before them: tokens of bytes know a word with its blank.
+
+        Its JSON says so by the cut into words, which is then a sequence of steps.
+        """
+        return self._bytes and isinstance(self._tokenizer.pre_tokenizer, pre_tokenizers.Sequence)
 
     @property
     def is_of_bytes(self) -> bool:
@@ -290,17 +288,7 @@ class TextTokenizer:
         """The tokens in groups of whole characters: each by itself, or those of one character's bytes together."""
         if not self._bytes:
             return [range(n, n + 1) for n in range(len(ids))]
-        groups, start, waiting = [], 0, b""
-        for n, i in enumerate(ids):
-            raw = b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i))
-            if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # broken off, and this is no part of it
-                groups.append(range(start, n))
-                start, waiting = n, b""
-            waiting = unfinished(waiting + raw)
-            if not waiting:
-                groups.append(range(start, n + 1))
-                start = n + 1
-        return [*groups, range(start, len(ids))] if waiting else groups
+        return whole_characters(b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i)) for i in ids)
 
     def words(self, ids: Sequence[int]) -> list[range]:
         """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone.

@@ -39,6 +39,8 @@ class Family(ABC):
     accepts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields of config.json that must have one of these values where they are there: others change what the model
     computes, and we lack them."""
+    label_bias: ClassVar[bool] = True
+    """Whether the layer over the labels of a text has a bias."""
     ignored: ClassVar[tuple[str, ...]] = ()
     """Regular expressions of names of tensors that hold nothing learned, as "position_ids"."""
 

@@ -2,7 +2,7 @@
 
 Its matrices are (in, out), and queries, keys and values are one matrix (`c_attn`). The vocabulary has no tokens for
 padding, unknown and start: `absent_tokens` says so. A classifier reads the last token's state by a matrix without a
-bias; where a run trained here has one, the bias is written into that of the last normalisation (`BiasBefore`).
+bias.
 
 Source: Radford et al. 2019 (docs/systems.md, C7); the names of its published tensors.
 """
@@ -10,11 +10,7 @@ Source: Radford et al. 2019 (docs/systems.md, C7); the names of its published te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
 
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
@@ -23,7 +19,7 @@ from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.table import Entry, entry, layer
 from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import TRANSPOSED, Joined, Rows, Transform
+from heed.exchange.huggingface.transforms import TRANSPOSED, Joined, Rows
 from heed.models.base import ModelConfig
 from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
 
@@ -37,28 +33,6 @@ _LACKS = {
     "bias": (True, "its layers have biases"),
 }
 """Field of ours -> the one value that GPT-2 can express, and why."""
-
-
-@dataclass(frozen=True)
-class BiasBefore(Transform):
-    """A matrix W without a bias over a vector that ends with a bias b of its own: (W, b) of theirs, (W, c, b) of ours.
-
-    A bias c behind W is written into b: with W d = c, W (h + d) = W h + c. The d of least norm is taken.
-    """
-
-    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
-        """The bias behind the matrix is zero."""
-        weight, before = theirs
-        return [weight, weight.new_zeros(len(weight)), before]
-
-    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """The bias behind the matrix becomes part of that before it."""
-        weight, bias, before = ours
-        if weight.is_meta or not bias.any():
-            return [weight, before]
-        given = weight.double(), bias.double().unsqueeze(1)
-        shift = torch.linalg.lstsq(*given, driver="gelsd").solution.squeeze(1)  # of all d that of least norm
-        return [weight, (before.double() + shift).to(before.dtype)]
 
 
 class Gpt2Family(Family):
@@ -82,6 +56,7 @@ class Gpt2Family(Family):
         "is_encoder_decoder": (False,),
         "pruned_heads": ({},),
     }
+    label_bias = False
     ignored = (r"\.attn\.(masked_)?bias$",)
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
@@ -126,18 +101,9 @@ class Gpt2Family(Family):
         ]
         for i in range(body.num_layers):
             table += self._block(f"{self.prefix}h.{i}", f"body.blocks.{i}")
-        last = (f"{self.prefix}ln_f", "body.norm")
+        table += layer(f"{self.prefix}ln_f", "body.norm")
         if "labels" in heads:
-            table += [
-                entry(f"{last[0]}.weight", f"{last[1]}.weight"),
-                entry(
-                    ("score.weight", f"{last[0]}.bias"),
-                    ("labels.weight", "labels.bias", f"{last[1]}.bias"),
-                    BiasBefore(),
-                ),
-            ]
-        else:
-            table += layer(*last)
+            table.append(entry("score.weight", "labels.weight"))
         if "tags" in heads:
             table += layer("classifier", "tags")
         if "output" in heads:

@@ -37,8 +37,6 @@ from heed.models.transformer import TransformerConfig
 THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "swish"}
 _EPS = 1e-5
 _FRAMES = ("none", "end", "both")
-_POSITIONS = 1024
-"""Of a run of our own, whose sinusoids have no end."""
 _TABLE, _SOURCE, _TARGET = (
     "model.shared.weight",
     "model.encoder.embed_tokens.weight",
@@ -248,7 +246,6 @@ class MarianFamily(Family):
             "dropout": body.dropout,
             "attention_dropout": body.dropout if body.attention_dropout is None else body.attention_dropout,
             "activation_dropout": body.dropout,
-            "max_position_embeddings": _POSITIONS,
             "is_encoder_decoder": True,
             "static_position_embeddings": True,
             "source_frame": body.source_frame,  # ours: what stands around a source; the tokenizer adds it

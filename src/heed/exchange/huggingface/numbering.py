@@ -6,6 +6,7 @@ renumbered when it is read: those four first, the others in their order. The num
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +62,12 @@ class Numbering:
     def absent(self) -> list[int]:
         """Our ids of tokens that their vocabulary lacks."""
         return [ours for ours, theirs in enumerate(self.theirs) if theirs is None]
+
+    @property
+    def not_restored(self) -> list[int]:
+        """Our ids whose rows a checkpoint does not give back: those absent, and those that share a row of theirs."""
+        counts = Counter(self.theirs)
+        return [ours for ours, theirs in enumerate(self.theirs) if theirs is None or counts[theirs] > 1]
 
     @property
     def ours(self) -> dict[int, int]:

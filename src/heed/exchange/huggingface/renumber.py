@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, decoders
 
 from heed.data.tokens.special import BERT_TOKENS, MASKS, SPECIAL_TOKENS
 from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
@@ -83,6 +83,8 @@ def renumbered(library: Tokenizer, roles: Mapping[str, str], size: int | None) -
     ]
     if in_list:
         _keep_apart(state, sorted(name for name in hidden if name))
+    if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
+        state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
     state |= {"truncation": None, "padding": None, "post_processor": None}
     special = [token.content for i, token in sorted(added.items()) if token.special]
     return TextTokenizer(Tokenizer.from_str(json.dumps(state))), Numbering(theirs, size, {"special": special})
@@ -138,12 +140,13 @@ def numbered_back(tokenizer: TextTokenizer, numbering: Numbering) -> dict[str, A
     model = state["model"]
     in_list = isinstance(model["vocab"], list)
     scores = dict(model["vocab"]) if in_list else {}
-    texts = {i: tokenizer.token(ours) for i, ours in numbering.ours.items()}
+    places = numbering.ours
+    texts = {i: tokenizer.token(ours) for i, ours in places.items()}
     used = [i for i, text in texts.items() if not _IS_UNUSED.match(text)]
     end = max(used, default=-1) + 1
     known = {token["content"]: token for token in state["added_tokens"]}
     model_size = tokenizer.library.get_vocab_size(with_added_tokens=False)
-    inside = next((i for i in range(end) if i not in texts or numbering.ours[i] >= model_size), end)
+    inside = next((i for i in range(end) if i not in texts or places[i] >= model_size), end)
     special = {*numbering.settings.get("special", ())}
     state["added_tokens"] = [
         {**known[text], "id": i, "special": text in special}
@@ -156,6 +159,13 @@ def numbered_back(tokenizer: TextTokenizer, numbering: Numbering) -> dict[str, A
         state["pre_tokenizer"] = _joined(state["pre_tokenizer"]["pretokenizers"][:-1])
     else:
         model["vocab"] = {texts[i]: i for i in range(inside)}
+    return state
+
+
+def unwrapped(state: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a tokenizer whose cut is no sequence where it has one step."""
+    if state["pre_tokenizer"] is not None:
+        state["pre_tokenizer"] = _joined(_steps(state["pre_tokenizer"]))
     return state
 
 

@@ -72,8 +72,8 @@ class SentencePieceFile:
         for number, value in _fields(data):
             if number == 1:
                 fields = dict(_fields(_bytes(value)))
-                (score,) = struct.unpack("<f", fields.get(2, b"\0\0\0\0"))
-                pieces.append(Piece(_bytes(fields.get(1, b"")).decode("utf-8"), score, fields.get(3, NORMAL)))
+                (score,) = struct.unpack("<f", _bytes(fields.get(2, b"\0\0\0\0")))
+                pieces.append(Piece(_bytes(fields.get(1, b"")).decode("utf-8"), score, int(fields.get(3, NORMAL))))
             elif number == 2:
                 trainer = dict(_fields(_bytes(value)))
             elif number == 3:
@@ -118,9 +118,7 @@ class SentencePieceFile:
         scheme: Literal["always", "never"] = "always" if self.prefixes_blank and self.strips else "never"
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
         joined = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
-        tokenizer.decoder = (
-            decoders.Sequence([decoders.ByteFallback(), joined]) if self.byte_fallback else joined  # type: ignore[list-item]
-        )
+        tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), joined]) if self.byte_fallback else joined
         return tokenizer
 
     def _unigram(self, names: Sequence[str]) -> models.Unigram:

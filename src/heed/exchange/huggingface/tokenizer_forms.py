@@ -106,13 +106,14 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
     if files.whole is not None:
         model = files.whole["model"]
         vocabulary = dict(model["vocab"])
-        merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
+        merges = [(str(left), str(right)) for left, right in pairs]
     else:
         names = [files.folder / name for name in ("vocab.json", "merges.txt")]
         if not all(path.is_file() for path in names):
             raise missing(files.folder)
         vocabulary, merges = models.BPE.read_file(*map(str, names))
-    library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))  # type: ignore[arg-type]
+    library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     prefix = flag(files, "add_prefix_space", False) is True
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     library.decoder = decoders.ByteLevel()
@@ -141,9 +142,9 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
     if compiled:
         library.normalizer = normalizers.Precompiled(compiled)
     scheme = "always" if flag(files, "add_prefix_space", True) is not False else "never"
-    cut = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)  # type: ignore[arg-type]
+    cut = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cut])
-    library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)  # type: ignore[arg-type]
+    library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     return library
 
 

@@ -11,7 +11,7 @@ from heed.data.tokens.special import BERT_TOKENS
 from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.renumber import numbered_back, renumbered
+from heed.exchange.huggingface.renumber import numbered_back, renumbered, unwrapped
 from heed.exchange.huggingface.tokenizer_folder import (
     AS_IT_IS,
     BERT,
@@ -94,6 +94,7 @@ def write_tokenizer(
         state, settings = _own(tokenizer, family)
     else:
         state, settings = numbered_back(tokenizer, numbering), dict(numbering.settings)
+    state = unwrapped(state)
     roles: dict[str, str] = settings["roles"]
     state["post_processor"] = settings.get("post_processor") or _frame(state, roles, family)
     fields: dict[str, Any] = {"tokenizer_class": settings.get("name", settings["form"]), **roles}

@@ -161,6 +161,10 @@ def curves_of(folder: Path, config: RunConfig | None = None) -> ShownCurves:
         folders.check_format(folder)
         config = check_config(read_config(folder / folders.CONFIG), str(folder / folders.CONFIG))
     log = Log.read(folder)
+    if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
+        raise RunError(
+            f"{folder} was imported from {source}: there are no curves of its training; give a text to look at"
+        )
     if not log.updates:
         raise RunError(f"{folder / folders.METRICS} holds no update: there are no curves to draw yet")
     select_by = config.evaluation.select_by

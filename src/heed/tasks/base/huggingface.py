@@ -16,6 +16,7 @@ from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.table import Entry
 from heed.models.base import ModelConfig
+from heed.registry import body_class
 
 if TYPE_CHECKING:
     from heed.data.tokens.tokenizer import TextTokenizer
@@ -35,6 +36,7 @@ class Exportable:
         heads: What stands on the body: "words", "order", "labels", "tags", "output".
         tokenizers: By role, "tokens" or "source" and "target".
         tied: Whether the output layer is the table of embeddings.
+        label_bias: Whether the layer over the labels of a text has a bias; None without such a layer.
         settings: Further fields of config.json, as `id2label`.
         notes: What a reader of the checkpoint should know.
         files: Further files of JSON, by name, made with the numberings.
@@ -44,6 +46,7 @@ class Exportable:
     heads: frozenset[str]
     tokenizers: Mapping[str, TextTokenizer]
     tied: bool = True
+    label_bias: bool | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
@@ -107,4 +110,5 @@ def names_of_labels(labels: Sequence[str]) -> dict[str, Any]:
 def longest_text(checkpoint: Checkpoint) -> int:
     """The most tokens of a text that the checkpoint reads, without those that stand around it."""
     most = checkpoint.family.fields(checkpoint.settings, checkpoint.files, frozenset()).get("max_length", 1_000)
-    return max(1, int(most) - _FRAME)
+    framed = getattr(body_class(checkpoint.family.model, ("encoder",)), "framed", False)
+    return max(1, int(most) - (_FRAME if framed else 0))

@@ -18,13 +18,15 @@ from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig, TokenEncoder
 from heed.tasks.base.config import LabelledConfig
+from heed.tasks.base.fine_tuning import is_fine_tuning, with_fine_tuning
 from heed.tasks.base.labelled_overview import overview_of
 from heed.tasks.base.labels import check_labels, load_labels, number_of, save_labels
 from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
-from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field
+from heed.tasks.base.transfer import Parent, with_parents
+from heed.tasks.base.vocabulary import taken
+from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, find_vectors, width_field, with_words
 from heed.training.contracts import Batch
 
 _TOKENIZER = "tokenizer.json"
@@ -79,12 +81,29 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
             config = with_tokenizer(config, "word", lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = cls.train_tokenizer(config, train)
         else:
-            tokenizer = spoken.tokenizer("tokens", cls)
-        # Which labels there are is no part of what a smaller training set knows less of.
+            tokenizer, remarks = cls.take_tokenizer(config, spoken.tokenizer("tokens", cls), train)
+            splits.remarks += remarks
+        tokenizer = with_words(tokenizer, config.model)
+        # A smaller training set has the labels of the whole.
         known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.check_labels()
         return task.settle(parent)
+
+    @classmethod
+    def take_tokenizer(
+        cls, config: C, tokenizer: TextTokenizer, examples: Sequence[E]
+    ) -> tuple[TextTokenizer, list[str]]:
+        """The tokenizer of another run, extended where that is asked for; remarks on what it makes of the examples."""
+        texts = [" ".join(cls.texts_of(example)) for example in examples]
+        return taken(tokenizer, texts, config.tokenizer.min_count if config.tokenizer.extend else None)
+
+    def settle(self, parent: Parent | None) -> Self:
+        """As for every task; a body that was trained before is fine-tuned at smaller rates."""
+        super().settle(parent)
+        if is_fine_tuning(self.config, parent, self.interfaces):
+            self.config = with_fine_tuning(self.config, len(self.train_batches(0)))
+        return self
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:

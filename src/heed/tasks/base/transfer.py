@@ -21,11 +21,14 @@ from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
 from heed.registry import bodies_of, body_class
 from heed.tasks import check_config, task_class
+from heed.tasks.base.fine_tuning import is_fine_tuning
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
 from heed.training.checkpoint import load_weights
 
 C = TypeVar("C", bound=RunConfig)
+_OWN = frozenset({"sampling", "extend"})
+"""Fields of the `tokenizer` section that a run has beside the tokenizer of another one."""
 
 
 class Transfers(ABC):
@@ -138,15 +141,24 @@ class Parent:
         section, theirs = config.tokenizer, self.task.config.tokenizer
         if config.task != self.task.config.task:
             theirs = theirs.model_copy(update={"shared": False})  # one of its tokenizers is taken
-        for name in section.model_fields_set - {"from_", "sampling"}:
+        for name in section.model_fields_set - {"from_", *_OWN}:
             value = getattr(section, name)
             if value not in (None, "auto", getattr(theirs, name)):
                 raise ConfigError(
                     f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} as they "
                     f"are, with {getattr(theirs, name)!r}; leave one of the two fields out"
                 )
-        changed = theirs.model_copy(update={"from_": str(self.folder), "sampling": section.sampling})
-        return config.model_copy(update={"tokenizer": changed})
+        known = type(section).model_fields  # theirs may have more
+        values = {name: value for name, value in theirs.model_dump().items() if name in known}
+        values |= {name: getattr(section, name) for name in _OWN & known.keys()} | {"from_": str(self.folder)}
+        return config.model_copy(update={"tokenizer": section.model_copy(update=values)})
+
+    def has_tokenizers(self, task: type[Transfers]) -> bool:
+        """Whether it has a tokenizer for every kind of row of a task that counts tokens."""
+        theirs = self.task.tokenizers()
+        return bool(theirs) and all(
+            any(name in theirs for name in task.alternatives.get(kind, (kind,))) for kind in task.size_fields
+        )
 
     def tokenizer(self, kind: str, task: type[Transfers]) -> TextTokenizer:
         """The tokenizer for a kind of row of a task; a ConfigError where the parent has none."""
@@ -218,6 +230,15 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
     if config.model.from_ is not None:
         weights = Parent.open(config.model.from_, "model.from")
         config = weights.with_model(config, task)
+        asked = config.tokenizer.model_fields_set - _OWN
+        if is_fine_tuning(config, weights, task.interfaces) and not asked and weights.has_tokenizers(task):
+            section = config.tokenizer.model_copy(update={"from_": config.model.from_})
+            config = config.model_copy(update={"tokenizer": section})
+    if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
+        raise ConfigError(
+            "tokenizer.extend is true, but no run is named whose tokenizer could be extended; add tokenizer.from, or "
+            "--from RUN of a model that keeps its tokenizer (bert, gpt)"
+        )
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
         config = tokens.with_tokenizer(config)

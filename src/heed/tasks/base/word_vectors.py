@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from heed.data.read.word_vectors import FoundVectors, read_word_vectors, vector_width
+from heed.data.read.word_vectors import FoundVectors, read_word_vectors, vector_width, vector_words
+from heed.data.tokens.extend import extended
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
+from heed.tasks.base.config import TextModelSection
 
 _MISSING = 10
 """Words without a vector that are named."""
@@ -48,6 +50,22 @@ class Coverage:
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
         return {**vars(self), "path": str(self.path), "missing": list(self.missing)}
+
+
+def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextTokenizer:
+    """A tokenizer of words that, with `model.vector_words`, knows all words of the file of vectors as well.
+
+    Raises:
+        ConfigError: No file is given, or the tokenizer is not one of words.
+        DataError: The file cannot be read.
+    """
+    if not section.vector_words:
+        return tokenizer
+    if section.word_vectors is None:
+        raise ConfigError("model.vector_words is true, but model.word_vectors names no file; give both or neither")
+    if tokenizer.unit != "word":
+        raise ConfigError("model.vector_words is true, but only a tokenizer of words can know more; use kind word")
+    return extended(tokenizer, vector_words(Path(section.word_vectors)))
 
 
 def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:

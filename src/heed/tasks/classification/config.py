@@ -118,6 +118,8 @@ class ClassificationHead(Section):
     its logits to the model's; 0 for none. 2 for a model that nobody named, trained for a time on words."""
     ngram_buckets: int = Field(2**18, gt=1)
     """Rows of the n-grams' table; those whose hashes meet share one."""
+    output_bias: bool = True
+    """The layer over the labels has a bias; imported models of some families have none there."""
     head: Literal["auto", "softmax", "sigmoid"] = "auto"
     """softmax has one output for each label; sigmoid one for two classes, or one for each of several labels. auto is
     sigmoid where texts have several labels."""

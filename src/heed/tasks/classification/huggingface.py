@@ -35,7 +35,12 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
             )
         several = kind == _SEVERAL
         return {
-            "model": {"pooling": "last", "head": "sigmoid" if several else "softmax", "ngrams": 0},
+            "model": {
+                "pooling": "last",
+                "head": "sigmoid" if several else "softmax",
+                "ngrams": 0,
+                "output_bias": checkpoint.family.label_bias,
+            },
             "data": {"several_labels": several, "max_length": longest_text(checkpoint)},
         }
 
@@ -63,4 +68,6 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
                 "model.head is sigmoid with one output for two classes: a checkpoint has one for each; use softmax"
             )
         settings = {**names_of_labels(task.labels), "problem_type": _SEVERAL if several else _ONE_LABEL}
-        return Exportable(body, frozenset({"labels"}), task.tokenizers(), settings=settings)
+        return Exportable(
+            body, frozenset({"labels"}), task.tokenizers(), label_bias=head.output_bias, settings=settings
+        )

@@ -60,7 +60,8 @@ class Classifier(nn.Module):
         super().__init__()
         self.body = body
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
-        self.output = nn.Linear(body.d_output if self.pooling is None else self.pooling.d_output, num_outputs)
+        width = body.d_output if self.pooling is None else self.pooling.d_output
+        self.output = nn.Linear(width, num_outputs, bias=head.output_bias)
         self.ngrams = HashedNgrams(head.ngrams, head.ngram_buckets, num_outputs) if head.ngrams else None
         if self.ngrams is not None:
             self.ngram_scale = nn.Parameter(torch.ones(1))

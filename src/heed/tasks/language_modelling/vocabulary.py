@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 
 from heed.data.read.documents import Document
 from heed.data.store.documents import sample_texts
 from heed.data.store.store import StoredExamples
-from heed.data.tokens.extend import extended
 from heed.data.tokens.token_cache import learn_cached
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
+from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 
 _FEW_CHARACTERS = 100_000
@@ -88,34 +86,8 @@ def take_tokenizer(
 ) -> tuple[TextTokenizer, list[str]]:
     """The tokenizer of another run, extended by what documents need where that is asked for; remarks on both."""
     section = config.tokenizer
-    remarks = overlap(tokenizer, documents)
-    if not section.extend:
-        return tokenizer, remarks
-    least = section.min_count if tokenizer.unit == "word" else 1
-    grown = extended(tokenizer, sample_texts(documents)[0], min_count=least, merges=section.new_merges)
-    added = grown.vocab_size - tokenizer.vocab_size
-    return grown, [*remarks, f"tokenizer extended by {added:,} tokens to {grown.vocab_size:,}"]
-
-
-def overlap(tokenizer: TextTokenizer, documents: Sequence[Document]) -> list[str]:
-    """What a tokenizer that was trained on other text makes of these documents (or of a sample), for people."""
     texts, _ = sample_texts(documents)
-    counts: Counter[int] = Counter(chain.from_iterable(tokenizer.encode_all(texts)))
-    total, characters = counts.total(), sum(map(len, texts))
-    used = sum(token >= len(SPECIAL_TOKENS) for token in counts)
-    of = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
-    lines = [
-        f"the tokenizer is another run's: {used:,} of its {of:,} tokens occur in the new text, "
-        f"{characters / max(1, total):.2f} characters a token"
-    ]
-    if unknown := counts[UNKNOWN]:
-        pieces = Counter(chain.from_iterable(map(tokenizer.unknown_in, texts)))
-        listing = ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(10))
-        lines.append(
-            f"warning: {unknown:,} tokens of the new text ({unknown / total:.2%}) are unknown to it, {len(pieces):,} "
-            f"different ones: {listing}"
-        )
-    return lines
+    return taken(tokenizer, texts, section.min_count if section.extend else None, section.new_merges)
 
 
 def num_tokens(characters: int) -> int:

@@ -1,32 +1,45 @@
-"""The measures of pretraining: of masked words and of pairs, apart."""
+"""The measures of pretraining, of masked words and of pairs apart, over documents."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 import numpy as np
 
-from heed.evaluation.measures import Array, Measure, share
-from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION
-from heed.tasks.pretraining.scoring import RowScores
+from heed.evaluation.measures import Array, Measure, Outcomes, share
+from heed.tasks.pretraining.scoring import DocumentScores
+
+WORDS, PAIRS = ("masked_accuracy", "masked_loss"), ("next_accuracy", "next_loss")
+"""Measures of masked words, and of pairs."""
 
 
-def measures_of(scores: RowScores) -> tuple[Measure, ...]:
-    """Accuracies, and losses in nats per masked word and per pair, over rows; none of what is not learned."""
-    found: list[Measure] = []
-    asked = (scores.labels != NO_QUESTION).astype(np.float64)
-    has_words = scores.masked is not None and scores.masked.sum() > 0
-    if has_words:
-        assert scores.masked is not None and scores.right is not None and scores.nats is not None
-        found.append(share("masked_accuracy", "masked words right", scores.right.tolist(), scores.masked.tolist()))
-    if scores.follows is not None and scores.follows_not is not None and asked.sum():
-        follows = scores.labels == FOLLOWS
-        right = asked * (follows == (scores.follows > scores.follows_not))
-        found.append(share("next_accuracy", "next sentences right", right.tolist(), asked.tolist()))
-        nats = -asked * np.where(follows, scores.follows, scores.follows_not)
-        found.append(_rate("next_loss", "nats per pair", nats, asked))
-    if has_words:
-        assert scores.masked is not None and scores.nats is not None
-        found.append(_rate("masked_loss", "nats per masked word", scores.nats, scores.masked))
-    return tuple(found)
+def outcomes_of(scores: Sequence[DocumentScores]) -> Outcomes:
+    """Accuracies, and losses in nats per masked word and per pair; none of what is not learned.
+
+    Pairs are answered for the document of their first text.
+    """
+
+    def column(name: str) -> Array:
+        return np.array([*map(attrgetter(name), scores)], dtype=np.float64)
+
+    masked, pairs = column("masked"), column("pairs")
+    main, further = [], []
+    if masked.sum():
+        main.append(share(WORDS[0], "masked words right", column("masked_right").tolist(), masked.tolist()))
+        further.append(_rate(WORDS[1], "nats per masked word", column("masked_nats"), masked))
+    if pairs.sum():
+        main.append(share(PAIRS[0], "next sentences right", column("pairs_right").tolist(), pairs.tolist()))
+        further.append(_rate(PAIRS[1], "nats per pair", column("pairs_nats"), pairs))
+    outputs = tuple(map(_output, scores))
+    return Outcomes(
+        outputs, tuple(main), tuple(further), details={"masked": int(masked.sum()), "pairs": int(pairs.sum())}
+    )
+
+
+def _output(one: DocumentScores) -> str:
+    parts = [f"{one.masked_right} of {one.masked} masked words"] if one.masked else []
+    return ", ".join([*parts, *([f"{one.pairs_right} of {one.pairs} pairs"] if one.pairs else [])])
 
 
 def _rate(name: str, label: str, total: Array, count: Array) -> Measure:

@@ -33,11 +33,13 @@ class Passages:
         ids: `(tokens,)`, integers of the smallest kind that holds the vocabulary.
         flags: `(tokens,)` uint8, what begins at each token: `PIECE`, `WORD`, `SENTENCE`.
         starts: `(documents + 1,)` int64, where each document begins; the last is the number of tokens.
+        widths: `(vocab_size,)` uint8, characters of each token of the vocabulary.
     """
 
     ids: NDArray[Any]
     flags: NDArray[np.uint8]
     starts: NDArray[np.int64]
+    widths: NDArray[np.uint8]
 
     @classmethod
     def of(cls, documents: Sequence[Document], tokenizer: TextTokenizer) -> Passages:
@@ -46,6 +48,7 @@ class Passages:
         Raises:
             CacheError: The cache folder cannot be written to, for a corpus that is not held in memory.
         """
+        widths = np.minimum([len(token) for token in tokenizer.tokens], 255).astype(np.uint8)
         kind = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<i4")
         stored = isinstance(documents, StoredExamples) and documents.key
         if stored or are_many(document.text for document in documents):
@@ -65,8 +68,9 @@ class Passages:
                 folder = make_entry(key_of(kind="passages", corpus=corpus, tokenizer=tokenizer.text), make).path
                 starts = np.fromfile(folder / "starts.bin", dtype="<i8").astype(np.int64)
                 if not starts[-1]:
-                    return cls(np.zeros(0, kind), np.zeros(0, np.uint8), starts)
-                return cls(np.memmap(folder / "ids.bin", kind, "r"), np.memmap(folder / "flags.bin", "u1", "r"), starts)
+                    return cls(np.zeros(0, kind), np.zeros(0, np.uint8), starts, widths)
+                ids, flags = np.memmap(folder / "ids.bin", kind, "r"), np.memmap(folder / "flags.bin", "u1", "r")
+                return cls(ids, flags, starts, widths)
             except CacheError:
                 if stored:
                     raise
@@ -75,6 +79,7 @@ class Passages:
             np.concatenate([np.zeros(0, kind), *(ids for ids, _ in parts)]).astype(kind),
             np.concatenate([np.zeros(0, np.uint8), *(flags for _, flags in parts)]),
             np.cumsum([0, *(len(ids) for ids, _ in parts)], dtype=np.int64),
+            widths,
         )
 
     def __len__(self) -> int:
@@ -89,6 +94,14 @@ class Passages:
     def document_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the document that the token at each place belongs to."""
         return np.searchsorted(self.starts, places, side="right") - 1
+
+    def characters(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Characters of the tokens of some stretches, none empty."""
+        if not len(starts):
+            return np.zeros(0, np.int64)
+        widths = np.append(self.widths[self.ids], 0)  # a stretch may end with the last token
+        ends = np.stack([starts, stops], axis=1).reshape(-1)
+        return np.add.reduceat(widths, ends, dtype=np.int64)[::2]
 
     def begins(self, flag: int) -> NDArray[np.int64]:
         """Where something with a flag begins, in order; every document begins with all of them."""

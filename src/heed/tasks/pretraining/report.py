@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from heed.tasks.base.baselines import baseline_lines
 from heed.tasks.base.report import interval, plain
 
 
@@ -17,4 +16,4 @@ def body(report: dict[str, Any]) -> list[str]:
     if "next_accuracy" in report:
         lines.append(f"  {'next sentences right':<22} {interval(report['next_accuracy'])}")
         lines.append(f"  {'nats per pair':<22}  {plain(report['next_loss'])}  of {report['pairs']:,}")
-    return [*lines, *baseline_lines(report)]
+    return lines

@@ -92,7 +92,8 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
         chosen = generator.permutation(pairs)
         half = len(chosen) // 2
         negative = chosen[half:] if epoch is not None and epoch % 2 else chosen[:half]
-        given, possible = _exchanged(passages.document_at(first), (end - middle), negative, generator)
+        documents, sizes = passages.document_at(first), passages.characters(middle[negative], end[negative])
+        given, possible = _exchanged(documents, end - middle, sizes, negative, generator)
         second[negative], second_end[negative] = middle[given], end[given]
         labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
         # Where the other text is longer and the row full, the first one begins a little later.
@@ -167,13 +168,22 @@ def _units(passages: Passages, cut: Cut) -> Places:
 
 
 def _exchanged(
-    documents: Places, lengths: Places, rows: Places, generator: np.random.Generator
+    documents: Places, lengths: Places, sizes: Places, rows: Places, generator: np.random.Generator
 ) -> tuple[Places, NDArray[np.bool_]]:
     """For each of some rows the row whose second text it is given, of another document; and whether there was one.
 
-    Every second text is given once. Lengths stay close: rows exchange with those next to them in length.
+    Every second text is given once. Rows exchange with those next to them in length, in tokens and then in characters:
+    texts of one document resemble each other in both, so that two of unlike length would be known not to belong
+    together.
+
+    Args:
+        documents: Of all rows.
+        lengths: Tokens of the second text of all rows.
+        sizes: Characters of that of the chosen rows.
+        rows: The chosen rows.
+        generator: Draws.
     """
-    order = np.lexsort((generator.random(len(rows)), lengths[rows]))
+    order = np.lexsort((generator.random(len(rows)), sizes, lengths[rows]))
     ordered = rows[order]
     count = len(ordered)
     given = np.arange(count)

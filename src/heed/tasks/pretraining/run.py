@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from heed.data.read.documents import Document, document_reader
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
@@ -13,17 +15,17 @@ from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions
-from heed.tasks.base.run import TextRun
+from heed.tasks.base.run import TextRun, part
+from heed.tasks.pretraining.baselines import NAME, OverlapClassifier
 from heed.tasks.pretraining.filling import FilledText, RankedWord, fill, rank_words
 from heed.tasks.pretraining.following import NextSentence, follow
 from heed.tasks.pretraining.look import look_at_row
-from heed.tasks.pretraining.measures import measures_of
+from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.outputs import PretrainingOutputs
 from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.report import body
-from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION
-from heed.tasks.pretraining.scoring import RowScores, score_rows
+from heed.tasks.pretraining.scoring import DocumentScores, by_document, score_documents
 from heed.tasks.pretraining.task import Pretraining
 
 
@@ -32,7 +34,9 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
 
     task_class = Pretraining
     body = staticmethod(body)
+    examiner = part("comparison")
     options = frozenset(("most",))
+    _overlap: OverlapClassifier | None = None
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
         """Documents from files written as the run's own; blank ones are left out."""
@@ -40,30 +44,33 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
         documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
         return [document for document in documents if not document.blank]
 
-    def row_scores(self, examples: Sequence[Document]) -> RowScores:
-        """What the model says of the rows that documents are cut into."""
-        passages = Passages.of(examples, self.task.tokenizer)
-        return score_rows(self.task, self.model, passages, self.task.rows_of(passages))
+    def document_scores(self, examples: Sequence[Document]) -> list[DocumentScores]:
+        """What the model says of the masked words and pairs of each document."""
+        return score_documents(self.task, self.model, examples)
 
-    def outcomes(self, examples: Sequence[Document], outputs: Sequence[RowScores] | None = None) -> Outcomes:
-        """The measures of documents, over the rows that they are cut into."""
+    def outcomes(self, examples: Sequence[Document], outputs: Sequence[DocumentScores] | None = None) -> Outcomes:
+        """The measures of documents; `outputs` are their scores, where they are known."""
         if not examples:
             raise ConfigError("there is no text to score")
-        scores = self.row_scores(examples) if outputs is None else outputs[0]
-        measures = measures_of(scores)
-        if not measures:
+        found = outcomes_of(self.document_scores(examples) if outputs is None else outputs)
+        if not found.measures:
             raise ConfigError(
-                "nothing can be scored: no text is long enough for a pair (data.side_words), or there is one document"
+                "nothing can be scored: no text is long enough for two (data.side_words, data.max_length), or there is "
+                "one document only"
             )
-        asked = scores.labels != NO_QUESTION
-        details: dict[str, Any] = {"examples": len(examples), "rows": len(scores.labels)}
-        if scores.masked is not None:
-            details["masked"] = int(scores.masked.sum())
-        if scores.follows is not None:
-            details |= {"pairs": int(asked.sum()), "follow": int((scores.labels == FOLLOWS).sum())}
-        main = tuple(m for m in measures if m.name in ("masked_accuracy", "next_accuracy"))
-        further = tuple(m for m in measures if m not in main)
-        return Outcomes(tuple("" for _ in scores.labels), main, further, details=details)
+        return found
+
+    def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
+        """Of pairs a linear classifier on word overlap and lengths, fitted to the training set once."""
+        if self.model.order is None or self.known() is None:
+            return {}
+        if self._overlap is None:
+            self._overlap = OverlapClassifier(self.task)
+        passages = Passages.of(examples, self.task.tokenizer)
+        rows = self.task.rows_of(passages)
+        order = self._overlap.scores(passages, rows)
+        found = outcomes_of(by_document(passages, rows, np.zeros((len(rows), 3)), order))
+        return {NAME: found} if found.measures else {}
 
     def predictions(self, texts: Sequence[str], most: int = 5) -> list[FilledText]:  # type: ignore[override]
         """Fill the masks of each text: write [MASK] where a word is missing, once or several times.

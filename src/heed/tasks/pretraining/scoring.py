@@ -1,7 +1,8 @@
-"""How well a model predicts masked words and which texts follow each other."""
+"""How well a model predicts masked words and which texts follow each other, document by document."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from torch.nn.functional import log_softmax
 
 from heed.data.batch.plan import plan_pass
+from heed.data.read.documents import Document
 from heed.tasks.pretraining.batch import collate_rows
 from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION, Rows
+from heed.tasks.pretraining.rows import NO_QUESTION, Rows
 
 if TYPE_CHECKING:
     from heed.tasks.pretraining.model import Pretrainer
@@ -23,49 +25,66 @@ _PIECE = 2**22
 """Numbers of one piece of logits."""
 _SEEDS = 0, 2**32
 """Seed and pass by which the words of rows that are scored are masked; no pass of training has that number."""
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class RowScores:
-    """What a model said of some rows.
+class DocumentScores:
+    """What a model said of one document, or a baseline of its pairs; what is not learned is 0 of 0.
 
     Attributes:
-        labels: `(rows,)`, as `Rows.labels`.
-        masked: `(rows,)`, how many words were masked; None where none are learned.
-        right: `(rows,)`, how many of them had the highest score.
-        nats: `(rows,)`, minus the sum of their log-probabilities.
-        follows: `(rows,)`, log-probability that the second text follows; 0 where there is none; None where that is not
-            learned. The texts are read unmasked.
-        follows_not: `(rows,)`, that it does not.
+        masked: How many words were masked.
+        masked_right: How many of them had the highest score.
+        masked_nats: Minus the sum of their log-probabilities.
+        pairs: Rows with a question. They are read unmasked.
+        pairs_right: How many were answered right.
+        pairs_nats: Minus the sum of the log-probabilities of the right answers.
+        tokens: Tokens that were read.
     """
 
-    labels: NDArray[np.int64]
-    masked: NDArray[np.float64] | None = None
-    right: NDArray[np.float64] | None = None
-    nats: NDArray[np.float64] | None = None
-    follows: NDArray[np.float64] | None = None
-    follows_not: NDArray[np.float64] | None = None
+    masked: int = 0
+    masked_right: int = 0
+    masked_nats: float = 0.0
+    pairs: int = 0
+    pairs_right: int = 0
+    pairs_nats: float = 0.0
+    tokens: int = 0
+
+
+def score_documents(task: Pretraining, model: Pretrainer, documents: Sequence[Document]) -> list[DocumentScores]:
+    """The scores of each document; the second texts of its pairs may be other documents'."""
+    return score_passages(task, model, Passages.of(documents, task.tokenizer))
 
 
 @torch.inference_mode()
-def score_rows(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> RowScores:
-    """Score rows, the masked words in one pass and the pairs, unmasked, in another."""
+def score_passages(task: Pretraining, model: Pretrainer, passages: Passages) -> list[DocumentScores]:
+    """The same of documents as tokens: the masked words in one pass, and the pairs, unmasked, in another."""
+    rows = task.rows_of(passages)
     was_training = model.training
     model.eval()
     try:
-        words = {} if model.words is None else _words(task, model, passages, rows)
-        order = {} if model.order is None else _order(task, model, passages, rows)
+        words = _words(task, model, passages, rows) if model.words is not None else np.zeros((len(rows), 3))
+        order = _order(task, model, passages, rows) if model.order is not None else np.zeros((len(rows), 3))
     finally:
         model.train(was_training)
-    return RowScores(rows.labels, **words, **order)
+    return by_document(passages, rows, words, order)
+
+
+def by_document(passages: Passages, rows: Rows, words: Array, order: Array) -> list[DocumentScores]:
+    """Sums over the rows of each document, of `(rows, 3)` counts, right answers and nats."""
+    owner = passages.document_at(rows.first)
+    sums = np.zeros((passages.num_documents, 7))
+    np.add.at(sums, owner, np.concatenate([words, order, rows.lengths[:, None]], axis=1))
+    return [DocumentScores(int(a), int(b), c, int(d), int(e), f, int(g)) for a, b, c, d, e, f, g in sums.tolist()]
 
 
 def _batches(task: Pretraining, rows: Rows, chosen: NDArray[np.int64] | None = None) -> list[list[int]]:
     return list(plan_pass(rows.lengths, 4 * task.config.training.batch_tokens, chosen=chosen))
 
 
-def _words(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> dict[str, NDArray[np.float64]]:
-    found = {name: np.zeros(len(rows)) for name in ("masked", "right", "nats")}
+def _words(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> Array:
+    """For each row its masked words, how many were predicted, and their nats, `(rows, 3)`."""
+    found = np.zeros((len(rows), 3))
     device = next(model.parameters()).device
     assert model.words is not None
     for indices in _batches(task, rows):
@@ -76,22 +95,27 @@ def _words(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows)
         for start in range(0, len(states), size):
             part, targets = states[start : start + size], batch.words[start : start + size]
             scores = log_softmax(model.words.output(part).float(), dim=-1)
-            own = scores.gather(1, targets.unsqueeze(1)).squeeze(1)
-            where = owner[start : start + size]
-            np.add.at(found["masked"], where, 1.0)
-            np.add.at(found["right"], where, (scores.argmax(1) == targets).cpu().numpy().astype(np.float64))
-            np.add.at(found["nats"], where, -own.double().cpu().numpy())
+            nats = -scores.gather(1, targets.unsqueeze(1)).squeeze(1).double()
+            right = (scores.argmax(1) == targets).double()
+            each = torch.stack([torch.ones_like(nats), right, nats], dim=1).cpu().numpy()
+            np.add.at(found, owner[start : start + size], each)
     return found
 
 
-def _order(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> dict[str, NDArray[np.float64]]:
-    found = {"follows": np.zeros(len(rows)), "follows_not": np.zeros(len(rows))}
+def _order(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> Array:
+    """For each row whether there is a question, whether it was answered right, and the nats, `(rows, 3)`."""
+    found = np.zeros((len(rows), 3))
     device = next(model.parameters()).device
     assert model.order is not None
     for indices in _batches(task, rows, np.flatnonzero(rows.labels != NO_QUESTION)):
         batch = collate_rows(passages, rows, indices, None, _SEEDS, task.double_separator).to(device)
         logits = model.order(model.body.last(model(batch.tokens, batch.mask), batch.mask))
-        scores = log_softmax(logits.double(), dim=-1).cpu().numpy()
-        found["follows"][indices] = scores[:, FOLLOWS]
-        found["follows_not"][indices] = scores[:, 1]
+        found[indices] = answers(log_softmax(logits.double(), dim=-1).cpu().numpy(), rows.labels[indices])
     return found
+
+
+def answers(scores: Array, labels: NDArray[np.int64]) -> Array:
+    """One question each, whether it was answered right, and the nats, `(pairs, 3)`, from log-probabilities."""
+    nats = -scores[np.arange(len(labels)), labels]
+    right = nats < -scores[np.arange(len(labels)), 1 - labels]
+    return np.stack([np.ones(len(labels)), right, nats], axis=1)

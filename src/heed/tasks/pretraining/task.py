@@ -27,13 +27,13 @@ from heed.tasks.base.transfer import with_parents
 from heed.tasks.pretraining.batch import MaskedBatch, collate_rows
 from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions, StoriesData
 from heed.tasks.pretraining.masking import Masking
-from heed.tasks.pretraining.measures import measures_of
+from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.overview import overview, report_counts
 from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.passes import Pass
 from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
-from heed.tasks.pretraining.scoring import score_rows
+from heed.tasks.pretraining.scoring import score_passages
 from heed.tasks.pretraining.vocabulary import learn_tokenizer
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
@@ -74,7 +74,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
             raise ConfigError(
                 "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
             )
-        splits = cls.open_splits(config, given)
+        splits = cls.read_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
@@ -285,10 +285,8 @@ class Pretraining(Task[PretrainingConfig, Document]):
 
     def validate(self, model: Pretrainer) -> dict[str, float]:
         """Losses and accuracies on the validation set, and the sum of the losses."""
-        passages = self.passages("valid")
-        rows = self.rows_of(passages)
-        measures = measures_of(score_rows(self, model, passages, rows))
-        values = values_of(measures)
+        outcomes = outcomes_of(score_passages(self, model, self.passages("valid")))
+        values = values_of((*outcomes.measures, *outcomes.further))
         return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
 
     def rows_of(self, passages: Passages) -> Rows:

@@ -8,7 +8,7 @@ from heed.data.read.tags import is_entity_tag
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, longest_text, names_of_labels
-from heed.tasks.tagging.config import TaggingConfig, TaggingHead
+from heed.tasks.tagging.config import TaggingConfig
 from heed.tasks.tagging.task import Tagging
 
 
@@ -27,8 +27,7 @@ class TaggingCheckpoint(TaskCheckpoint[TaggingConfig]):
         """Each word by itself, as a checkpoint's tags are."""
         entities = any(map(is_entity_tag, checkpoint.labels))
         data = {"max_length": longest_text(checkpoint), **({} if entities else {"scheme": "plain"})}
-        word = {"word": "first"} if "word" in TaggingHead.model_fields else {}
-        return {"model": {"head": "softmax", **word}, "data": data}
+        return {"model": {"head": "softmax", "word": "first"}, "data": data}
 
     @classmethod
     def task(cls, config: TaggingConfig, checkpoint: Checkpoint) -> Tagging:
@@ -44,7 +43,7 @@ class TaggingCheckpoint(TaskCheckpoint[TaggingConfig]):
             if (own := getattr(head, field)) != value:
                 raise ConfigError(f"model.{field} is {own}: a checkpoint's tagger has {value} only")
         mean = "the checkpoint tags tokens; this run tags a word by the mean of its tokens' states"
-        notes = (mean,) if getattr(head, "word", "mean") == "mean" else ()
+        notes = (mean,) if head.word == "mean" else ()
         return Exportable(
             body, frozenset({"tags"}), task.tokenizers(), settings=names_of_labels(task.labels), notes=notes
         )

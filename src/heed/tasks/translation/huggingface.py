@@ -17,6 +17,8 @@ _STOPPING = {False: "heuristic", True: "full", "never": "never"}
 """Their `early_stopping`, and ours."""
 _LONGEST = 200
 """Tokens of an output where a run does not say."""
+_POSITIONS = 1024
+"""Sinusoids that are made there, where ours have no end."""
 _LENGTH = 20
 """Tokens that `generate` writes at most where nothing says how many, the first included."""
 
@@ -104,6 +106,7 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
             frozenset({"output", "bias"}),
             task.tokenizers(),
             tied=bool(getattr(body, "tied_output", True)),
+            settings={"max_position_embeddings": max(_POSITIONS, (given.max_length or _LONGEST) + 1)},
             notes=tuple(notes if task.writes_unknown else ()),
             files=files,
         )

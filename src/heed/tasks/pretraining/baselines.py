@@ -1,0 +1,80 @@
+"""Whether a text follows another, told without a neural network: by the words that both have, and by lengths."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.tasks.pretraining.passages import Passages
+from heed.tasks.pretraining.rows import NO_QUESTION, Rows
+from heed.tasks.pretraining.scoring import answers
+
+if TYPE_CHECKING:
+    from heed.tasks.pretraining.task import Pretraining
+
+NAME = "word overlap and lengths"
+_WORD = re.compile(r"\w+")
+_MOST = 20_000
+"""Training pairs that the classifier is fitted to."""
+_STEPS = 30
+Array = NDArray[np.float64]
+
+
+class OverlapClassifier:
+    """A logistic regression on six numbers of a pair, fitted to pairs of the training set.
+
+    The numbers are how many words both texts have, that share of all their words, the different words of each, and the
+    characters of each, standardised.
+    """
+
+    def __init__(self, task: Pretraining) -> None:
+        passages = task.passages("train")
+        rows = task.rows_of(passages)
+        self._task = task
+        table, labels = self._table(passages, rows, _MOST)
+        self._mean, self._std = table.mean(0), table.std(0) + 1e-9
+        self._weights = _fitted(self._inputs(table), labels.astype(np.float64))
+
+    def scores(self, passages: Passages, rows: Rows) -> Array:
+        """As a model's: for each row its question, whether it was answered right, the nats, `(rows, 3)`."""
+        found = np.zeros((len(rows), 3))
+        asked = np.flatnonzero(rows.labels != NO_QUESTION)
+        if len(asked):
+            table, labels = self._table(passages, rows, len(asked))
+            logits = self._inputs(table) @ self._weights
+            found[asked] = answers(-np.logaddexp(0.0, np.stack([logits, -logits], axis=1)), labels)
+        return found
+
+    def _inputs(self, table: Array) -> Array:
+        return np.concatenate([(table - self._mean) / self._std, np.ones((len(table), 1))], axis=1)
+
+    def _table(self, passages: Passages, rows: Rows, most: int) -> tuple[Array, NDArray[np.int64]]:
+        """The numbers of pairs, evenly taken where there are many, and their labels."""
+        asked = np.flatnonzero(rows.labels != NO_QUESTION)
+        asked = asked[:: max(1, -(-len(asked) // max(1, most)))]
+        decode = self._task.tokenizer.decode
+        table = np.zeros((len(asked), 6))
+        for n, row in enumerate(asked.tolist()):
+            texts = [
+                decode(passages.ids[start[row] : stop[row]].tolist()).lower()
+                for start, stop in ((rows.first, rows.first_end), (rows.second, rows.second_end))
+            ]
+            a, b = (set(_WORD.findall(text)) for text in texts)
+            both = len(a & b)
+            table[n] = both, both / max(1, len(a | b)), len(a), len(b), len(texts[0]), len(texts[1])
+        return table, rows.labels[asked]
+
+
+def _fitted(inputs: Array, labels: Array) -> Array:
+    """The weights of a logistic regression, by Newton's method, with a little decay."""
+    weights = np.zeros(inputs.shape[1])
+    decay = np.full(len(weights), 1e-3)
+    for _ in range(_STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
+        gradient = inputs.T @ (chance - labels) + decay * weights
+        curvature = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + np.diag(decay)
+        weights -= np.linalg.solve(curvature, gradient)
+    return weights

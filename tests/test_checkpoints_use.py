@@ -1,0 +1,293 @@
+"""Imported runs in use: without the network, from the Hub's cache, predicted, scored, trained on and exported again."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import heed
+from checkpoints import randomise, word_pieces, write_word_pieces
+from heed.cli import main
+from heed.errors import ConfigError, HeedError, RunError
+
+transformers = pytest.importorskip("transformers")
+CLOSE = dict(rtol=1e-5, atol=1e-5)
+LABELS = ("bad", "fair", "good")
+ROWS = [("the film was very good", "good"), ("bad film!", "bad"), ("it was not bad", "fair"), ("one two", "fair")] * 3
+TEXTS = ["The man went to the store, and bought MILK.", "it's a very bad film!", "caf\u00e9 xyzzy", "one\ntwo"]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """Small BERTs with heads, as `transformers` saves them."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    tokens = word_pieces(120)
+    made = {}
+    for name, labels in (
+        ("SequenceClassification", LABELS),
+        ("TokenClassification", ("O", "B-PER", "I-PER")),
+        ("PreTraining", ()),
+    ):
+        named = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+        config = transformers.BertConfig(
+            vocab_size=len(tokens), hidden_size=16, num_attention_heads=2, num_hidden_layers=2, intermediate_size=24,
+            max_position_embeddings=40, pad_token_id=tokens.index("[PAD]"), **(named if labels else {}),
+        )  # fmt: skip
+        made[name] = folder / name
+        randomise(getattr(transformers, f"BertFor{name}")(config)).save_pretrained(made[name])
+        write_word_pieces(made[name], tokens)
+    return made
+
+
+@pytest.fixture
+def classifier(checkpoints, tmp_path):
+    return heed.import_model(checkpoints["SequenceClassification"], tmp_path / "classifier", quiet=True)
+
+
+def theirs(folder, texts, pairs=None, kind="AutoModelForSequenceClassification"):
+    """What transformers makes of texts."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = getattr(transformers, kind).from_pretrained(folder).eval()
+    batch = tokenizer(texts, pairs, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        return model(**batch).logits, batch
+
+
+def test_texts_have_the_labels_that_transformers_gives(checkpoints, classifier):
+    logits, _ = theirs(checkpoints["SequenceClassification"], TEXTS)
+    found = classifier.predict(TEXTS)
+    for prediction, row in zip(found, logits.softmax(-1), strict=True):
+        own = torch.tensor([prediction.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(own, row, **CLOSE)
+        assert prediction.label == LABELS[int(row.argmax())]
+
+
+def test_pairs_of_texts_have_the_labels_that_transformers_gives(checkpoints, tmp_path):
+    folder, columns = checkpoints["SequenceClassification"], {"data.columns.text": ["one", "two"]}
+    run = heed.import_model(folder, tmp_path / "run", settings=columns, quiet=True)
+    logits, _ = theirs(folder, TEXTS, TEXTS[::-1])
+    found = run.predict(list(zip(TEXTS, TEXTS[::-1], strict=True)))
+    for prediction, row in zip(found, logits.softmax(-1), strict=True):
+        own = torch.tensor([prediction.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(own, row, **CLOSE)
+    with pytest.raises(
+        ConfigError, match=r"model\.d_model follows from the checkpoint; an import takes fields of data"
+    ):
+        heed.import_model(folder, tmp_path / "other", settings={"model.d_model": 8})
+
+
+def test_words_have_the_tags_of_their_first_piece(checkpoints, tmp_path):
+    run = heed.import_model(checkpoints["TokenClassification"], tmp_path / "run", quiet=True)
+    words = ["The", "men", "bought", "xyzzy", ",", "milking"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoints["TokenClassification"])
+    model = transformers.AutoModelForTokenClassification.from_pretrained(checkpoints["TokenClassification"]).eval()
+    batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
+    with torch.no_grad():
+        (probabilities,) = model(**batch).logits.softmax(-1)
+    of_words = batch.word_ids(0)
+    (prediction,) = run.predict([words])
+    for n, tag in enumerate(prediction.tags):
+        first = of_words.index(n)
+        assert tag == ("O", "B-PER", "I-PER")[int(probabilities[first].argmax())]
+        torch.testing.assert_close(torch.tensor(prediction.probabilities[n]), probabilities[first].max(), **CLOSE)
+
+
+ALONE = """
+import socket, sys
+for name in ("transformers", "huggingface_hub", "sentencepiece"):
+    sys.modules[name] = None
+def blocked(*args, **kwargs):
+    raise AssertionError("the network was asked for")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = blocked
+import heed
+run = heed.import_model(sys.argv[1], sys.argv[2])
+print(run.predict("the film was good").label)
+print(heed.export(run, "huggingface", out=sys.argv[3]))
+"""
+
+
+def test_neither_network_nor_transformers_is_needed(checkpoints, tmp_path):
+    places = [str(checkpoints["SequenceClassification"]), str(tmp_path / "run"), str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-c", ALONE, *places], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "found folder" in done.stdout and "BertForSequenceClassification" in done.stdout
+    assert (tmp_path / "out" / "tokenizer.json").is_file()
+
+
+# --- names
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of the Hub, and no network."""
+
+    def blocked(*args, **kwargs):
+        raise OSError("no network in tests")
+
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(socket.socket, "connect", blocked)
+    monkeypatch.setattr(socket, "getaddrinfo", blocked)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def test_a_name_is_found_in_the_cache(checkpoints, cache, capsys):
+    folder = cache / "models--some-one--tiny.bert"
+    shutil.copytree(checkpoints["PreTraining"], folder / "snapshots" / "abc123")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc123")
+    run = heed.import_model("some-one/tiny.bert")
+    assert "found some-one/tiny.bert in the cache of the Hugging Face Hub" in capsys.readouterr().out
+    assert run.folder.name == "tiny.bert-bert-1" and run.config.data.imported == "some-one/tiny.bert"
+    assert "was imported from some-one/tiny.bert and has no data of its own" in run.config.data.missing
+
+
+def test_a_name_that_is_nowhere_says_where_it_was_looked_for(cache):
+    with pytest.raises(RunError, match="no folder 'no/such', it is not in the cache") as caught:
+        heed.import_model("no/such")
+    assert str(cache) in str(caught.value) and "could not be downloaded" in str(caught.value)
+    with pytest.raises(RunError, match=r"no folder '\./no/such/place'"):
+        heed.import_model("./no/such/place")
+    Path("file").write_text("x")
+    with pytest.raises(RunError, match="file is a file; a checkpoint is a folder"):
+        heed.import_model("file")
+
+
+def test_downloading_without_the_library_names_the_extra(cache, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ConfigError, match=r"pip install 'heed-attention\[hf\]'"):
+        heed.import_model("no/such")
+
+
+# --- an imported run is a run
+
+
+def command(words):
+    """The exit status of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code or 0
+
+
+def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("some.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
+    assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 0
+    out = capsys.readouterr().out
+    assert "every tensor was used, and none is missing" in out and "next: heed look run TEXT" in out
+    assert command(["predict", "run", "it was good"]) == 0
+    assert capsys.readouterr().out.split()[0] in LABELS
+    assert command(["evaluate", "run", "some.tsv"]) == 0
+    assert "some.tsv: 12 texts" in capsys.readouterr().out
+    assert command(["look", "run", "it was good", "--layer", "0", "--head", "1"]) == 0
+    assert "encoder attention, layer 0" in capsys.readouterr().out
+    assert command(["check", "run"]) == 0
+    assert "huggingface.json" in capsys.readouterr().out
+    assert command(["evaluate", "run"]) == 2
+    assert "was imported from SequenceClassification and has no data of its own; to score it" in capsys.readouterr().err
+    assert command(["look", "run"]) == 2
+    assert "there are no curves of its training; give a text" in capsys.readouterr().err
+    assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 2
+    assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
+
+
+def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, tmp_path):
+    parent = heed.import_model(checkpoints["PreTraining"], tmp_path / "parent", quiet=True)
+    settings = {"tokenizer.from": str(parent.folder), "training.threads": 1, "training.learning_rate": 0.01}
+    run = heed.train(
+        "classification", train=ROWS, valid=ROWS, test=ROWS, parent=parent.folder, steps=3, out=tmp_path / "child",
+        settings=settings, quiet=True,
+    )  # fmt: skip
+    assert run.config.model.name == "bert" and run.task.tokenizer.tokens == parent.task.tokenizer.tokens
+    written = heed.export(run, "huggingface", out=tmp_path / "out")
+    assert written.numbered_as == "PreTraining"
+    assert (tmp_path / "out/vocab.txt").read_text() == (checkpoints["PreTraining"] / "vocab.txt").read_text()
+    logits, _ = theirs(tmp_path / "out", TEXTS)
+    for prediction, row in zip(run.predict(TEXTS), logits.softmax(-1), strict=True):
+        own = torch.tensor([prediction.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(own, row, **CLOSE)
+
+
+# --- runs that were trained here
+
+
+def train(out, **settings):
+    base = {
+        "tokenizer.kind": "wordpiece", "tokenizer.vocab_size": 90, "tokenizer.lowercase": True, "model.d_model": 16,
+        "model.num_heads": 2, "model.num_layers": 1, "model.d_ff": 16, "training.threads": 1,
+    }  # fmt: skip
+    given = {**base, "model.name": "bert", **settings}
+    given = {name: value for name, value in given.items() if value is not None}
+    return heed.train("classification", train=ROWS, valid=ROWS, test=ROWS, steps=2, out=out, settings=given, quiet=True)
+
+
+def test_a_classifier_trained_here_is_read_by_transformers(tmp_path):
+    run = train(tmp_path / "run", **{"model.pooling": "last"})
+    written = heed.export(tmp_path / "run", "huggingface", out=tmp_path / "out")
+    assert written.architecture == "BertForSequenceClassification" and not written.numbered_as
+    assert "tokens in this run's order" in str(written)
+    logits, _ = theirs(tmp_path / "out", TEXTS)
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "out")
+    assert [config.id2label[i] for i in range(3)] == list(LABELS)
+    for prediction, row in zip(run.predict(TEXTS), logits.softmax(-1), strict=True):
+        own = torch.tensor([prediction.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(own, row, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model.pooling": "mean"}, "model.pooling is mean: a checkpoint's classifier reads"),
+        ({"model.pooling": "last", "model.pooler": "none"}, "bert cannot express model.pooler=none"),
+        ({"model.pooling": "last", "model.num_segments": 0}, "bert cannot express model.num_segments=0"),
+        ({"model.pooling": "last", "model.ngrams": 1}, "model.ngrams is 1"),
+        (
+            {"model.name": "encoder", "tokenizer.kind": "word", "tokenizer.vocab_size": None, "model.pooling": "last"},
+            "model 'encoder' cannot be exported to huggingface; these can: bert",
+        ),
+    ],
+)
+def test_what_no_family_expresses_is_refused_by_field(tmp_path, settings, message):
+    run = train(tmp_path / "run", **settings)
+    with pytest.raises(ConfigError, match=message):
+        heed.export(run, "huggingface", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "run/export").exists()
+
+
+def test_exports_refuse_what_does_not_belong_together(classifier, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("x")
+    for call, message in (
+        (lambda: heed.export(classifier, "huggingface", out=tmp_path / "full"), "is never overwritten"),
+        (lambda: heed.export(classifier, "huggingface", "int8"), "checkpoints are written in float32"),
+        (lambda: heed.export(classifier, "hugging"), "cannot export to 'hugging'; did you mean 'huggingface'"),
+        (lambda: heed.export(classifier, "ctranslate2", out=tmp_path / "x"), "--out is for --to huggingface"),
+    ):
+        with pytest.raises(HeedError, match=message):
+            call()
+
+
+def test_an_export_that_is_not_the_run_is_not_kept(classifier, tmp_path, monkeypatch):
+    from heed.runs import exported
+
+    def spoiled(table, ours):
+        tensors = whole(table, ours)
+        return {**tensors, "classifier.bias": tensors["classifier.bias"] + 1}
+
+    whole = exported.store
+    monkeypatch.setattr(exported, "store", spoiled)
+    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; nothing is kept"):
+        heed.export(classifier, "huggingface", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_lies_in_the_run_by_default(classifier, capsys):
+    heed.export(classifier, "huggingface")
+    assert heed.check_run(classifier.folder).whole
+    values = json.loads((classifier.folder / "export/huggingface/config.json").read_text())
+    assert values["id2label"] == {str(i): label for i, label in enumerate(LABELS)}
