@@ -67,6 +67,20 @@ def test_texts_have_the_labels_that_transformers_gives(checkpoints, classifier):
         assert prediction.label == LABELS[int(row.argmax())]
 
 
+def test_pairs_of_texts_have_the_labels_that_transformers_gives(checkpoints, tmp_path):
+    folder, columns = checkpoints["SequenceClassification"], {"data.columns.text": ["one", "two"]}
+    run = heed.import_model(folder, tmp_path / "run", settings=columns, quiet=True)
+    logits, _ = theirs(folder, TEXTS, TEXTS[::-1])
+    found = run.predict(list(zip(TEXTS, TEXTS[::-1], strict=True)))
+    for prediction, row in zip(found, logits.softmax(-1), strict=True):
+        own = torch.tensor([prediction.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(own, row, **CLOSE)
+    with pytest.raises(
+        ConfigError, match=r"model\.d_model follows from the checkpoint; an import takes fields of data"
+    ):
+        heed.import_model(folder, tmp_path / "other", settings={"model.d_model": 8})
+
+
 def test_words_have_the_tags_of_their_first_piece(checkpoints, tmp_path):
     run = heed.import_model(checkpoints["TokenClassification"], tmp_path / "run", quiet=True)
     words = ["The", "men", "bought", "xyzzy", ",", "milking"]
