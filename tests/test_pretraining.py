@@ -64,7 +64,7 @@ def test_masked_words_are_learned_and_both_losses_are_reported_apart(run):
         assert event["loss"] == pytest.approx(event["masked_loss"] + event["next_loss"])
     update = next(event for event in events if event["event"] == "update")
     assert update["loss"] == pytest.approx(update["loss.masked"] + update["loss.next"], rel=1e-4)
-    assert update["loss.next"] == pytest.approx(0.69, abs=0.3)  # in nats per pair, whatever counts it as a target
+    assert update["loss.next"] == pytest.approx(0.69, abs=0.1)  # in nats per pair
     scores = run.report["scores"]["test"]
     assert {"masked_accuracy", "masked_loss", "next_accuracy", "next_loss"} <= set(scores)
     assert scores["examples"] == 60 and scores["pairs"] > 50 and scores["masked"] > 200
@@ -81,13 +81,15 @@ def test_the_loss_is_the_cross_entropy_at_masked_places_and_of_pairs():
         words = torch.nn.functional.cross_entropy(logits, batch.words, reduction="sum")
         asked = batch.order != NO_QUESTION
         order = model.order(model.body.last(hidden, batch.mask))[asked]
-        pairs = torch.nn.functional.cross_entropy(order, batch.order[asked], reduction="sum")
+        nats = torch.nn.functional.cross_entropy(order, batch.order[asked], reduction="none")
         loss = task.loss(model, batch, 0.0)
     assert float(loss.parts["masked"]) == pytest.approx(float(words), rel=1e-4)
-    weight = task.pass_of(0).pair_weight
-    assert float(loss.parts["next"]) == pytest.approx(weight * float(pairs), rel=1e-4)
+    # A pair counts as much as its masked words, and single texts leave their share to the pairs.
+    masked = torch.bincount(batch.places // batch.tokens.shape[1], minlength=5)
     one = task.pass_of(0)
-    assert weight == pytest.approx(0.15 * (one.rows.lengths.sum() - 3 * len(one.rows)) / (one.rows.labels >= 0).sum())
+    assert one.pair_weight == pytest.approx(one.rows.lengths.sum() / one.rows.lengths[one.rows.labels >= 0].sum())
+    expected = one.pair_weight * float((nats * masked[asked]).sum())
+    assert float(loss.parts["next"]) == pytest.approx(expected, rel=1e-4)
     assert batch.num_targets == len(batch.words)
 
 
@@ -130,7 +132,7 @@ def test_own_files_train_resume_and_score(tmp_path, monkeypatch, capsys):
     assert "next_accuracy" in out
     out = "\n".join(out_of(capsys, "evaluate", "run", "texts.tsv"))
     assert "masked words right" in out and "nats per pair" in out
-    out = "\n".join(out_of(capsys, "check", "run"))
+    out = "\n".join(out_of(capsys, "check", "pretraining", "texts.tsv", *settings))
     assert "pairs that follow" in out and "[CLS]" in out and "[MASK]" in out
     out_of(capsys, "train", "run", "--resume", "training.steps=5")
     assert heed.load("run").report["training"]["updates"] == 5
