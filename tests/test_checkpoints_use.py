@@ -196,6 +196,21 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
 
 
+def test_imported_runs_are_compared_on_a_file(checkpoints, classifier, tmp_path, capsys):
+    heed.import_model(checkpoints["SequenceClassification"], tmp_path / "same", quiet=True)
+    file = tmp_path / "some.tsv"
+    file.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
+    runs = [str(classifier.folder), str(tmp_path / "same")]
+    assert command(["compare", *runs, "--test", str(file), "--resamples", "10"]) == 0
+    assert "some.tsv" in capsys.readouterr().out
+    made = heed.compare(runs, test=file, resamples=10)
+    assert made.outcomes[0][0].outputs == made.outcomes[1][0].outputs and len(made.examples) == len(ROWS)
+    assert command(["compare", *runs]) == 2
+    assert (
+        "was imported and has no data of its own, and neither have the others; give a test" in capsys.readouterr().err
+    )
+
+
 def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, tmp_path):
     parent = heed.import_model(checkpoints["PreTraining"], tmp_path / "parent", quiet=True)
     settings = {"tokenizer.from": str(parent.folder), "training.threads": 1, "training.learning_rate": 0.01}

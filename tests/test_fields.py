@@ -102,6 +102,20 @@ BOOK = {
 }
 
 
+STORIES = {
+    "task": "pretraining",
+    "data.name": "stories",
+    "data.train": 30,
+    "data.valid": 4,
+    "data.test": 4,
+    "model.size": "tiny",
+    "model.d_model": 8,
+    "model.num_heads": 2,
+    "model.d_ff": 8,
+    "training.batch_tokens": 200,
+}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fields")
@@ -349,6 +363,7 @@ def validated(seen):
 def scripted(better, worse):
     """Two validations: the first is better by one score, the second by another; loss means less is better."""
     names = {"loss", "exact_match", "token_accuracy", "chrf", "bleu", "accuracy", "entity_f1", "macro_f1", "micro_f1"}
+    names |= {"next_accuracy"}
     first, second = ({name: 0.5 for name in names} for _ in range(2))
     for name, scores, other in ((better, first, second), (worse, second, first)):
         scores[name], other[name] = (0.1, 0.9) if name == "loss" else (0.9, 0.1)
@@ -481,12 +496,29 @@ CASES = {
     "TableEvaluation.select_by": (ROWS | TWO, SELECT, ("auto", "macro_f1"), kept, scripted("accuracy", "macro_f1")),
     "SeriesEvaluation.select_by": (SERIES, SELECT, ("auto", "accuracy"), refused, prepared),
     "LanguageModelEvaluation.select_by": (BOOK, SELECT, ("auto", "accuracy"), refused, prepared),
+    "PretrainingEvaluation.select_by": (
+        STORIES | TWO,
+        SELECT,
+        ("auto", "next_accuracy"),
+        kept,
+        scripted("loss", "next_accuracy"),
+    ),
     "LanguageModelEvaluation.stride": (BOOK | {"data.test": "book.txt"}, "evaluation.stride", (None, 2), scores),
     "TaggingEvaluation.words": (TAGS, "evaluation.words", ((), ("Cat",)), scores),
     "ModelSection.name": (PAIRS, "model.name", ("bahdanau", "luong"), loss, prepared),
     "ModelSection.size": (COPY, "model.size", ("tiny", "small"), loss, prepared),
     "ModelSection.from_": (PAIRS, "model.from", (None, another_run()), loss, prepared),
+    "TranslationModel.take": (PAIRS, "model.take", ("auto", "encoder"), refused, prepared),
     "TextModelSection.name": (TEXTS, "model.name", ("rnn", "lstmn"), loss, prepared),
+    "PretrainingModel.name": (STORIES, "model.name", ("bert", "encoder"), refused, prepared),
+    "PretrainingTokenizer.lowercase": (STORIES, "tokenizer.lowercase", (True, False), kept_text, prepared),
+    "PretrainingTraining.batch_tokens": (STORIES, "training.batch_tokens", (200, 400), targets),
+    "PretrainingTraining.learning_rate": (STORIES, "training.learning_rate", (0.02, 0.01), weights),
+    "PretrainingTraining.betas": (STORIES, "training.betas", ((0.9, 0.98), (0.8, 0.98)), weights),
+    "PretrainingTraining.weight_decay": (STORIES, "training.weight_decay", (0.0, 0.5), weights),
+    "PretrainingHead.masked_words": (STORIES, "model.masked_words", (True, False), loss, prepared),
+    "PretrainingHead.next_sentence": (STORIES, "model.next_sentence", (True, False), loss, prepared),
+    "PretrainingHead.tied_output": (STORIES, "model.tied_output", (True, False), loss, prepared),
     "LanguageModelSection.name": (BOOK, "model.name", ("attention_lm", "gpt"), loss, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),
     "SeriesModelSection.name": (SERIES, "model.name", ("rnn", "mlp"), refused, prepared),

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
+from transformers import AddedToken, AutoTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
 from heed.config import TokenizerConfig
 from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
@@ -19,6 +19,7 @@ from tokenizer_folders import (
     GPT2,
     ROBERTA,
     SEEN,
+    UNCASED,
     bert,
     merges_txt,
     saved,
@@ -280,3 +281,18 @@ def test_nothing_but_the_files_is_needed(tmp_path):
     done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["bert", "fox", "gpt2", "fox", "xlm-roberta", "fox"]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_masks_in_a_text_are_where_theirs_are(tmp_path, family):
+    if family == "bert":
+        bert(UNCASED, True)(tmp_path)
+    else:
+        saved(RobertaTokenizer(*ROBERTA, mask_token=AddedToken("<mask>", lstrip=True, normalized=False)), tmp_path)
+    configured(tmp_path, family, 1)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    ours, numbering = read_tokenizer(tmp_path, {"model_type": family})
+    for text in ("the {} fox jumped", "{} quick", "the {}.", "the {} {}, and after"):
+        expected = theirs.encode(text.replace("{}", theirs.mask_token), add_special_tokens=False)
+        for name in ("[MASK]", theirs.mask_token):
+            assert [numbering.theirs[i] for i in ours.encode_masked(text.replace("{}", name))] == expected

@@ -22,9 +22,9 @@ from heed.exchange.huggingface.table import Loaded, load
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
+from heed.tasks.base.matching import unshared
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
-from heed.tasks.base.transfer import unshared
 from heed.training.checkpoint import save_weights
 
 _OPEN = ("data", "evaluation", "generation", "training")

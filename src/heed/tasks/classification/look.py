@@ -114,9 +114,9 @@ def _special(task: Classification, model: Classifier) -> dict[int, str]:
 
 def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> Typed:
     """Which part of the text each token is."""
-    parts = parted(text) if task.pairs else (text,)
+    parts = list(parted(text)) if task.pairs else [text]
     if not task.hierarchical:
-        parts = tuple(map(without_breaks, parts))
+        parts = [without_breaks(part) for part in parts]
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []

@@ -28,7 +28,8 @@ class MaskedBatch(Batch):
         places: `(M,)` int64, the masked words: row * L + position.
         words: `(M,)` int64, what stood there.
         order: `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 where there is none.
-        num_targets: Masked words; rows where no words are masked.
+        shares: `(B,)` float32, how much each pair counts: as its masked words, or 1 where no words are masked.
+        num_targets: Masked words; rows with a pair where no words are masked.
     """
 
     indices: list[int]
@@ -37,6 +38,7 @@ class MaskedBatch(Batch):
     places: Tensor
     words: Tensor
     order: Tensor
+    shares: Tensor
     num_targets: int
 
 
@@ -86,11 +88,12 @@ def collate_rows(
     tokens, mask, begins = framed_rows(passages, rows, indices, double)
     labels = rows.labels[np.asarray(indices, dtype=np.int64)]
     read, places, words = tokens, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    shares = np.ones(len(tokens), np.float32)
     if masking is not None:
         candidates = mask & (tokens != START) & (tokens != END) & (tokens != UNKNOWN) & (tokens != PADDING)
         numbers = np.asarray(indices, dtype=np.int64)
         read, chosen = mask_rows(tokens, candidates, begins, masking, seeds, numbers)
-        places = np.flatnonzero(chosen)
+        places, shares = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
         words = tokens.reshape(-1)[places]
     return MaskedBatch(
         list(indices),
@@ -99,5 +102,6 @@ def collate_rows(
         torch.from_numpy(places),
         torch.from_numpy(words),
         torch.from_numpy(labels),
+        torch.from_numpy(shares),
         len(places) if masking is not None else int((labels != NO_QUESTION).sum()),
     )

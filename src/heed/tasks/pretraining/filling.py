@@ -153,8 +153,7 @@ def _mask_of(task: Pretraining, model: Pretrainer) -> int:
     mask = task.tokenizer.mask
     if model.words is None or mask is None:
         raise ConfigError(
-            "this run was trained with model.masked_words=false and cannot fill masks; it can say whether a text "
-            "follows another (heed predict RUN --next TEXT TEXT)"
+            "this run has no head for masked words (model.masked_words is false), so that it cannot fill masks"
         )
     return mask
 

@@ -85,7 +85,7 @@ def _answers(task: Pretraining, model: Pretrainer, text: str, second: str | None
     """What the model says of a text or a pair, and notes with its probabilities."""
     if second is not None:
         if model.order is None:
-            return "", ["this run was trained without pairs (model.next_sentence=false)"]
+            return "", ["this run has no head for pairs (model.next_sentence is false)"]
         (found,) = follow(task, model, [(text, second)])
         return found.answer, [f"probability that the second text follows: {found.probability:.4f}"]
     if model.words is None or not masks_in(text, task.tokenizer):

@@ -7,7 +7,7 @@ from typing import Self
 
 from heed.errors import DataError
 from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Cut, Rows, draw_rows
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,9 @@ class Pass:
     Attributes:
         passages: The tokens.
         rows: Of the pass.
-        pair_weight: How much a pair counts in the loss beside a masked word: over the pass, pairs count as much as
-            masked words do, so that the gradient is that of the sum of both means, whatever the batch.
+        pair_weight: Factor of the loss of pairs. A pair counts as much as the words that are masked in it, so that over
+            the pass, and in about every batch, pairs count as much as masked words do, and what a pair counts depends
+            neither on the batch nor on the process.
     """
 
     passages: Passages
@@ -26,18 +27,18 @@ class Pass:
     pair_weight: float
 
     @classmethod
-    def of(cls, passages: Passages, cut: Cut, seed: int, epoch: int, mask_share: float | None) -> Self:
-        """Draw the rows of a pass, by (seed, epoch); `mask_share` of the tokens is masked, None for none.
+    def of(cls, passages: Passages, cut: Cut, seed: int, epoch: int, words: bool) -> Self:
+        """Draw the rows of a pass, by (seed, epoch); `words` says whether some are masked.
 
         Raises:
             DataError: Pairs are wanted, and no document holds two texts, or there is one document.
         """
         rows = draw_rows(passages, cut, seed, epoch)
-        pairs = int((rows.labels != NO_QUESTION).sum())
-        if cut.pairs and not pairs:
+        if cut.pairs and not (rows.labels == FOLLOWS_NOT).any():
             raise DataError(_no_pairs(passages, cut))
-        words = float(rows.lengths.sum() - 3 * len(rows)) * (mask_share or 0.0)
-        return cls(passages, rows, words / max(1, pairs) if mask_share else 1.0)
+        tokens = float(rows.lengths.sum())
+        asked = float(rows.lengths[rows.labels != NO_QUESTION].sum())
+        return cls(passages, rows, tokens / asked if words and asked else 1.0)
 
 
 def _no_pairs(passages: Passages, cut: Cut) -> str:
@@ -50,6 +51,6 @@ def _no_pairs(passages: Passages, cut: Cut) -> str:
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     return (
-        f"no training document holds {what}, so that no text follows another; give longer documents (data.separator "
-        f"says what ends one), {hint}"
+        f"fewer than two training documents hold {what}, so that there are no pairs to ask about; give longer "
+        f"documents (data.separator says what ends one), {hint}"
     )

@@ -173,7 +173,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
             stream = self.splits.stream
             window = None if stream is None else Passages.of(stream.window(epoch), self.tokenizer)
             passages = self.passages("train") if window is None else window
-            words = self.options.mask_share if self.head.masked_words else None
+            words = self.head.masked_words
             before = {n: held for n, held in self._passes.items() if n == epoch - 1}
             self._passes = before | {epoch: Pass.of(passages, self.cut, self.config.training.seed, epoch, words)}
         return self._passes[epoch]
@@ -279,8 +279,8 @@ class Pretraining(Task[PretrainingConfig, Document]):
         if model.order is not None:
             asked = batch.order != NO_QUESTION
             logits = model.order(model.body.last(hidden, batch.mask)[asked])
-            weight = self._newest.pair_weight
-            parts["next"] = weight * cross_entropy(logits.float(), batch.order[asked], reduction="sum")
+            nats = cross_entropy(logits.float(), batch.order[asked], reduction="none")
+            parts["next"] = self._newest.pair_weight * (nats * batch.shares[asked]).sum()
         return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least
 
     def validate(self, model: Pretrainer) -> dict[str, float]:

@@ -1,0 +1,329 @@
+"""Pretraining: whole runs on stories and own files, filled masks, ranked words, pairs, and what is refused."""
+
+import json
+import math
+
+import pytest
+import torch
+
+import heed
+from contract import batch_of, config_of, loss_of, task_and_model, write_lines
+from heed.cli import main
+from heed.data.embedded.stories import draw_stories
+from heed.data.tokens.tokenizer import END
+from heed.errors import ConfigError, DataError
+from heed.tasks.pretraining.rows import NO_QUESTION
+
+SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
+QUICK = {
+    **SMALL,
+    "training.threads": 1,
+    "training.device": "cpu",
+    "training.warmup": 5,
+    "training.learning_rate": 0.005,
+    "training.batch_tokens": 800,
+    "evaluation.bootstrap": 20,
+}
+STORIES = {"data.train": 400, "data.valid": 40, "data.test": 60}
+TEXTS = [story.text for story in draw_stories("train", 60, 3)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEED_CACHE", str(tmp_path_factory.mktemp("cache")))
+        out = tmp_path_factory.mktemp("runs") / "run"
+        settings = {**QUICK, **STORIES, "training.validate_every": 40}
+        return heed.train("pretraining", data="stories", steps=80, settings=settings, out=out, quiet=True)
+
+
+def small(data, **model):
+    fields = {name.partition(".")[2]: value for name, value in SMALL.items()}
+    return config_of("pretraining", data, model={**fields, **model}, training={"batch_tokens": 300})
+
+
+STORIES_DATA = {"name": "stories", "train": 40, "valid": 8, "test": 8}
+
+
+def out_of(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert not ended.value.code, capsys.readouterr().err
+    return capsys.readouterr().out.splitlines()
+
+
+# --- training
+
+
+def test_masked_words_are_learned_and_both_losses_are_reported_apart(run):
+    events = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    validations = [event for event in events if event["event"] == "validation"]
+    assert validations[-1]["masked_loss"] < validations[0]["masked_loss"]
+    assert validations[-1]["masked_loss"] < 0.75 * math.log(run.task.tokenizer.vocab_size)
+    for event in validations:
+        assert event["loss"] == pytest.approx(event["masked_loss"] + event["next_loss"])
+    update = next(event for event in events if event["event"] == "update")
+    assert update["loss"] == pytest.approx(update["loss.masked"] + update["loss.next"], rel=1e-4)
+    assert update["loss.next"] == pytest.approx(0.69, abs=0.1)  # in nats per pair
+    scores = run.report["scores"]["test"]
+    assert {"masked_accuracy", "masked_loss", "next_accuracy", "next_loss"} <= set(scores)
+    assert scores["examples"] == 60 and scores["pairs"] > 50 and scores["masked"] > 200
+    assert set(scores["baselines"]) == {"word overlap and lengths"}
+    assert scores["baselines"]["word overlap and lengths"]["next_accuracy"]["value"] > 0.5
+
+
+def test_the_loss_is_the_cross_entropy_at_masked_places_and_of_pairs():
+    task, model = task_and_model(small(STORIES_DATA))
+    batch = batch_of(task, [0, 1, 2, 3, 4])
+    with torch.no_grad():
+        hidden = model.body(batch.tokens, batch.mask)
+        logits = model.words(hidden).flatten(0, 1)[batch.places]
+        words = torch.nn.functional.cross_entropy(logits, batch.words, reduction="sum")
+        asked = batch.order != NO_QUESTION
+        order = model.order(model.body.last(hidden, batch.mask))[asked]
+        nats = torch.nn.functional.cross_entropy(order, batch.order[asked], reduction="none")
+        loss = task.loss(model, batch, 0.0)
+    assert float(loss.parts["masked"]) == pytest.approx(float(words), rel=1e-4)
+    # A pair counts as much as its masked words, and single texts leave their share to the pairs.
+    masked = torch.bincount(batch.places // batch.tokens.shape[1], minlength=5)
+    one = task.pass_of(0)
+    assert one.pair_weight == pytest.approx(one.rows.lengths.sum() / one.rows.lengths[one.rows.labels >= 0].sum())
+    expected = one.pair_weight * float((nats * masked[asked]).sum())
+    assert float(loss.parts["next"]) == pytest.approx(expected, rel=1e-4)
+    assert batch.num_targets == len(batch.words)
+
+
+@pytest.mark.parametrize(("off", "left"), [("next_sentence", "masked"), ("masked_words", "next")])
+def test_either_part_can_be_switched_off(off, left):
+    task, model = task_and_model(small(STORIES_DATA, **{off: False}))
+    batch = batch_of(task, task.train_batches(0)[0])
+    assert set(task.loss(model, batch, 0.0).parts) == {left}
+    scores = task.validate(model)
+    assert set(scores) == {"loss", f"{left}_accuracy", f"{left}_loss"} and scores["loss"] == scores[f"{left}_loss"]
+    if off == "next_sentence":
+        assert not hasattr(model, "order") or model.order is None
+        assert ((batch.tokens == END).sum(1) == 1).all()  # texts one at a time
+    else:
+        assert batch.num_targets == len(batch.indices) and len(batch.words) == 0
+
+
+def test_one_batch_is_the_sum_of_its_parts():
+    task, model = task_and_model(small(STORIES_DATA))
+    whole = loss_of(task, model, batch_of(task, [0, 1, 2, 3, 4, 5]))
+    parts = sum(loss_of(task, model, batch_of(task, part)) for part in ([0, 3], [1, 2, 4], [5]))
+    assert whole == pytest.approx(parts, rel=1e-5)
+
+
+def test_a_pass_has_other_masks_and_pairs_than_the_one_before():
+    task, _ = task_and_model(small(STORIES_DATA))
+    batches = [task.collate([0, 1, 2, 3], epoch) for epoch in (0, 2)]
+    again = task.collate([0, 1, 2, 3], 0)
+    assert batches[0].tokens.tolist() == again.tokens.tolist()
+    assert batches[0].tokens.tolist() != batches[1].tokens.tolist()
+
+
+def test_own_files_train_resume_and_score(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    write_lines(tmp_path / "texts.tsv", "text\tlabel", *(f"{text}\tpos" for text in TEXTS))
+    settings = [f"{name}={value}" for name, value in QUICK.items()]
+    lasting = ["training.steps=3", "data.side_words=5", "--out", "run"]
+    out = "\n".join(out_of(capsys, "train", "pretraining", "texts.tsv", *settings, *lasting))
+    assert "next_accuracy" in out
+    out = "\n".join(out_of(capsys, "evaluate", "run", "texts.tsv"))
+    assert "masked words right" in out and "nats per pair" in out
+    out = "\n".join(out_of(capsys, "check", "pretraining", "texts.tsv", *settings))
+    assert "pairs that follow" in out and "[CLS]" in out and "[MASK]" in out
+    out_of(capsys, "train", "run", "--resume", "training.steps=5")
+    assert heed.load("run").report["training"]["updates"] == 5
+
+
+def test_texts_from_python_are_documents(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    run = heed.train("pretraining", train=TEXTS, steps=2, settings=QUICK, out=tmp_path / "run", quiet=True)
+    assert run.evaluate(TEXTS[:10])["examples"] == 10
+
+
+# --- masks
+
+
+def test_masks_are_filled_with_probabilities(run):
+    filled = run.predict("The man went to the [MASK]. He [MASK] some roses.", most=7)
+    assert len(filled.masks) == 2 and all(len(candidates) == 7 for candidates in filled.masks)
+    for candidates in filled.masks:
+        values = [one.probability for one in candidates]
+        assert values == sorted(values, reverse=True) and 0 < sum(values) <= 1
+        assert not {"[MASK]", "[CLS]", "[SEP]", "[PAD]", "[UNK]"} & {one.word for one in candidates}
+    first, second = (candidates[0].word for candidates in filled.masks)
+    assert filled.text == f"The man went to the {first}. He {second} some roses."
+    rows = run.predict([filled.given]).to_frame()
+    assert list(rows.columns) == ["text", "mask", "word", "probability"] and len(rows) == 10
+
+
+def test_the_probability_is_that_of_the_vocabulary_at_the_mask(run):
+    tokenizer = run.task.tokenizer
+    ids = [2, *tokenizer.encode_masked("He went to the [MASK]."), 3]
+    tokens = torch.tensor([ids])
+    with torch.no_grad():
+        hidden = run.model(tokens, torch.ones_like(tokens, dtype=torch.bool))
+        expected = run.model.words(hidden)[0, ids.index(tokenizer.mask)].softmax(-1)
+    ((best, *_),) = run.predict("He went to the [MASK].").masks
+    (token,) = tokenizer.encode(best.word).ids
+    assert best.probability == pytest.approx(float(expected[token]), rel=1e-4)
+
+
+def test_words_are_ranked_and_several_pieces_are_scored_from_left_to_right(run):
+    text, tokenizer = "He went to the [MASK].", run.task.tokenizer
+    ranked = run.rank(text, ["store", "lake", "stor"])
+    assert sum(one.probability for one in ranked) == pytest.approx(1)
+    assert [one.log_prob for one in ranked] == sorted((one.log_prob for one in ranked), reverse=True)
+    pieces = tokenizer.encode("stor").ids
+    assert len(pieces) > 1
+    mask, expected = tokenizer.mask, 0.0
+    before, after = (tokenizer.encode(part).ids for part in ("He went to the", "."))
+    for known in range(len(pieces)):
+        row = [2, *before, *pieces[:known], *[mask] * (len(pieces) - known), *after, 3]
+        tokens = torch.tensor([row])
+        with torch.no_grad():
+            scores = run.model.words(run.model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
+        expected += float(scores[0, row.index(mask)].log_softmax(-1)[pieces[known]])
+    (several,) = (one for one in ranked if one.word == "stor")
+    assert several.log_prob == pytest.approx(expected, rel=1e-4) and len(several.pieces) == len(pieces)
+
+
+def test_of_a_long_text_the_part_around_the_masks_is_read(run):
+    filled = run.predict(" ".join(["He paid the cashier."] * 40) + " He [MASK] home.")
+    assert len(filled.masks) == 1 and filled.unread > 100
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda run: run.predict("no mask here"), r"has no \[MASK\]: 'no mask here'; write \[MASK\]"),
+        (lambda run: run.rank("a [MASK] and a [MASK]", ["x"]), "ranked at one .* the text has 2"),
+        (lambda run: run.rank("a [MASK]", ["milk", "milk"]), "'milk' is given twice"),
+        (lambda run: run.rank("a [MASK]", []), "no words to rank"),
+        (lambda run: run.rank("a [MASK]", ["\u4f60"]), "does not know '\u4f60'"),
+        (lambda run: run.follows([("He left.", " ")]), "the second text of a pair is blank"),
+        (lambda run: run.predict("[MASK]" + " milk" * 200 + " [MASK]"), "tokens apart"),
+    ],
+)
+def test_what_cannot_be_filled_says_why(run, call, message):
+    with pytest.raises(ConfigError, match=message):
+        call(run)
+
+
+# --- pairs
+
+
+def test_pairs_get_the_probability_that_the_second_follows(run):
+    pairs = [("The man went to the store.", "He bought milk."), ("He left.", "The water was cold. " * 40)]
+    found = run.follows(pairs)
+    assert all(0 < one.probability < 1 for one in found)
+    assert found[0].unread == 0 < found[1].unread
+    tokenizer = run.task.tokenizer
+    a, b = (tokenizer.encode(text).ids for text in pairs[0])
+    tokens = torch.tensor([[2, *a, 3, *b, 3]])
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    with torch.no_grad():
+        expected = run.model.order(run.model.body.last(run.model(tokens, mask), mask)).softmax(-1)[0, 0]
+    assert found[0].probability == pytest.approx(float(expected), rel=1e-4)
+    assert list(found.to_frame().columns) == ["first", "second", "follows", "probability"]
+
+
+# --- commands
+
+
+def test_predict_writes_a_line_for_a_line(run, tmp_path, capsys):
+    write_lines(tmp_path / "masked.txt", "The [MASK] left.", "", "He [MASK] the [MASK].")
+    lines = out_of(capsys, "predict", run.folder, "--input", tmp_path / "masked.txt")
+    assert len(lines) == 3 and lines[1] == "" and lines[2].count("\t") == 2
+    lines = out_of(capsys, "predict", run.folder, "The [MASK] left.", "--nbest", 3)
+    assert len(lines) == 3 and all(float(line.split("\t")[0]) > 0 for line in lines)
+    lines = out_of(capsys, "predict", run.folder, "The [MASK] left.", "--choice", "man", "--choice", "boy")
+    assert lines[0].split() == ["probability", "log-prob", "pieces", "choice"] and len(lines) == 3
+    (line,) = out_of(capsys, "predict", run.folder, "The [MASK] left.", "--json")
+    assert json.loads(line)["masks"][0][0]["probability"] > 0
+
+
+def test_predict_next_takes_two_arguments_or_two_columns(run, tmp_path, capsys):
+    (line,) = out_of(capsys, "predict", run.folder, "--next", "He went to the store.", "He bought milk.")
+    answer, probability = line.split("\t")
+    assert answer in ("follows", "does not follow") and 0 < float(probability) < 1
+    write_lines(tmp_path / "pairs.tsv", "He went out.\tIt was cold.", "", "He left.\tHe bought milk.")
+    lines = out_of(capsys, "predict", run.folder, "--next", "--input", tmp_path / "pairs.tsv")
+    assert len(lines) == 3 and lines[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "message"),
+    [
+        (["no mask"], None, "has no [MASK]: 'no mask'"),
+        (["--next", "one text"], None, "--next takes pairs of texts, but got 1"),
+        (["--next", "a", "b", "--choice", "c"], None, "--next is about pairs of texts and fills no mask"),
+        (["The [MASK].", "--choice", "a", "--nbest", "2"], None, "--nbest does not apply"),
+        (["--next"], ["a\tb", "alone"], "line 2 has 1 column, expected two texts with a tab between them"),
+        ([], ["The [MASK].", "none"], "line 2 has no [MASK]: 'none'"),
+    ],
+)
+def test_wrong_input_is_named(run, tmp_path, capsys, arguments, lines, message):
+    given = []
+    if lines is not None:
+        given = ["--input", write_lines(tmp_path / "input.tsv", *lines)]
+    with pytest.raises(SystemExit):
+        main(["predict", str(run.folder), *arguments, *given])
+    assert message in capsys.readouterr().err
+
+
+def test_a_look_names_special_tokens_and_fills_masks(run):
+    look = run.look("The man went to the [MASK].", layer=0, head=1).look
+    assert look.maps[0].query.labels == ("[CLS]", "the", "man", "went", "to", "the", "[MASK]", ".", "[SEP]")
+    assert look.target == run.predict("The man went to the [MASK].").text
+    pair = run.look("He left.", pair="It was cold.").look
+    assert pair.maps[0].query.labels.count("[SEP]") == 2 and pair.target in ("follows", "does not follow")
+    with pytest.raises(ConfigError, match="tokens, and the model reads 62 at once"):
+        run.look("He left the store. " * 40)
+
+
+def test_runs_are_compared_document_by_document(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    settings = {**QUICK, **STORIES, "model.next_sentence": False}
+    other = heed.train("pretraining", data="stories", steps=2, settings=settings, out=tmp_path / "other", quiet=True)
+    comparison = heed.compare([run, other], resamples=50)
+    assert [measure.name for measure in comparison.measures] == ["masked_accuracy"]
+    assert "single texts" in str(comparison)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "message"),
+    [
+        (STORIES_DATA, {"name": "rnn"}, "reads? .*start and an end token|rnn"),
+        (STORIES_DATA, {"masked_words": False, "next_sentence": False}, "nothing to learn"),
+        ({**STORIES_DATA, "max_length": 100}, {"max_length": 50}, "data.max_length is 100, but model.max_length is 50"),
+        ({**STORIES_DATA, "mask_token_share": 0.9, "random_token_share": 0.2}, {}, "together they must be at most 1"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(data, model, message):
+    with pytest.raises((ConfigError, DataError), match=message):
+        fields = {} if model.get("name") else model
+        config = small(data, **fields) if fields or not model else config_of("pretraining", data, model=model)
+        task_and_model(config)[0].train_batches(0)
+
+
+def test_documents_of_one_sentence_make_no_pairs(tmp_path):
+    lines = [text.split(".")[0] for text in TEXTS]
+    config = small({"train": [write_lines(tmp_path / "lines.txt", *lines)], "format": "lines"})
+    with pytest.raises(DataError, match=r"hold two sentences, .*data.separator.*model.next_sentence=false"):
+        task_and_model(config)[0].train_batches(0)
+    alone = small({"train": [str(tmp_path / "lines.txt")], "format": "lines"}, next_sentence=False)
+    assert task_and_model(alone)[0].train_batches(0)
+
+
+def test_one_document_has_no_text_that_does_not_follow(tmp_path):
+    write_lines(tmp_path / "one.txt", *TEXTS)
+    task, _ = task_and_model(small({"train": [str(tmp_path / "one.txt")]}))
+    with pytest.raises(DataError, match=r"two documents or more.* but there is 1; .*data.separator"):
+        task.train_batches(0)
