@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from pydantic import BaseModel
-from torch import nn
+from torch import Tensor, nn
 
 from heed import folder as folders
 from heed.config import RunConfig, read_config
