@@ -67,6 +67,20 @@ def test_texts_have_the_labels_that_transformers_gives(checkpoints, classifier):
         assert prediction.label == LABELS[int(row.argmax())]
 
 
+def test_pairs_of_texts_have_the_labels_that_transformers_gives(checkpoints, tmp_path):
+    folder, columns = checkpoints["SequenceClassification"], {"data.columns.text": ["one", "two"]}
+    run = heed.import_model(folder, tmp_path / "run", settings=columns, quiet=True)
+    logits, _ = theirs(folder, TEXTS, TEXTS[::-1])
+    found = run.predict(list(zip(TEXTS, TEXTS[::-1], strict=True)))
+    for prediction, row in zip(found, logits.softmax(-1), strict=True):
+        own = torch.tensor([prediction.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(own, row, **CLOSE)
+    with pytest.raises(
+        ConfigError, match=r"model\.d_model follows from the checkpoint; an import takes fields of data"
+    ):
+        heed.import_model(folder, tmp_path / "other", settings={"model.d_model": 8})
+
+
 def test_words_have_the_tags_of_their_first_piece(checkpoints, tmp_path):
     run = heed.import_model(checkpoints["TokenClassification"], tmp_path / "run", quiet=True)
     words = ["The", "men", "bought", "xyzzy", ",", "milking"]
@@ -180,6 +194,21 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     assert "there are no curves of its training; give a text" in capsys.readouterr().err
     assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 2
     assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
+
+
+def test_imported_runs_are_compared_on_a_file(checkpoints, classifier, tmp_path, capsys):
+    heed.import_model(checkpoints["SequenceClassification"], tmp_path / "same", quiet=True)
+    file = tmp_path / "some.tsv"
+    file.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
+    runs = [str(classifier.folder), str(tmp_path / "same")]
+    assert command(["compare", *runs, "--test", str(file), "--resamples", "10"]) == 0
+    assert "some.tsv" in capsys.readouterr().out
+    made = heed.compare(runs, test=file, resamples=10)
+    assert made.outcomes[0][0].outputs == made.outcomes[1][0].outputs and len(made.examples) == len(ROWS)
+    assert command(["compare", *runs]) == 2
+    assert (
+        "was imported and has no data of its own, and neither have the others; give a test" in capsys.readouterr().err
+    )
 
 
 def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, tmp_path):

@@ -20,7 +20,7 @@ import yaml
 
 import heed
 from heed.cli import main
-from heed.comparison.choices import plan_runs, split_models
+from heed.comparison.choices import plan_runs, read_sizes, split_models
 from heed.comparison.tables import p_text, tables
 from heed.errors import ConfigError, DataError
 from heed.registry import body_class, model_config
@@ -422,9 +422,9 @@ def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
 # --- choosing models
 
 
-def planned(models, seeds=1, **training):
+def planned(models, seeds=1, sizes=(), **training):
     base = check_config({**SETTINGS, "training": {**SETTINGS["training"], **training}}, "test")
-    return plan_runs(base, split_models(models), seeds)
+    return plan_runs(base, split_models(models), seeds, sizes)
 
 
 def test_models_may_carry_fields():
@@ -474,7 +474,8 @@ def test_the_commands_of_the_pages_can_be_given(page):
     for command in commands:
         given = get_command(app).commands["compare"].make_context("compare", shlex.split(command)).params
         if given["models"] is not None:
-            for run in planned(given["models"], given["seeds"]):
+            wanted = read_sizes(given["train_size"]) if given["train_size"] else []
+            for run in planned(given["models"], given["seeds"], wanted):
                 labelled = command.startswith(("classification", "tagging"))
                 sizes = {"vocab_size": 9} if labelled else {"source_vocab_size": 9, "target_vocab_size": 9}
                 body = body_class(run.config.model.name, ("encoder",) if labelled else ("pair_decoder",))

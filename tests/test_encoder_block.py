@@ -63,6 +63,14 @@ def test_fast_and_plain_form_are_the_same_with_the_same_dropout(activation, drop
     assert_same(results(model, *batch()), fast)  # memory that is used again changes nothing
 
 
+def test_texts_of_one_length_may_be_computed_apart(monkeypatch):
+    model = make_model()
+    together = results(model, *batch((9, 9, 9, 9, 5)))
+    monkeypatch.setattr(encoder_block, "_TOGETHER", 2 * 4 * 9**2)
+    assert [texts for _, texts in encoder_block._places([(3, 9), (1, 5)], 4)] == [2, 1, 1]
+    assert_same(results(model, *batch((9, 9, 9, 9, 5))), together)
+
+
 def test_texts_end_to_end_are_the_modules_on_padded_texts(monkeypatch):
     model = make_model(d_features=3)
     features = torch.randn(len(LENGTHS), max(LENGTHS), 3)

@@ -508,6 +508,7 @@ CASES = {
     "ModelSection.name": (PAIRS, "model.name", ("bahdanau", "luong"), loss, prepared),
     "ModelSection.size": (COPY, "model.size", ("tiny", "small"), loss, prepared),
     "ModelSection.from_": (PAIRS, "model.from", (None, another_run()), loss, prepared),
+    "TranslationModel.take": (PAIRS, "model.take", ("auto", "encoder"), refused, prepared),
     "TextModelSection.name": (TEXTS, "model.name", ("rnn", "lstmn"), loss, prepared),
     "PretrainingModel.name": (STORIES, "model.name", ("bert", "encoder"), refused, prepared),
     "PretrainingTokenizer.lowercase": (STORIES, "tokenizer.lowercase", (True, False), kept_text, prepared),

@@ -130,6 +130,16 @@ def test_a_row_may_start_from_a_run(tmp_path, monkeypatch):
     assert field.config.model.from_ == named.config.model.from_
 
 
+def test_a_row_may_be_given_a_name():
+    runs = planned("plain=rnn,wide = rnn:d_hidden=64,child=rnn@runs/a=b,cnn")
+    assert [run.label for run in runs] == ["plain", "wide", "child", "cnn"]
+    assert [run.name for run in runs] == ["plain-seed1", "wide-seed1", "child-seed1", "cnn-seed1"]
+    assert runs[1].config.model.model_extra == {"d_hidden": 64}
+    assert runs[2].config.model.from_.endswith("runs/a=b") and runs[0].config.model.name == "rnn"
+    with pytest.raises(ConfigError, match="--models names 'a' twice"):
+        planned("a=rnn,a=cnn")
+
+
 @pytest.mark.parametrize(
     ("models", "message"),
     [

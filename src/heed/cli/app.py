@@ -168,7 +168,7 @@ def predict(
     run_predict([run, *(others or [])], text or [], input, out, flags)
 
 
-@app.command("import", cls=called("FOLDER", "NAME"))
+@app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
 def import_(
     source: Annotated[
         str,
@@ -177,6 +177,10 @@ def import_(
             help="Folder of a checkpoint; or its name on the Hugging Face Hub, looked up in your cache first.",
         ),
     ],
+    fields: Annotated[
+        list[str] | None,
+        Argument(metavar="SECTION.KEY=VALUE", help="How its data is read, as data.columns.text=[premise,hypothesis]."),
+    ] = None,
     out: Annotated[
         Path | None, option(metavar="DIR", help="The run folder to make; runs/<name>-<model>-N by default.")
     ] = None,
@@ -185,9 +189,10 @@ def import_(
 
     BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
     """
+    from heed.config import apply_overrides
     from heed.runs.imported import import_checkpoint
 
-    print(import_checkpoint(source, out))
+    print(import_checkpoint(source, out, apply_overrides({}, fields or [])))
 
 
 @app.command(cls=called("RUN --to PROGRAM", "RUN --to huggingface --out FOLDER"))

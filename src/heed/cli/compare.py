@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from heed.comparison.entries import Entry, group_by_seed, open_runs
 from heed.comparison.examined import Conduct
 from heed.comparison.session import chosen_sizes, compare_groups, default_folder, train_and_compare
 from heed.comparison.training import finished_entries, is_comparison
+from heed.config import apply_overrides
 from heed.errors import ConfigError
 from heed.tasks import task_names
 from heed.tasks.base.run import Run
@@ -55,7 +56,9 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     if options.models is None and words[0] not in task_names() and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:
             raise ConfigError("--open shows the page that --out DIR keeps; give both")
-        _refuse_training_options(fields, options)
+        tests = [field for field in fields if field.startswith("data.test=")]
+        _refuse_training_options([field for field in fields if field not in tests], options)
+        conduct = replace(conduct, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else conduct
         made = compare_groups(chosen_sizes(_opened(words), sizes), conduct, options.baseline, reporter.say)
     else:
         _refuse_model_fields(words)

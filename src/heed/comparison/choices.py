@@ -20,7 +20,7 @@ _COMMON_SECTIONS = ("task", "data", "tokenizer", "evaluation")
 class Planned:
     """One run of a comparison."""
 
-    label: str  # the model as it was asked for: "luong:score=dot"
+    label: str  # what the tables call it: the model as it was asked for, "luong:score=dot", or a name given to it
     name: str  # of its folder: "luong_score=dot-n1000-seed1"
     config: RunConfig  # what to train
 
@@ -37,7 +37,7 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
         base: What all have in common: data, tokenizer, budget; its model section only gives the size.
         models: Each `name`, or `name@RUN` to start from the weights of a run, or `@RUN` for that run's model; then
             `:field=value:field=value`. A plain field is the model's; `section.field` may be any that does not decide
-            what is compared on, as `training.learning_rate`.
+            what is compared on, as `training.learning_rate`. `LABEL=` before it names the row.
         seeds: How many, from the configuration's own on.
         sizes: Numbers of training examples, None for all (`training.train_size`); by default the configuration's.
 
@@ -51,25 +51,26 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
     sizes = sizes or [base.training.train_size]
     if not models:
         raise ConfigError("name the models to compare, as: --models bahdanau,bahdanau:cell=lstm")
-    if len(set(models)) < len(models):
-        twice = next(model for model in models if list(models).count(model) > 1)
+    labels = [_label(model)[0] for model in models]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
         raise ConfigError(f"--models names '{twice}' twice")
     if len(models) * len(sizes) < 2:
         raise ConfigError(f"--models names only '{models[0]}'; a comparison takes two or more, or several --train-size")
     planned: dict[str, Planned] = {}
     for seed in range(base.training.seed, base.training.seed + seeds):
         for size in sizes:
-            for model in models:
+            for label, model in map(_label, models):
                 config = _configured(base, model)
                 training = config.training.model_copy(update={"seed": seed, "train_size": size})
                 part = "" if size is None else f"-n{size}"
-                name = re.sub(r"[^\w.=+-]", "_", model) + f"{part}-seed{seed}"
+                name = re.sub(r"[^\w.=+-]", "_", label) + f"{part}-seed{seed}"
                 if name in planned:
                     raise ConfigError(
-                        f"--models: '{planned[name].label}' and '{model}' would share the folder '{name}'; write them "
+                        f"--models: '{planned[name].label}' and '{label}' would share the folder '{name}'; write them "
                         "so that they differ in letters or digits"
                     )
-                planned[name] = Planned(model, name, config.model_copy(update={"training": training}))
+                planned[name] = Planned(label, name, config.model_copy(update={"training": training}))
     return list(planned.values())
 
 
@@ -98,6 +99,12 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
 def split_models(text: str) -> list[str]:
     """The models of `a,b:field=[1,2],c`: a comma inside brackets does not part them."""
     return [model.strip() for model in re.split(r",(?![^\[]*\])", text) if model.strip()]
+
+
+def _label(model: str) -> tuple[str, str]:
+    """What the tables call a model, and the model: of `vectors=rnn:word_vectors=FILE` "vectors" and the rest."""
+    found = re.match(r"([^:@=]+)=(.*)", model, re.DOTALL)
+    return (model, model) if found is None else (found[1].strip(), found[2].strip())
 
 
 def _configured(base: RunConfig, model: str) -> RunConfig:

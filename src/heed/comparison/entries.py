@@ -87,16 +87,32 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
 
 
 def common_examples(
-    runs: Sequence[Run[Any, Any]], split: str | None, kind: type[Examiner[Any, Any, Any]]
+    runs: Sequence[Run[Any, Any]],
+    split: str | None,
+    kind: type[Examiner[Any, Any, Any]],
+    files: Sequence[str] = (),
 ) -> tuple[str, list[Any]]:
     """The name of a split, and its examples, that all runs are scored on.
 
-    By default it is the test set, or where no run has one the validation set.
+    By default it is the test set, or where no run has one the validation set; with `files` it is these, as the first
+    run reads them. A run that was imported has no examples of its own and is scored on those of the others.
 
     Raises:
         DataError: The runs do not have the same examples; the message says which differ and where.
         ConfigError: No such split.
     """
+    if files:
+        name = ", ".join(Path(file).name for file in files)
+        if not (read := list(runs[0].read(files))):
+            raise DataError(f"there is nothing to score in {', '.join(files)}")
+        return name, read
+    owners = [run for run in runs if getattr(run.config.data, "imported", None) is None]
+    if not owners:
+        raise DataError(
+            f"'{runs[0].folder}' was imported and has no data of its own, and neither have the others; give a test "
+            "file: heed compare RUN RUN --test FILE"
+        )
+    runs = owners
     readers: list[Run[Any, Any]] = []  # runs of one configured data set read it once
     for run in runs:
         readers.append(next((other for other in readers if other.config.data == run.config.data), run))

@@ -34,6 +34,8 @@ class Conduct:
     device: str = "auto"
     resamples: int | None = None
     seed: int = SEED
+    files: tuple[str, ...] = ()
+    """Files to score the runs on, instead of a split."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def predict_all(entries: Sequence[Entry], conduct: Conduct, say: Callable[[str],
     kind = capability(opened[0], Compares).examiner()
     if beam_size is not None and not kind.has_beam:
         raise ConfigError(f"beam_size {beam_size} does not apply to runs of {opened[0].config.task}")
-    name, examples = common_examples(opened, conduct.split, kind)
+    name, examples = common_examples(opened, conduct.split, kind, conduct.files)
     examiner = kind(opened, examples)
     count = threads or max(run.report.get("training", {}).get("threads", 1) for run in opened)
     outcomes: list[tuple[Outcomes, ...]] = []

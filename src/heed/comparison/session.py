@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -29,6 +30,7 @@ AnyRun = Run[Any, Any] | str | os.PathLike[str] | Entry
 def compare(
     runs: Sequence[AnyRun],
     *,
+    test: Files | None = None,
     split: str | None = None,
     baseline: str | None = None,
     beam_size: int | None = None,
@@ -108,7 +110,7 @@ def compare(
         seeds: Trainings of each model, with seeds 1, 2, ...
         train: Training files.
         valid: Validation files, or how many examples to hold out.
-        test: Test files.
+        test: Test files; of runs, the files that they are scored on instead of a split.
         data: Embedded data instead of files.
         minutes: Time budget of each run.
         steps: Number of updates of each run instead.
@@ -137,6 +139,8 @@ def compare(
     if not isinstance(runs, str | os.PathLike):
         if models or sizes:
             raise ConfigError("models and train_size are for training; instead of runs give a task or a YAML file")
+        if test is not None:
+            conduct = replace(conduct, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
         entries = [one for one in runs if isinstance(one, Entry)]
         if not entries:
             given = [one if isinstance(one, Run) or one == "last" else Path(one) for one in runs]  # type: ignore[arg-type]

@@ -36,6 +36,9 @@ from heed.shapes import Float
 Groups = Sequence[tuple[int, int]]
 """How many texts, and how many tokens each of them has, from the first row on."""
 
+_TOGETHER = 2**16
+"""Weights of attention that are computed together: with what is computed of them they stay in a processor's cache."""
+
 BlockActivation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
@@ -86,7 +89,7 @@ def _plain(x: Tensor, groups: Groups, settings: BlockSettings, w: BlockWeights) 
     k = functional.linear(x, w.key, w.key_bias)
     v = functional.linear(x, w.value, w.value_bias)
     contexts = []
-    for rows, texts in _places(groups):
+    for rows, texts in _places(groups, s.num_heads):
         query, key, value = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v))
         attention = dropped(torch.softmax(s.scale * query @ key.transpose(1, 2), dim=-1), s.attention_dropout)
         contexts.append(_joined(attention @ value, texts))
@@ -177,7 +180,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, groups: Groups, s: BlockSettings) -
     attention = _pool.take(numbers)
     kept = attention if s.attention_dropout == 0 else _pool.take(numbers)
     start = 0
-    for rows, texts in _places(groups):
+    for rows, texts in _places(groups, s.num_heads):
         query, key, value = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v))
         own, start = _square(start, query)
         weights, used = attention[own].view(-1, *2 * key.shape[1:2]), kept[own].view(-1, *2 * key.shape[1:2])
@@ -207,7 +210,7 @@ def _d_attend(
     """
     d_three = [_pool.take(*q.shape) for _ in range(3)]
     start = 0
-    for rows, texts in _places(groups):
+    for rows, texts in _places(groups, s.num_heads):
         parts = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v, context, d_context))
         query, key, value, seen, d_seen = parts
         own, start = _square(start, query)
@@ -222,12 +225,15 @@ def _d_attend(
     return d_three
 
 
-def _places(groups: Groups) -> list[tuple[slice, int]]:
-    """The rows of each group, and its number of texts."""
+def _places(groups: Groups, num_heads: int) -> list[tuple[slice, int]]:
+    """The rows of texts of one length whose weights fit a processor's cache together, and their number."""
     found, start = [], 0
     for texts, length in groups:
-        found.append((slice(start, start + texts * length), texts))
-        start += texts * length
+        most = max(1, _TOGETHER // (num_heads * length**2))
+        for first in range(0, texts, most):
+            some = min(most, texts - first)
+            found.append((slice(start, start + some * length), some))
+            start += some * length
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from torch import Tensor
@@ -21,6 +22,10 @@ class View:
     context: Tensor
     num_heads: int
 
+    @cached_property
+    def _has_masked(self) -> bool:
+        return self.map.has_masked
+
     def glance(self, position: int) -> Glance:
         """Where this attention looked at one position."""
         scores, mask = self.map.scores, self.map.mask
@@ -30,7 +35,7 @@ class View:
             self.map.key,
             self.map.weights[position],
             None if scores is None else scores[position],
-            None if mask is None or bool(mask.all()) else mask[position],
+            None if mask is None or not self._has_masked else mask[position],
             self.context[position],
         )
 

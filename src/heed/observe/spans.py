@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
 import torch
 
 from heed.observe.maps import Axis, Map
@@ -63,12 +64,24 @@ def key_units(axis: Axis) -> list[tuple[int, int]]:
 
 def best_spans(map: Map) -> list[Span | None]:
     """For each query the unit of keys that holds most weight (the first of equal ones); None for a zero row."""
+    if map.key.kind != "character":
+        return _best_keys(map)
     units = key_units(map.key)
     spans: list[Span | None] = []
     for row in map.weights.detach().double().tolist():
         found = max((Span(a, b, sum(row[a:b])) for a, b in units), key=lambda span: span.share, default=None)
         spans.append(found if found is not None and found.share > 0 else None)
     return spans
+
+
+def _best_keys(map: Map) -> list[Span | None]:
+    """The same where every key stands for itself, of all queries at once; a map may have 512 x 512 cells."""
+    weights = map.weights.detach().double().cpu().numpy()
+    if not weights.shape[1]:
+        return [None] * len(weights)
+    best = weights.argmax(1)  # the first of equal ones
+    shares = weights[np.arange(len(weights)), best].tolist()
+    return [Span(at, at + 1, share) if share > 0 else None for at, share in zip(best.tolist(), shares, strict=True)]
 
 
 _OVER_EVEN, _OVER_NEXT = 2.0, 1.5
@@ -91,8 +104,11 @@ def peaks(map: Map) -> list[Span | None]:
             found.append(best)
             continue
         even = sum(mask[best.start : best.stop]) / max(1, sum(mask))
-        others = (sum(row[a:b]) for a, b in units if (a, b) != (best.start, best.stop))
-        stands_out = best.share >= _OVER_EVEN * even and best.share >= _OVER_NEXT * max(others, default=0.0)
+        if best.share >= _OVER_EVEN * even:
+            others = (sum(row[a:b]) for a, b in units if (a, b) != (best.start, best.stop))
+            stands_out = best.share >= _OVER_NEXT * max(others, default=0.0)
+        else:
+            stands_out = False
         found.append(best if stands_out else None)
     return found
 

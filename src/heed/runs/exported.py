@@ -27,8 +27,8 @@ from heed.storage.disk import CHECKSUMS, write_folder
 from heed.tasks import checkpoint_class, task_names
 from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
+from heed.tasks.base.matching import unshared
 from heed.tasks.base.run import Run
-from heed.tasks.base.transfer import unshared
 
 if TYPE_CHECKING:
     from heed.exchange import Exported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from heed import folder as folders
-from heed.config import TokenizerConfig, write_config
+from heed.config import TokenizerConfig, set_field, write_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
@@ -21,11 +22,13 @@ from heed.exchange.huggingface.table import Loaded, load
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
+from heed.tasks.base.matching import unshared
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
-from heed.tasks.base.transfer import unshared
 from heed.training.checkpoint import save_weights
 
+_OPEN = ("data", "evaluation", "generation", "training")
+"""Sections whose fields do not follow from a checkpoint."""
 _SHOWN = 8
 """Unused tensors that are named."""
 
@@ -66,12 +69,15 @@ class Imported:
         )
 
 
-def import_checkpoint(source: str | Path, out: str | Path | None = None) -> Imported:
+def import_checkpoint(
+    source: str | Path, out: str | Path | None = None, given: Mapping[str, Any] | None = None
+) -> Imported:
     """Make a run folder of a checkpoint.
 
     Args:
         source: A folder, or a name on the Hub.
         out: The folder to make; `runs/<name>-<model>-<n>` by default.
+        given: Sections of the configuration with fields that do not follow from the checkpoint.
 
     Raises:
         RunError: A file is missing or damaged, a tensor is missing or has another shape, or the folder exists.
@@ -81,7 +87,7 @@ def import_checkpoint(source: str | Path, out: str | Path | None = None) -> Impo
     checkpoint = Checkpoint.open(folder)
     name = str(source) if not Path(source).is_dir() else folder.resolve().name
     kind, task_name = _kind(checkpoint)
-    run, loaded = build(checkpoint, kind, task_name, name)
+    run, loaded = build(checkpoint, kind, task_name, name, given)
     path = folders.create(out, run.config, resume=False)
     run.folder = path
     with folders.unsealed(path):
@@ -95,12 +101,15 @@ def import_checkpoint(source: str | Path, out: str | Path | None = None) -> Impo
     return Imported(run, found, checkpoint.architecture, loaded.unused)
 
 
-def import_model(source: str | Path, out: str | Path | None = None, *, quiet: bool = False) -> Run[Any, Any]:
+def import_model(
+    source: str | Path, out: str | Path | None = None, *, settings: dict[str, Any] | None = None, quiet: bool = False
+) -> Run[Any, Any]:
     """Make a run of a Hugging Face checkpoint: `heed.import_model("google-bert/bert-base-uncased")`.
 
     Args:
         source: A folder, or a name that is looked up in the Hub's cache on this machine, else on the Hub.
         out: Run folder to make; `runs/<name>-<model>-<n>` by default.
+        settings: How its data is read and scored, as `{"data.columns.text": ["premise", "hypothesis"]}`.
         quiet: Print nothing.
 
     Returns:
@@ -110,14 +119,21 @@ def import_model(source: str | Path, out: str | Path | None = None, *, quiet: bo
         RunError: A file is missing or damaged, or the folder exists.
         ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it.
     """
-    imported = import_checkpoint(source, out)
+    given: dict[str, Any] = {}
+    for name, value in (settings or {}).items():
+        set_field(given, name, value)
+    imported = import_checkpoint(source, out, given)
     if not quiet:
         print(imported)
     return imported.run
 
 
 def build(
-    checkpoint: Checkpoint, kind: type[TaskCheckpoint[Any]], task_name: str, name: str
+    checkpoint: Checkpoint,
+    kind: type[TaskCheckpoint[Any]],
+    task_name: str,
+    name: str,
+    given: Mapping[str, Any] | None = None,
 ) -> tuple[Run[Any, Any], Loaded]:
     """The run of a checkpoint, in no folder yet, and what was taken.
 
@@ -137,7 +153,7 @@ def build(
         "tokenizer": {**_tokenizer_section(checkpoint), **sections.get("tokenizer", {})},
         "model": {"name": family.model, "size": "base", **fields},
     }
-    config = check_config(values, str(settings.path))
+    config = check_config(_with_given(values, given or {}), str(settings.path))
     task = kind.task(config, checkpoint).settle(None)
     model = task.build_model()
     body, _ = task.model_and_head()
@@ -165,6 +181,18 @@ def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
             f"{checkpoint.family.model_type} it reads {', '.join(known)}"
         )
     return kind, task
+
+
+def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with what the user gave; a ConfigError where the checkpoint decides."""
+    for section, fields in given.items():
+        if section not in _OPEN or not isinstance(fields, dict):
+            name = f"{section}.{next(iter(fields))}" if isinstance(fields, dict) and fields else section
+            raise ConfigError(
+                f"{name} follows from the checkpoint; an import takes fields of {', '.join(_OPEN[:-1])} and {_OPEN[-1]}"
+            )
+        values = {**values, section: {**values.get(section, {}), **fields}}
+    return values
 
 
 def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from heed.config import RunConfig, read_config
 from heed.errors import ConfigError
 from heed.storage.disk import describe_damage
 from heed.tasks import check_config
+from heed.tasks.base.matching import shapes_of
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import shapes_of
 from heed.training.checkpoint import checkpoints_in
 
 S = TypeVar("S", bound=BaseModel)

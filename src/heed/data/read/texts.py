@@ -61,8 +61,9 @@ def text_reader(form: TextFormat) -> Reader[Text]:
         text = row["text"]
         if form.second is not None:
             text = _pair(text, text_at(row["second"], f"{place}: the second text", place, findings))
-        bad = labels if isinstance(labels, BadLine) else text
-        return bad if isinstance(bad, BadLine) else Text(bad, labels, origin=place)
+        if isinstance(labels, BadLine) or isinstance(text, BadLine):
+            return labels if isinstance(labels, BadLine) else text
+        return Text(text, labels, origin=place)
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
         labels: set[str] = set()
@@ -195,8 +196,8 @@ def _objects(path: Path, layout: Layout, form: TextFormat, findings: Findings) -
     second = () if form.second is None else (str(form.second),)
     for number, row in json_rows(path, findings, (text_name, *second, label_name)):
         text = "" if row is None else text_of(row, text_name, path, number, findings)
-        for name in () if row is None else second:
-            text = _pair(text, text_of(row, name, path, number, findings))
+        if row is not None and second:
+            text = _pair(text, text_of(row, second[0], path, number, findings))
         labels: Labels = ()
         if row is not None and isinstance(text, str) and text.strip():
             where = f"'{path}' line {number}: field '{label_name}'"

@@ -10,6 +10,7 @@ BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1)
 LENGTH = Flag("predict", "length", int, "Largest number of tokens to write; the run's by default.", least=1)
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
 GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
+PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads, not whole words.", default=False)
 SAMPLING = (
     Flag("predict", "sample", bool, "Draw outputs instead of searching for the best.", default=False),
     Flag("predict", "temperature", float, "With --sample: below 1 sharper, above 1 flatter.", default=1.0),

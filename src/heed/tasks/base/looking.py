@@ -62,7 +62,8 @@ class LooksAtText(ABC):
             layer: Which layer, from 0, from the end where negative, or "all".
             head: Which head, from 0, the "mean" of all, or "all" one by one.
             options: Of a translation `target`, a given output instead of the model's own, and `beam_size`; of labels
-                and tags `gates`, whether the gates of recurrent networks are drawn.
+                and tags `gates`, whether the gates of recurrent networks are drawn; `pieces`, whether maps show the
+                tokens that a model reads and not whole words; of a language model `words`, the other way round.
 
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
@@ -140,8 +141,13 @@ class Words:
         name: str,
         special: Mapping[int, str],
         typed: Typed | None = None,
+        pieces: bool = False,
     ) -> Words:
-        """The words of tokens; every token by itself for characters; labels as of `token_labels`."""
+        """The words of tokens; every token by itself for characters, or for `pieces`; labels as of `token_labels`."""
+        if pieces and tokenizer.unit != "character":
+            each = [range(n, n + 1) for n in range(len(ids))]
+            labels = token_labels(tokenizer, ids, each, special, typed, lambda token: tokenizer.label(token[0]))
+            return cls(Axis(name, "token", labels), each)
         tokens = tokenizer.words(list(ids))
         labels = token_labels(tokenizer, ids, tokens, special, typed)
         return cls(Axis(name, "character" if tokenizer.unit == "character" else "word", labels), tokens)

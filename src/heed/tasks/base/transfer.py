@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-import numpy as np
 import torch
 from pydantic import BaseModel
 from torch import Tensor, nn
@@ -22,6 +21,7 @@ from heed.models.base import Interface
 from heed.registry import bodies_of, body_class
 from heed.tasks import check_config, task_class
 from heed.tasks.base.fine_tuning import is_fine_tuning
+from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows, unshared, unused
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
 from heed.training.checkpoint import load_weights
@@ -76,6 +76,19 @@ class Transfers(ABC):
         grown.config = self.config.model_copy(update={"model": section})
         vars(grown)["axes"] = lambda: rows
         return grown
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        """What a parent calls each tensor that is taken; None where those of one name are.
+
+        Args:
+            parent: The run to start from.
+            own: Our tensors, by name.
+            prefix: Before the names of the tensors of the parent's body.
+            given: The parent's tensors, which may be changed.
+        """
+        return None
 
     def start_from_parent(self, model: nn.Module) -> Taken | None:
         """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
@@ -185,17 +198,23 @@ class Parent:
             load_weights(parent, self.folder / folders.WEIGHTS)
         own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
         used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
-        kinds = {kind: next((k for k in task.alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
-        rows = {kind: _same(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
+        alike = task.config.task == self.task.config.task
+        at = "" if alike else prefix_of(parent, self.task.body(parent))
+        chosen = task.taken_from(self, own, at, given)
+        alternatives = task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
+        kinds = {kind: next((k for k in alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
+        rows = {kind: same_rows(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
         inside = theirs = ""
-        if task.config.task != self.task.config.task:
-            inside, theirs = _prefix(model, task.body(model)), _prefix(parent, self.task.body(parent))
+        if not alike:
+            inside, theirs = prefix_of(model, task.body(model)), at
         # What the parent calls each tensor; the one table of a kind of row may have another name there.
         names = {name: theirs + name.removeprefix(inside) for name in own if name.startswith(inside)}
         free = {name for name in unshared(parent) if name.startswith(theirs)} - {*names.values()}
+        if chosen is not None:
+            names, free = {**chosen}, set()
         for name in [name for name in names if axes[name] and names[name] not in given]:
             over = {axis: kinds[kind] for axis, kind in axes[name].items()}
-            found = [n for n in free if their_axes[n] == over and _fit(own[name], given[n], over)]
+            found = [n for n in free if their_axes[n] == over and fits(own[name], given[n], over)]
             found = [n for n in found if name.endswith(f".{n}")] or found  # not the output layer, where it is not tied
             if len(found) == 1:
                 names[name] = found[0]
@@ -203,11 +222,11 @@ class Parent:
         whole, tokens, new = [], {}, []
         for name, tensor in own.items():
             over, taken = axes[name], given.get(names.get(name, ""))
-            if taken is None or not _fit(tensor, taken, over) or not all(rows[kind] for kind in over.values()):
+            if taken is None or not fits(tensor, taken, over) or not all(rows[kind] for kind in over.values()):
                 new.append(name)
             elif over:
                 mine, others = ({a: [pair[i] for pair in rows[kind]] for a, kind in over.items()} for i in (0, 1))
-                tensor[_places(tensor, mine)] = taken[_places(taken, others)]
+                tensor[places(tensor, mine)] = taken[places(taken, others)]
                 tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
             else:
                 tensor.copy_(taken)
@@ -215,7 +234,9 @@ class Parent:
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
             raise ConfigError(f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})")
-        return Taken(self.folder, tuple(whole), tokens, tuple(new))
+        called = {name: names[name] for name in (*whole, *tokens)}
+        mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
+        return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
 
 
 def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:
@@ -244,56 +265,3 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
         config = tokens.with_tokenizer(config)
     check_model_section(config, task.interfaces, task.head_class, task.size_fields.values())
     return config, weights, tokens
-
-
-def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
-    """Which axes of which tensors of a task's model run over which kind of row: those that grow with one more row.
-
-    Where a tensor is shared by two kinds, the last one counts.
-    """
-    shapes = shapes_of(task)
-    axes: dict[str, dict[int, str]] = {name: {} for name in shapes}
-    for kind in task.axes():
-        try:
-            grown = shapes_of(task.grown(kind))
-        except ConfigError:  # kinds that share a table grow together
-            grown = shapes_of(task.grown(*task.size_fields))
-        for name, shape in shapes.items():
-            axes[name] |= {axis: kind for axis, size in enumerate(shape) if grown[name][axis] != size}
-    return axes
-
-
-def shapes_of(task: Any) -> dict[str, torch.Size]:
-    """The shapes of the tensors of a task's model."""
-    with torch.device("meta"):  # without numbers
-        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
-
-
-def _same(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of the rows whose names both have, in one and in the other."""
-    known = {name: i for i, name in enumerate(parent)}
-    return [(i, known[name]) for i, name in enumerate(own) if name in known]
-
-
-def _fit(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
-    """Whether two tensors have the same shape but for axes that run over rows with names."""
-    sizes = enumerate(zip(own.shape, given.shape, strict=False))
-    return own.dim() == given.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
-
-
-def _places(tensor: Tensor, rows: Mapping[int, Sequence[int]]) -> tuple[Any, ...]:
-    """Indices of the chosen rows of some axes, and of all of the others."""
-    return np.ix_(*(rows.get(axis, range(size)) for axis, size in enumerate(tensor.shape)))
-
-
-def _prefix(model: nn.Module, body: nn.Module) -> str:
-    """What the names of a body's tensors begin with."""
-    return next(f"{name}." if name else "" for name, module in model.named_modules() if module is body)
-
-
-def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a model to be written to, tied ones once, under their first name."""
-    tensors: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in model.state_dict().items():
-        tensors.setdefault(tensor.data_ptr(), (name, tensor))
-    return dict(tensors.values())

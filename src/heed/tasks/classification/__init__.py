@@ -1,6 +1,6 @@
 """Classification: give texts labels."""
 
-from heed.tasks.base.flags import ERRORS, GATES, JSON, NBEST, SORT
+from heed.tasks.base.flags import ERRORS, GATES, JSON, NBEST, PIECES, SORT
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
@@ -8,7 +8,7 @@ SPEC = TaskSpec(
     summary="Give texts labels.",
     example="reviews.tsv",
     interfaces=("encoder",),
-    flags=(NBEST, JSON, SORT, ERRORS, GATES),
+    flags=(NBEST, JSON, SORT, ERRORS, GATES, PIECES),
     takes=(("labelled", "{file}"),),
     architectures=("ForSequenceClassification",),
 )

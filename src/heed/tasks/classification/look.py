@@ -42,6 +42,7 @@ def look_at_text(
     choice: Choice | None = None,
     gates: bool = False,
     contributions: bool = True,
+    pieces: bool = False,
 ) -> Look:
     """Look at the label that a model gives to a text.
 
@@ -54,6 +55,7 @@ def look_at_text(
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
         gates: Whether the gates of recurrent networks are drawn over the text.
         contributions: Whether the text is read once more without each word, for what each adds.
+        pieces: Whether maps and steps show the tokens that are read, not whole words.
 
     Raises:
         ConfigError: There is no such attention, or there are no gates.
@@ -67,13 +69,15 @@ def look_at_text(
         (probabilities,) = task.classify(model, [encoded])
     prediction = task.prediction(probabilities)
     ids = [*([START] if model.has_cls else []), *task.tokens_of(encoded), *([END] if model.framed else [])]
-    words = Words.of(task.tokenizer, ids, "text", _special(task, model), _typed(task, text, model, encoded))
+    about = task.tokenizer, ids, "text", _special(task, model), _typed(task, text, model, encoded)
+    words = Words.of(*about)
+    drawn = Words.of(*about, pieces=True) if pieces and not task.hierarchical else words
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     notes = [prediction.summary()]
     if encoded.cut:
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
-    maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, words)
+    maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, drawn)
     best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
     label = prediction.labels[0] if prediction.labels else best
     shadings += evidence(task, model, seen, words, len(ids), label)
@@ -110,9 +114,9 @@ def _special(task: Classification, model: Classifier) -> dict[int, str]:
 
 def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> Typed:
     """Which part of the text each token is."""
-    parts = parted(text) if task.pairs else (text,)
+    parts = list(parted(text)) if task.pairs else [text]
     if not task.hierarchical:
-        parts = tuple(map(without_breaks, parts))
+        parts = [without_breaks(part) for part in parts]
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []

@@ -55,7 +55,7 @@ class ClassificationOutputs(TextOutputs):
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each text's label."""
-        for text, prediction in zip(texts, self.run.predict(texts), strict=True):
+        for text, prediction in zip(texts, self.run.predictions(texts), strict=True):
             yield Written(self._lines(text, prediction), prediction.uncertainty)
 
     def _lines(self, text: str, prediction: LabelPrediction) -> tuple[str, ...]:
@@ -76,4 +76,4 @@ class ClassificationOutputs(TextOutputs):
 
     def answer(self, text: str) -> str:
         """The label and the probabilities."""
-        return self.run.predict(text).summary()
+        return self.run.predictions([text])[0].summary()

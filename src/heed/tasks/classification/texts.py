@@ -50,7 +50,8 @@ def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bo
     """Two texts as one, end tokens between them, where `hierarchical` as a sentence; the longer one is cut first."""
     between = [END] * (1 + double)
     lengths = [sum(map(len, one)) for one in (first, second)]
-    kept = [len(one) for one in fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)]
+    fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
+    kept = [len(one or ()) for one in fitted]
     whole, other = (_first_tokens(one, count)[0] for one, count in zip((first, second), kept, strict=True))
     sentences = [*whole, between, *other]
     return sentences if hierarchical else [list(chain(*sentences))], sum(lengths) - sum(kept)

@@ -25,6 +25,7 @@ SPEC = TaskSpec(
         Flag("predict", "score", bool, "Score every token of the text instead of writing.", default=False),
         LOOK_BEAM,
         Flag("look", "given", bool, "Look at the text alone, and write nothing.", default=False),
+        Flag("look", "words", bool, "Show whole words, not the tokens that the model reads.", default=False),
         Flag("look", "length", int, "Largest number of tokens to write; 20 by default.", least=1),
     ),
     uses=(

@@ -19,9 +19,16 @@ from heed.observe.maps import Axis
 from heed.observe.shading import Shading
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.looking import Typed, Words, networks, notes_on, token_labels, watched
-from heed.tasks.base.views import Shown, views_of
+from heed.tasks.base.views import Shown, view_of_words, views_of
 from heed.tasks.language_modelling.continuation import WritingOptions
-from heed.tasks.language_modelling.look_frames import WRITTEN, LookedAt, label_of, reading_frames, writing_frames
+from heed.tasks.language_modelling.look_frames import (
+    WRITTEN,
+    LookedAt,
+    label_of,
+    reading_frames,
+    words_of,
+    writing_frames,
+)
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.writing import context_of, continue_all
 
@@ -45,6 +52,7 @@ def look_at(
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
+    words: bool = False,
 ) -> Look:
     """Look at how a model reads a prompt and goes on, or, with `given`, at a text alone.
 
@@ -61,6 +69,7 @@ def look_at(
         edits: Changes of attention weights.
         title: The title.
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
+        words: Whether maps and surprisal are of whole words, not of tokens.
 
     Raises:
         ConfigError: The model has no such mechanism, layer or head; or a length is asked for with `given`.
@@ -69,7 +78,7 @@ def look_at(
         raise ConfigError("--given looks at the text alone, so --length and --beam do not apply")
     choice = choice or Choice()
     with edit(model, *edits):
-        return _look(task, model, text, given, length, beam_size, edits, title, choice)
+        return _look(task, model, text, given, length, beam_size, edits, title, choice, words)
 
 
 def _look(
@@ -82,6 +91,7 @@ def _look(
     edits: Sequence[Edit],
     title: str,
     choice: Choice,
+    joined: bool,
 ) -> Look:
     """A look at a model whose weights are edited already."""
     written, ended, cut = [], False, []
@@ -114,17 +124,18 @@ def _look(
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
     said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
-    words = Words.counted(shown.axis, [1] * len(shown.ids))
+    words = words_of(task, shown) if joined else Words.counted(shown.axis, [1] * len(shown.ids))
+    drawn = [_of_words(view, words) for view in views] if joined else views
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     return Look(
         title or f"{task.config.model.name} on {task.config.data.name}",
         text,
         task.tokenizer.decode(written),
-        (*(view.map for view in views), *(net.traces(words) for net in nets)),
+        (*(view.map for view in drawn), *(net.traces(words) for net in nets)),
         reading_frames(task, seen, nets, views, shown, logits, 0 if given else first),
         writing_frames(task, seen, nets, views, shown, logits, first),
         (f"{said}; {', '.join(cut)}" if cut else said, *_notes(task, text, edits, choice, views, written)),
-        shadings=_shadings(shown, bits, logits),
+        shadings=_shadings(shown, bits, logits, words if joined else None),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
@@ -174,10 +185,18 @@ def _surprisal(logits: Tensor, text: LookedAt) -> list[float]:
     return (-log_probs / math.log(2)).tolist()
 
 
-def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor) -> tuple[Shading, ...]:
-    """The surprisal of what was given and of what was written, on one scale."""
+def _of_words(view: View, words: Words) -> View:
+    """What was seen of tokens as words, where every token has a row and a column."""
+    count = words.tokens[-1].stop
+    return view_of_words(view, words, words) if view.map.weights.shape == (count, count) else view
+
+
+def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor, words: Words | None = None) -> tuple[Shading, ...]:
+    """The surprisal of what was given and of what was written, on one scale; of words the sum over their tokens."""
     count = len(text.ids)
     own = bits[: count - 1]
+    if words is not None:
+        return _shadings_of_words(text, own, words)
     labels = torch.tensor(text.ids[1:], device=logits.device).unsqueeze(1)
     before = logits[: count - 1]
     ranks = ((before > before.gather(1, labels)).sum(1) + 1).tolist()
@@ -195,3 +214,21 @@ def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor) -> tuple[Sh
             title = f"Surprisal of the {name} in bits" if name == "given text" else f"Surprisal of {name} in bits"
             shadings.append(Shading(title, axis, tuple(values), max(own), others=others))
     return tuple(shadings)
+
+
+def _shadings_of_words(text: LookedAt, bits: Sequence[float], words: Words) -> tuple[Shading, ...]:
+    """As `_shadings`; nothing tells of the first token, so that a word of this alone is left out."""
+    parts = [bits[max(0, one.start - 1) : one.stop - 1] for one in words.tokens]
+    sums, found = list(map(sum, parts)), []
+    for name, written in (("the given text", False), ("what the model wrote", True)):
+        own = [
+            n
+            for n, (one, part) in enumerate(zip(words.tokens, parts, strict=True))
+            if part and (one.start >= text.first_written) == written
+        ]
+        if own:
+            labels = tuple(words.axis.labels[n].removeprefix(WRITTEN * written) for n in own)
+            axis = Axis("text", words.axis.kind, labels)
+            values = tuple(sums[n] for n in own)
+            found.append(Shading(f"Surprisal of {name} in bits", axis, values, max(sums)))
+    return tuple(found)

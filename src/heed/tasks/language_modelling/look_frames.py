@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
 from heed.observe.choice import View
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance
 from heed.observe.maps import Axis
 from heed.observe.trace import Trace
-from heed.tasks.base.looking import Network
+from heed.tasks.base.looking import Network, Words
 from heed.tasks.language_modelling.task import LanguageModelling
 
 _TOP = 5
 _MARK = "\u2581"
 _SPECIAL = {END: "end", START: "start"}
+"""Names of the boundary tokens of tokenizers trained here; an imported one has names of its own."""
 WRITTEN = "+"
 """Marks tokens that the model wrote."""
 
@@ -73,7 +74,26 @@ def _top(task: LanguageModelling, logits: Tensor) -> tuple[tuple[str, float], ..
 
 def label_of(task: LanguageModelling, token: int) -> str:
     """The text of a token, the blank before it included; the boundary tokens by name."""
-    return _SPECIAL.get(token) or task.tokenizer.piece(token).replace(_MARK, " ")
+    own = task.tokenizer.token(token)
+    if token in _SPECIAL and own == SPECIAL_TOKENS[token]:
+        return _SPECIAL[token]
+    return task.tokenizer.piece(token).replace(_MARK, " ")
+
+
+def words_of(task: LanguageModelling, text: LookedAt) -> Words:
+    """The words of a text, the boundary tokens by name; a word that the model went on writing is two."""
+    groups = []
+    for one in task.tokenizer.words(text.ids):
+        if one.start < text.first_written < one.stop:
+            groups += [range(one.start, text.first_written), range(text.first_written, one.stop)]
+        else:
+            groups.append(one)
+    labels = []
+    for group in groups:
+        alone = len(group) == 1 and text.ids[group.start] < len(SPECIAL_TOKENS)
+        label = text.labels[group.start] if alone else task.tokenizer.word_label(text.ids[group.start : group.stop])
+        labels.append(WRITTEN * (group.start >= text.first_written) + label)
+    return Words(Axis("text", "character" if task.tokenizer.unit == "character" else "word", tuple(labels)), groups)
 
 
 def _states(seen: Trace, nets: Sequence[Network]) -> dict[str, Tensor]:
@@ -121,7 +141,7 @@ def writing_frames(
 ) -> tuple[DecoderFrame, ...]:
     """A frame for each token from the place `first` on, and for the end token that was written: how it was chosen."""
     states = list(_states(seen, nets).values())
-    tokens = [*text.labels[first:], *(["end"] if text.ended else [])]
+    tokens = [*text.labels[first:], *([label_of(task, END)] if text.ended else [])]
     frames = []
     for index, token in enumerate(tokens):
         place = first + index - 1  # of the token that was read last

@@ -1,6 +1,6 @@
 """Pretraining: learn from unlabelled text, by masked words and by pairs of texts, what other tasks start from."""
 
-from heed.tasks.base.flags import JSON, NBEST
+from heed.tasks.base.flags import JSON, NBEST, PIECES
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
@@ -15,6 +15,7 @@ SPEC = TaskSpec(
         JSON,
         Flag("predict", "choice", str, "A word to rank at the mask instead of searching; repeatable.", several=True),
         Flag("predict", "next", bool, "The texts are pairs: does the second follow the first?", default=False),
+        PIECES,
         Flag("look", "pair", str, "A second text: look at both, and whether it follows the first."),
     ),
     uses=(

@@ -33,6 +33,7 @@ def look_at_row(
     title: str = "",
     choice: Choice | None = None,
     pair: str | None = None,
+    pieces: bool = False,
 ) -> Look:
     """Look at a text, in which masks are filled, or at a pair.
 
@@ -44,24 +45,25 @@ def look_at_row(
         title: The title.
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
         pair: A second text.
+        pieces: Whether the tokens that are read are shown, not whole words.
 
     Raises:
         ConfigError: There is no such attention, or the text is longer than the model reads at once.
     """
-    tokenizer, pieces = task.tokenizer, []
+    tokenizer, texts = task.tokenizer, []
     for one in [text] if pair is None else [text, pair]:
         plain = plain_text(one)[0]
-        pieces.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
+        texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
     room = task.positions - frame_size(pair is not None, task.double_separator)
-    if (size := sum(map(len, pieces))) > room:
+    if (size := sum(map(len, texts))) > room:
         raise ConfigError(f"the text has {size:,} tokens, and the model reads {room:,} at once; look at a part of it")
-    ids = frame(pieces[0], pieces[1] if pair is not None else None, task.double_separator)
+    ids = frame(texts[0], texts[1] if pair is not None else None, task.double_separator)
     with edit(model, *edits):
         with watched(model) as seen:
             tokens, real = (t.to(next(model.parameters()).device) for t in pad_rows([ids]))
             model(tokens, real)
         output, notes = _answers(task, model, text, pair)
-    words = _words(task, ids)
+    words = _words(task, ids, pieces)
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     views = views_of_text(seen, choice, words, len(ids))
@@ -92,8 +94,8 @@ def _answers(task: Pretraining, model: Pretrainer, text: str, second: str | None
     return filled.text, filled.summary().split("\n")[1:]
 
 
-def _words(task: Pretraining, ids: Sequence[int]) -> Words:
-    """The words of framed texts, start and end tokens and masks by name."""
+def _words(task: Pretraining, ids: Sequence[int], pieces: bool) -> Words:
+    """The words of framed texts, or their tokens; start and end tokens and masks by name."""
     tokenizer = task.tokenizer
     special = {token: tokenizer.token(token) for token in (START, END, tokenizer.mask) if token is not None}
-    return Words.of(tokenizer, ids, "text", special)
+    return Words.of(tokenizer, ids, "text", special, pieces=pieces)

@@ -1,6 +1,6 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base.flags import ERRORS, GATES, JSON, SORT
+from heed.tasks.base.flags import ERRORS, GATES, JSON, PIECES, SORT
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
@@ -16,6 +16,7 @@ SPEC = TaskSpec(
         Flag("predict", "columns", bool, "--input is in columns; write it again with predicted tags.", default=False),
         ERRORS,
         GATES,
+        PIECES,
     ),
     architectures=("ForTokenClassification",),
 )

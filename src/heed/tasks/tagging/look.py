@@ -32,6 +32,7 @@ def look_at_tags(
     choice: Choice | None = None,
     words: Sequence[str] | None = None,
     gates: bool = False,
+    pieces: bool = False,
 ) -> Look:
     """Look at the tags that a model gives to the words of a raw text, or of one that is given as `words`.
 
@@ -44,6 +45,7 @@ def look_at_tags(
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
         words: The words, where they are not to be found in the text.
         gates: Whether the gates of recurrent networks are drawn over the text.
+        pieces: Whether maps and steps show the tokens that are read, not whole words.
 
     Raises:
         ConfigError: There is no such attention, or there are no gates.
@@ -68,6 +70,10 @@ def look_at_tags(
         ends = task.tokenizer.token(START), task.tokenizer.token(END)
         framed = replace(own, labels=(ends[0], *words, ends[1]))
         read, length = Words.counted(framed, [1, *map(len, encoded[0].words), 1]), length + 2
+    if pieces:
+        ids = [token for word in encoded[0].words for token in word]
+        special = {} if task.room is None else {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
+        read = Words.of(task.tokenizer, ids if task.room is None else [START, *ids, END], "text", special, pieces=True)
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     views = views_of_text(seen, choice, read, length + model.delay)

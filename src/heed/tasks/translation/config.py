@@ -8,7 +8,15 @@ from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData
 from heed.config.memory import InMemory, is_memory
-from heed.config.sections import EvaluationConfig, GenerationConfig, RunConfig, TrainingConfig
+from heed.config.sections import EvaluationConfig, GenerationConfig, ModelSection, RunConfig, TrainingConfig
+
+
+class TranslationModel(ModelSection):
+    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
+
+    take: Literal["auto", "encoder", "decoder", "both"] = "auto"
+    """What is taken of the run to start from: its encoder, its decoder, or both. A model that reads or writes one text
+    can become either: auto is the encoder of `bert` and `encoder`, the decoder of `gpt`, and both of a translator."""
 
 
 class TranslationTraining(TrainingConfig):
@@ -84,6 +92,8 @@ class TranslationConfig(RunConfig):
         Discriminator(_data_kind),
     ]
     """Where the examples come from."""
+    model: TranslationModel = TranslationModel()
+    """Which model."""
     training: TranslationTraining = TranslationTraining(minutes=2.0)
     """How it is trained."""
     generation: TranslationGeneration = TranslationGeneration()

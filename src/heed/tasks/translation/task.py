@@ -16,7 +16,7 @@ from heed.config import FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair
-from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.text import text_measure
@@ -24,11 +24,12 @@ from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
-from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
+from heed.tasks.translation.pretrained import counterparts, taken_part, with_body
 from heed.tasks.translation.sides import remarks_on_sets
 from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
@@ -63,7 +64,8 @@ class Translation(TranslationData):
         Raises:
             ConfigError, DataError: What the user asked for cannot be.
         """
-        config, parent, spoken = with_parents(config, cls)
+        config, parent, spoken = with_parents(with_body(config), cls)
+        known = cls._of_parent(config, parent)
         splits = cls.read_splits(config, given)
         if given is None and isinstance(config.data, FilesData):
             splits.remarks += remarks_on_sets(splits.examples, config.data)
@@ -74,7 +76,7 @@ class Translation(TranslationData):
             why = few_because(asked, count)
             splits.remarks.append(f"{why}: size scarce and settings for few pairs (docs/data.md, Few pairs)")
         if spoken is None:
-            config, tokenizers, remark = learn_tokenizers(config, seen, count)
+            config, tokenizers, remark = learn_tokenizers(config, seen, count, known)
             splits.remarks += [remark] if remark else []
         else:
             tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
@@ -82,6 +84,23 @@ class Translation(TranslationData):
         task = cls(config, tokenizers, splits)
         task._leave_out_long()
         return task.settle(parent)
+
+    @staticmethod
+    def _of_parent(config: TranslationConfig, parent: Parent | None) -> Mapping[str, TextTokenizer]:
+        """The tokenizers that come along with a parent's body, by side, unless the user says how texts are cut."""
+        part = None if parent is None else taken_part(config, parent)
+        if part is None or parent is None or config.tokenizer.model_fields_set - {"sampling"}:
+            return {}
+        theirs = parent.task.tokenizers()
+        sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
+        return {side: theirs.get(side) or theirs["tokens"] for side in sides if theirs.keys() & {side, "tokens"}}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        """The half that `model.take` asks for, or that a body which reads or writes one text becomes."""
+        part = taken_part(self.config, parent)
+        return None if part is None else counterparts(part, parent.task.config.model.name, own, prefix, given)
 
     @classmethod
     def restore(cls, config: TranslationConfig, folder: Path) -> Translation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,22 @@ _SOURCE, _TARGET = "tokenizer.source.json", "tokenizer.target.json"
 
 
 def learn_tokenizers(
-    config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int
+    config: TranslationConfig,
+    corpora: Sequence[Sequence[Pair]],
+    count: int,
+    known: Mapping[str, TextTokenizer] | None = None,
 ) -> tuple[TranslationConfig, Tokenizers, str]:
     """Decide the kind and size of the tokenizers and train them on corpora, or take them from the cache.
+
+    Those of a side that is `known` are taken as they are; two that are one make a shared vocabulary.
 
     Of corpora that are not all held in memory a random sample is used, the same every time.
 
     Returns:
         The configuration, decided; the tokenizers; and what the user should know, or nothing.
     """
+    if known:
+        return _with_known(config, corpora, count, known)
     stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
 
     def learn() -> tuple[TranslationConfig, Tokenizers, int]:
@@ -71,6 +78,20 @@ def learn_tokenizers(
     if used == count or not stored:
         return decided, tokenizers, ""
     return decided, tokenizers, f"tokenizers trained on a sample of {used:,} of {count:,} pairs"
+
+
+def _with_known(
+    config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int, known: Mapping[str, TextTokenizer]
+) -> tuple[TranslationConfig, Tokenizers, str]:
+    """One or both tokenizers as they are; the other one is trained."""
+    section = config.tokenizer
+    if len(known) == 2:
+        source, target = known["source"], known["target"]
+        fields = {"shared": source is target, "vocab_size": max(5, source.vocab_size), "lowercase": False}
+        section = section.model_copy(update=fields)
+        return config.model_copy(update={"tokenizer": section}), (source, target), ""
+    config, (source, target), remark = learn_tokenizers(config, corpora, count)
+    return config, (known.get("source", source), known.get("target", target)), remark
 
 
 def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:

@@ -1,0 +1,139 @@
+"""Looking inside imported models: every layer and head, long texts, special tokens by name, tokens or words."""
+
+import json
+import re
+
+import pytest
+import torch
+
+import heed
+from checkpoints import byte_pairs, randomise, word_pieces, write_byte_pairs, write_word_pieces
+
+transformers = pytest.importorskip("transformers")
+TEXT = "the man went to the store, and bought two milkings! one"
+
+
+def bert(folder, kind, layers=2, heads=3, positions=512, **more):
+    tokens = word_pieces(99)
+    config = transformers.BertConfig(
+        vocab_size=len(tokens), hidden_size=24, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=8, max_position_embeddings=positions, pad_token_id=tokens.index("[PAD]"), **more,
+    )  # fmt: skip
+    return saved(folder, f"Bert{kind}", config, lambda: write_word_pieces(folder, tokens))
+
+
+def gpt2(folder, kind, layers=2, heads=3, positions=512, **more):
+    tokens, merges = byte_pairs(268, special=("<|endoftext|>",))
+    end = tokens.index("<|endoftext|>")
+    config = transformers.GPT2Config(
+        vocab_size=len(tokens), n_embd=24, n_layer=layers, n_head=heads, n_positions=positions, bos_token_id=end,
+        eos_token_id=end, pad_token_id=end, **more,
+    )  # fmt: skip
+    roles = dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>")
+    return saved(
+        folder, f"GPT2{kind}", config,
+        lambda: write_byte_pairs(folder, tokens, merges, tokenizer_class="GPT2Tokenizer", **roles),
+    )  # fmt: skip
+
+
+def saved(folder, architecture, config, write_tokenizer):
+    folder.mkdir()
+    config._attn_implementation = "eager"
+    model = randomise(getattr(transformers, architecture)(config))
+    model.save_pretrained(folder)
+    write_tokenizer()
+    return model
+
+
+def imported(tmp_path, make, kind, **more):
+    model = make(tmp_path / "theirs", kind, **more)
+    return heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True), model
+
+
+CASES = [
+    *((bert, "ForMaskedLM"), (bert, "ForSequenceClassification"), (bert, "ForTokenClassification")),
+    *((gpt2, "LMHeadModel"), (gpt2, "ForSequenceClassification"), (gpt2, "ForTokenClassification")),
+]
+
+
+def options_for(run, pieces):
+    """The options of a look at the text alone, its tokens or its words."""
+    if run.config.task == "language_modelling":
+        return {"given": True, "words": not pieces}
+    return {"pieces": pieces}
+
+
+@pytest.mark.parametrize(("make", "kind"), CASES)
+def test_every_layer_and_head_is_shown_as_theirs(tmp_path, make, kind):
+    run, model = imported(tmp_path, make, kind)
+    look = run.look(TEXT, layer="all", head="all", **options_for(run, pieces=True))
+    assert [(one.layer, one.head) for one in look.maps] == [(i, h) for i in range(2) for h in range(3)]
+    theirs = json.loads((run.folder / "huggingface.json").read_text())["vocabularies"]["tokens"]["theirs"]
+    ids = run.task.tokenizer.encode(TEXT).ids
+    if run.config.task == "tagging":  # words are cut one by one
+        ids = [i for word in run.task.encode_words([re.findall(r"\w+|[^\w\s]", TEXT)])[0].words for i in word]
+    if make is bert:
+        ids = [2, *ids, 3]
+        assert look.maps[0].query.labels[0] == "[CLS]" and look.maps[0].key.labels[-1] == "[SEP]"
+        assert "##ing" in look.maps[0].query.labels
+    assert len(look.maps[0].query) == len(look.maps[0].key) == len(ids)
+    with torch.no_grad():
+        out = model(torch.tensor([[theirs[i] for i in ids]]), output_attentions=True)
+    for one in look.maps:
+        torch.testing.assert_close(one.weights, out.attentions[one.layer][0, one.head], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "kind"), CASES)
+def test_pieces_are_joined_to_words(tmp_path, make, kind):
+    run, _ = imported(tmp_path, make, kind)
+    words = run.look(TEXT, head="all", **options_for(run, pieces=False)).maps
+    pieces = run.look(TEXT, head="all", **options_for(run, pieces=True)).maps
+    labels = list(words[0].query.labels)
+    if make is bert:
+        assert labels.pop(0) == "[CLS]" and labels.pop() == "[SEP]"
+    assert labels == re.findall(r"\w+|[^\w\s]", TEXT)
+    assert len(pieces[0].query) > len(words[0].query)
+    for word, piece in zip(words, pieces, strict=True):
+        torch.testing.assert_close(word.weights.sum(1), torch.ones(len(word.query)))
+        assert "Words: weights summed" in word.caption and "Words: weights summed" not in piece.caption
+    groups, found = [], ""
+    for n, label in enumerate(pieces[0].key.labels):  # the pieces of each word, by their letters
+        whole = words[0].key.labels[len(groups) - 1] if groups else None
+        if found == whole or whole is None:
+            groups.append([])
+            found = ""
+        groups[-1].append(n)
+        found += label.removeprefix("##").strip(" \u2581")
+    assert len(groups) == len(words[0].key)
+    member = torch.tensor([[float(n in group) for n in range(len(pieces[0].key))] for group in groups])
+    expected = member / member.sum(1, keepdim=True) @ pieces[0].weights @ member.T
+    torch.testing.assert_close(words[0].weights, expected)
+
+
+def test_the_end_token_before_a_text_has_its_own_name(tmp_path):
+    run, _ = imported(tmp_path, gpt2, "LMHeadModel")
+    run.task.config.generation.__dict__["first_token"] = True
+    (one,) = run.look("the man", given=True).maps
+    assert one.query.labels[0] == "<|endoftext|>"
+
+
+def test_the_surprisal_of_words_is_the_sum_over_their_tokens(tmp_path):
+    run, _ = imported(tmp_path, gpt2, "LMHeadModel")
+    tokens, words = (run.look(TEXT, given=True, words=joined).look.shadings[0] for joined in (False, True))
+    assert len(words.weights) < len(tokens.weights)
+    assert sum(words.weights) == pytest.approx(sum(tokens.weights))
+    written = run.look("the man", length=3, words=True)
+    assert any(label.startswith("+") for label in written.maps[0].query.labels)
+    assert len(written.look.shadings) == 2
+
+
+@pytest.mark.parametrize(("make", "kind"), [(bert, "ForMaskedLM"), (gpt2, "LMHeadModel")])
+def test_a_layer_of_12_heads_at_512_tokens_is_a_page_below_5_megabytes(tmp_path, make, kind):
+    run, _ = imported(tmp_path, make, kind, heads=12)
+    frame = 2 if make is bert else 0
+    text = "the man went to " * 400
+    ids = run.task.tokenizer.encode(text).ids[: 512 - frame]
+    text = run.task.tokenizer.decode(ids).strip()
+    look = run.look(text, head="all", **options_for(run, pieces=True))
+    assert len(look.maps) == 12 and 500 < len(look.maps[0].query) <= 512
+    assert len(look.html().encode()) < 5_000_000
