@@ -34,7 +34,7 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
 def with_fine_tuning(config: C, batches: int) -> C:
     """The configuration with what suits the fine-tuning of its settled model; `batches` are those of one pass."""
     training, fields = config.training, dict[str, Any]()
-    width = (config.model.model_extra or {}).get("d_model", _WIDTH)
+    width = max(_WIDTH, (config.model.model_extra or {}).get("d_model", _WIDTH))
     fields["learning_rate"] = float(f"{_RATE * _WIDTH / width:.2g}")
     updates = training.steps or math.ceil((training.epochs or 10) * batches / training.accumulate)
     fields["warmup"] = min(_MOST_WARM_UP, math.ceil(_WARM_UP * updates))

@@ -38,13 +38,13 @@ def shapes_of(task: Any) -> dict[str, torch.Size]:
         return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
 
 
-def same(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
+def same_rows(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
     """Places of the rows whose names both have, in one and in the other."""
     known = {name: i for i, name in enumerate(parent)}
     return [(i, known[name]) for i, name in enumerate(own) if name in known]
 
 
-def fit(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
+def fits(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
     """Whether two tensors have the same shape but for axes that run over rows with names."""
     sizes = enumerate(zip(own.shape, given.shape, strict=False))
     return own.dim() == given.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
@@ -55,7 +55,7 @@ def places(tensor: Tensor, rows: Mapping[int, Sequence[int]]) -> tuple[Any, ...]
     return np.ix_(*(rows.get(axis, range(size)) for axis, size in enumerate(tensor.shape)))
 
 
-def prefix(model: nn.Module, body: nn.Module) -> str:
+def prefix_of(model: nn.Module, body: nn.Module) -> str:
     """What the names of a body's tensors begin with."""
     return next(f"{name}." if name else "" for name, module in model.named_modules() if module is body)
 

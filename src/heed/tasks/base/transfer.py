@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from pydantic import BaseModel
-from torch import nn
+from torch import Tensor, nn
 
 from heed import folder as folders
 from heed.config import RunConfig, read_config
@@ -21,11 +21,7 @@ from heed.models.base import Interface
 from heed.registry import bodies_of, body_class
 from heed.tasks import check_config, task_class
 from heed.tasks.base.fine_tuning import is_fine_tuning
-from heed.tasks.base.matching import axes_of, unshared, unused
-from heed.tasks.base.matching import fit as _fit
-from heed.tasks.base.matching import places as _places
-from heed.tasks.base.matching import prefix as _prefix
-from heed.tasks.base.matching import same as _same
+from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows, unshared, unused
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
 from heed.training.checkpoint import load_weights
@@ -203,14 +199,14 @@ class Parent:
         own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
         used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
         alike = task.config.task == self.task.config.task
-        at = "" if alike else _prefix(parent, self.task.body(parent))
+        at = "" if alike else prefix_of(parent, self.task.body(parent))
         chosen = task.taken_from(self, own, at, given)
         alternatives = task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
         kinds = {kind: next((k for k in alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
-        rows = {kind: _same(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
+        rows = {kind: same_rows(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
         inside = theirs = ""
         if not alike:
-            inside, theirs = _prefix(model, task.body(model)), at
+            inside, theirs = prefix_of(model, task.body(model)), at
         # What the parent calls each tensor; the one table of a kind of row may have another name there.
         names = {name: theirs + name.removeprefix(inside) for name in own if name.startswith(inside)}
         free = {name for name in unshared(parent) if name.startswith(theirs)} - {*names.values()}
@@ -218,7 +214,7 @@ class Parent:
             names, free = {**chosen}, set()
         for name in [name for name in names if axes[name] and names[name] not in given]:
             over = {axis: kinds[kind] for axis, kind in axes[name].items()}
-            found = [n for n in free if their_axes[n] == over and _fit(own[name], given[n], over)]
+            found = [n for n in free if their_axes[n] == over and fits(own[name], given[n], over)]
             found = [n for n in found if name.endswith(f".{n}")] or found  # not the output layer, where it is not tied
             if len(found) == 1:
                 names[name] = found[0]
@@ -226,11 +222,11 @@ class Parent:
         whole, tokens, new = [], {}, []
         for name, tensor in own.items():
             over, taken = axes[name], given.get(names.get(name, ""))
-            if taken is None or not _fit(tensor, taken, over) or not all(rows[kind] for kind in over.values()):
+            if taken is None or not fits(tensor, taken, over) or not all(rows[kind] for kind in over.values()):
                 new.append(name)
             elif over:
                 mine, others = ({a: [pair[i] for pair in rows[kind]] for a, kind in over.items()} for i in (0, 1))
-                tensor[_places(tensor, mine)] = taken[_places(taken, others)]
+                tensor[places(tensor, mine)] = taken[places(taken, others)]
                 tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
             else:
                 tensor.copy_(taken)

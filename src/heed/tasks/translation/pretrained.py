@@ -46,7 +46,7 @@ def taken_part(config: TranslationConfig, parent: Parent) -> Part | None:
     take, theirs = config.model.take, parent.task.config.model.name
     if theirs in _DEFAULTS and parent.task.config.task != config.task:
         return _DEFAULTS[theirs] if take == "auto" else take
-    if take in ("auto", "both"):
+    if take == "auto" or take == "both":
         return None
     if theirs != _MODEL:
         known = ", ".join([*_DEFAULTS, _MODEL])
