@@ -12,6 +12,9 @@ from safetensors.torch import load_file, save_file
 import heed
 from checkpoints import byte_pairs, ragged, randomise, write_byte_pairs
 from heed.errors import ConfigError, RunError
+from heed.exchange.huggingface.gpt2 import Gpt2Family
+from heed.exchange.huggingface.numbering import Numbering
+from heed.models.gpt import GPTConfig
 from heed.observe.trace import trace
 from heed.runs.imported import import_checkpoint
 
@@ -281,6 +284,15 @@ def test_a_language_model_goes_on_training_and_is_exported_again(tmp_path):
     theirs = numbers(child)
     known = [i for i, number in enumerate(theirs) if number is not None]
     torch.testing.assert_close(own.log_softmax(-1)[0, -1][known], expected[[theirs[i] for i in known]], **CLOSE)
+
+
+def test_a_vocabulary_that_has_grown_is_not_written_with_tokens_that_nothing_forbids(tmp_path):
+    family = Gpt2Family()
+    body = GPTConfig(vocab_size=9, d_model=8, num_heads=2, num_layers=1, absent_tokens=(0, 1, 2))
+    heads = frozenset({"output"})
+    assert family.settings(body, heads, {"tokens": (None, Numbering([None, None, None, *range(6)], 6))})["n_embd"] == 8
+    with pytest.raises(ConfigError, match=r"gpt2 cannot express model.absent_tokens=\[0, 1, 2\]: the vocabulary has"):
+        family.settings(body, heads, {"tokens": (None, Numbering.same(9))})
 
 
 def test_a_classifier_starts_from_a_language_model_and_is_exported(tmp_path):

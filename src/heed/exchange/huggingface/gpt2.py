@@ -135,6 +135,13 @@ class Gpt2Family(Family):
         assert isinstance(body, BlocksConfig)
         self._check(body, heads)
         numbering = vocabularies["tokens"][1]
+        written = [i for i in getattr(body, "absent_tokens", ()) if numbering.theirs[i] is not None]
+        if written:  # with the numbering of the checkpoint that it came from they stay away
+            why = (
+                "the vocabulary has changed since it was imported, so that these tokens would be written; the output "
+                "layer has no bias there that keeps them from being predicted"
+            )
+            raise self._lacks("absent_tokens", written, why)
         end = numbering.theirs[END]
         start = numbering.theirs[START]
         padding = numbering.theirs[PADDING]
