@@ -50,8 +50,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if not task.config.data.several_labels:
-            unweighted = task.config.data.class_weights == "none"
-            fix = " (data.class_weights=balanced weighs all labels alike)" if unweighted else ""
+            fix = " (data.class_weights=balanced weighs all labels alike)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
 
@@ -99,8 +98,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
         The tokens of many texts may be kept on disk.
         """
-        data, most = self.config.data, self.most_tokens
-        return cut_texts(self.tokenizer, texts, data, self.hierarchical, kept, most, self.double_separator)
+        given = self.config.data, self.hierarchical, kept, self.most_tokens, self.double_separator
+        return cut_texts(self.tokenizer, texts, *given)
 
     @property
     def pairs(self) -> bool:
