@@ -24,6 +24,7 @@ def hand_made(context=200, end_token=True, carries=False):
     tokenizer = TextTokenizer.train_characters(TEXTS)
     first = END if end_token else START
     task = SimpleNamespace(tokenizer=tokenizer, context=context, first_token=first, end_token=end_token)
+    task.begun = lambda ids: [first, *ids]
     torch.manual_seed(3)
     model = AttentionLM(AttentionLMConfig(vocab_size=tokenizer.vocab_size, d_model=32, num_heads=2, num_layers=2))
     with torch.no_grad():

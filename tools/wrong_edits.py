@@ -84,8 +84,8 @@ EDITS = [
     ),
     Edit(
         "classification: the loss is a sum",
-        "loss = float(self._loss(logits, labels, 0.0, None)) / len(encoded)",
-        "loss = float(self._loss(logits, labels, 0.0, None))",
+        "loss = float(label_loss(logits, labels, self.sigmoid)) / len(encoded)",
+        "loss = float(label_loss(logits, labels, self.sigmoid))",
         VALIDATION,
     ),
     Edit(
@@ -353,8 +353,8 @@ EDITS = [
     # layers and models
     Edit(
         "Transformer blocks without dropout",
-        'block: dict[str, Any] = {"dropout": c.dropout,',
-        'block: dict[str, Any] = {"dropout": 0.0,',
+        'block: dict[str, Any] = {\n            "dropout": c.dropout,',
+        'block: dict[str, Any] = {\n            "dropout": 0.0,',
         (BLOCKS,),
     ),
     Edit(
@@ -383,7 +383,7 @@ EDITS = [
     ),
     Edit(
         "embeddings of the Transformer are not scaled",
-        "scaled = table(tokens) * math.sqrt(table.embedding_dim)",
+        "scaled = table(tokens) * self.embedding_scale",
         "scaled = table(tokens)",
         ("tests/test_transformer.py", "tests/test_reference.py"),
     ),
@@ -438,7 +438,7 @@ EDITS = [
     ),
     Edit(
         "a beam ends while an open row could still win",
-        "return done[options.num_best - 1].score >= bound",
+        "return done[needed - 1].score >= bound",
         "return True",
         SEARCH,
     ),

@@ -13,6 +13,8 @@ from heed.tasks import spec_of, task_names
 from heed.tasks.base.spec import Flag
 
 _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
+_MANY = 4
+"""With more tasks than this that have an option, help names those that have not, so that it fits a line."""
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
@@ -48,7 +50,10 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     kind = list[kind] if flag.several else kind
     metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else _METAVARS.get(flag.type)
-    words = (f"--{flag.name}", f"For runs of {' and '.join(', '.join(tasks).rsplit(', ', 1))}")
+    others = [name for name in task_names() if name not in tasks]
+    named = ", ".join(tasks if len(tasks) <= _MANY or not others else others)
+    start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task but"
+    words = (f"--{flag.name}", f"{start} {' and '.join(named.rsplit(', ', 1))}")
     described = option(*words, metavar=metavar, help=flag.help, min=flag.least)
     switch = kind is bool
     return inspect.Parameter(

@@ -205,3 +205,9 @@ class RunConfig(Section):
     """How it is trained."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """How it is scored."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _of_any_task(cls, value: Any) -> Any:
+        """A section that was made in Python becomes that of the task, with the fields that were given."""
+        return value.model_dump(by_alias=True, exclude_unset=True) if type(value) is ModelSection else value

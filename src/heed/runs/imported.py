@@ -163,10 +163,9 @@ def build(
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
 
 
-def carry_origin(parent: str | Path | None, path: Path) -> None:
+def carry_origin(parent: str | Path, path: Path) -> None:
     """Keep in a new run what its parent knows of the checkpoint that it was imported from."""
-    origin = None if parent is None else Origin.read(Path(parent))
-    if origin is not None:
+    if (origin := Origin.read(Path(parent))) is not None:
         origin.write(path)
 
 

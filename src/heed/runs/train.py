@@ -23,7 +23,6 @@ from heed.runs.callback import Callback, Caller
 from heed.runs.card import write_card
 from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.epochs import settle_epochs
-from heed.runs.imported import carry_origin
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
@@ -341,7 +340,10 @@ def _begin(
     with folders.unsealed(path):
         if unfinished is None:
             task.save(path)
-            carry_origin(config.model.from_ or config.tokenizer.from_, path)
+            if (parent := config.model.from_ or config.tokenizer.from_) is not None:
+                from heed.runs.imported import carry_origin  # knows every family, and so most models
+
+                carry_origin(parent, path)
             about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
             reports = {name: one.as_report() for name, one in started.items()}
             folders.write_report(path, {**about, "parameters": parameters, **reports})
