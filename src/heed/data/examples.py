@@ -123,6 +123,38 @@ class Text(Example):
 
 
 @dataclass(frozen=True, slots=True)
+class Picture(Example):
+    """A picture and its label.
+
+    The digest of what its file holds decides its split and finds the same picture again, whatever its file is called;
+    `place` says where its pixels are (`heed.data.read.pictures`).
+    """
+
+    unit = "picture"
+    sides = ("picture",)
+
+    digest: str
+    label: str
+    place: str
+    origin: str = field(default="", compare=False)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Its digest, its label, and where it is."""
+        return self.digest, self.label, self.place
+
+    @classmethod
+    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
+        """The picture with these fields."""
+        return cls(*fields, origin)
+
+    @property
+    def stratum(self) -> str:
+        """Its label."""
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
 class Sentence(Example):
     """One example of tagging: words and the tag of each."""
 

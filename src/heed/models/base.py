@@ -53,6 +53,17 @@ class TokenConfig(TextConfig):
     """Width of what else is known of each token (characters); set by the task."""
 
 
+class ImageConfig(ModelConfig):
+    """Of a model that reads a picture."""
+
+    num_channels: int = Field(gt=0)
+    """Channels of a picture: 1 grey, 3 red, green and blue; set from the data."""
+    height: int = Field(gt=0)
+    """Pixels from top to bottom; set from the data."""
+    width: int = Field(gt=0)
+    """Pixels from left to right; set from the data."""
+
+
 class TranslatorConfig(ModelConfig):
     """Of a model that reads a source and writes a target."""
 
@@ -309,6 +320,28 @@ class RowEncoder(Body):
         """Four rows."""
         generator = torch.Generator().manual_seed(seed)
         return {"values": torch.randn(4, config.num_columns, generator=generator)}
+
+
+class ImageEncoder(Body):
+    """A model that gives one vector of width `d_output` for a picture. Its configuration is an `ImageConfig`.
+
+    The task has normalisation, head and loss.
+    """
+
+    interface: ClassVar[Interface] = "image_encoder"
+    d_output: int
+    config: ImageConfig
+
+    @abstractmethod
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Normalised pictures `(batch, num_channels, height, width)` to `(batch, d_output)`."""
+
+    @classmethod
+    def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
+        """Three pictures."""
+        generator = torch.Generator().manual_seed(seed)
+        shape = (3, config.num_channels, config.height, config.width)
+        return {"pixels": torch.randn(shape, generator=generator)}
 
 
 class SeriesEncoder(Body):

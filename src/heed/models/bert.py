@@ -19,7 +19,8 @@ each sublayer's output.
 
 Source: Devlin et al. 2019 (arXiv:1810.04805), section 3 and appendix A.2; docs/systems.md, C8. The published
 checkpoints add what the paper does not say: the pooling layer, eps 1e-12, and the initial weights.
-Differs from the paper: nothing. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps
+Differs from the paper: linear layers of other widths than 768 are drawn at another deviation (`initialise`), and the
+option `matching_heads`. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps
 1e-5; DistilBERT (arXiv:1910.01108) no segments and a relu in the pooling layer.
 """
 
