@@ -146,7 +146,7 @@ class Picture(Example):
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
         """The picture with these fields."""
-        return cls(*fields, origin)
+        return cls(fields[0], fields[1], fields[2], origin)
 
     @property
     def stratum(self) -> str:
