@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from torch import Tensor
+
 from heed.config import RunConfig
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import Vocabularies
@@ -52,6 +54,10 @@ class Exportable:
     notes: tuple[str, ...] = ()
     left: frozenset[str] = frozenset()
     files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
+
+    def held(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of the run's model that a checkpoint holds, by name."""
+        return {name: one for name, one in tensors.items() if name.partition(".")[0] not in self.left}
 
 
 class TaskCheckpoint(ABC, Generic[C]):
