@@ -33,11 +33,6 @@ MAX_PIXELS = 100_000_000
 """Pixels of the largest picture that is decoded by default (`data.max_pixels`)."""
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "TGA", "ICO", "QOI", "SGI")
 """The formats that are opened, as Pillow names them."""
-ENDINGS = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx .tga "
-    ".ico .qoi .sgi .heic .heif".split()
-)
-"""Endings of files that are surely meant to be pictures; a file is opened by what it holds, whatever its ending."""
 _GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
 _ORIENTATION = 0x0112
@@ -87,14 +82,13 @@ def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixel
     return with_channels(_decoded(data, max_pixels)[0], channels)
 
 
-def examine(data: bytes | NDArray[Any], *, max_pixels: int = MAX_PIXELS) -> PictureFacts:
-    """Decode a picture as `decode` does, and say what it is.
+def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[Array, tuple[str, ...]]:
+    """The pixels of a picture as `decode` gives them, and what was done to read it.
 
     Raises:
         PictureError: As `decode`.
     """
-    pixels, notes = (from_array(data), ()) if not isinstance(data, bytes) else _decoded(data, max_pixels)
-    return PictureFacts(*pixels.shape, notes)
+    return _decoded(data, max_pixels) if isinstance(data, bytes) else (from_array(data), ())
 
 
 def with_channels(pixels: Array, channels: int | None) -> Array:
