@@ -39,6 +39,7 @@ class Exportable:
         label_bias: Whether the layer over the labels of a text has a bias; None without such a layer.
         settings: Further fields of config.json, as `id2label`.
         notes: What a reader of the checkpoint should know.
+        left: Parts of the model that a checkpoint cannot hold; a note says so.
         files: Further files of JSON, by name, made with the numberings.
     """
 
@@ -49,6 +50,7 @@ class Exportable:
     label_bias: bool | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
     files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
 
 
