@@ -128,6 +128,26 @@ def from_array(array: Any) -> Array:
     return pixels if values.shape[2] != 4 else _over_white(Image.fromarray(pixels, "RGBA"))
 
 
+def from_pillow(image: Image.Image) -> Array:
+    """A picture of Pillow as pixels, upright.
+
+    Raises:
+        PictureError: It is damaged.
+    """
+    try:
+        return _pixels(_upright(image))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _damage(error) from None
+
+
+def _damage(error: Exception) -> PictureError:
+    """What plugins of Pillow raise over damage can be anything."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return PictureError("damaged picture", f"is cut off or damaged: {reason}")
+
+
 def _as_bytes(values: NDArray[Any]) -> Array:
     """Numbers from 0 to 1 (of floats) or 0 to 255."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
@@ -136,7 +156,7 @@ def _as_bytes(values: NDArray[Any]) -> Array:
     if not (0 <= least and most <= 255):  # also where one is no number
         raise PictureError("no picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
     if most <= 1 and np.issubdtype(values.dtype, np.floating):
-        values = values * 255
+        values = values * 255  # of several pictures the callers judge by all
     return np.rint(values).astype(np.uint8)
 
 
@@ -154,9 +174,8 @@ def _decoded(data: bytes, max_pixels: int) -> tuple[Array, tuple[str, ...]]:
             return _pixels(_upright(image)), tuple(notes)
     except (PictureError, MemoryError):
         raise
-    except Exception as error:  # plugins of Pillow raise whatever the damage led to
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise PictureError("damaged picture", f"is cut off or damaged: {reason}") from None
+    except Exception as error:
+        raise _damage(error) from None
 
 
 def _opened(data: bytes, max_pixels: int) -> Image.Image:

@@ -29,6 +29,7 @@ from heed.data.read.contents import Advice, content_of, no_advice
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.head import Head, is_table
 from heed.data.read.picture_folders import Entry, Listing, bundles, entries_of, note_spellings
+from heed.data.read.picture_hub import hub_pictures
 from heed.data.read.picture_tables import table_entries
 from heed.data.read.reader import Reader
 from heed.errors import DataError, suggest
@@ -39,7 +40,11 @@ _EXPECTED = "expected a folder with a folder for each class, an archive of such 
 def picture_reader(data: Any, pixels: Pixels, advice: Advice = no_advice) -> Reader[Picture]:
     """The reader of labelled pictures; `data` is a section of pictures, `pixels` gets to know where they are."""
     reading = _Reading(pixels, advice, data.columns, class_names(data))
-    return Reader(Picture, reading.files, again=False)
+
+    def of_split(hub: Any, split: str, findings: Findings) -> Iterator[Picture]:
+        return hub_pictures(hub, split, data.columns, pixels, findings)
+
+    return Reader(Picture, reading.files, of_split=of_split, again=False)
 
 
 def class_names(data: Any) -> list[str] | None:
