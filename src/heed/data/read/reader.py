@@ -25,7 +25,6 @@ class Reader(Generic[E]):
         kind: Their class.
         read: Reads files and reports to the findings.
         of_row: Makes an example of a data set's row, if supported.
-        of_split: Reads a split of a data set (given as `heed.data.read.hub.HubSet`) where its rows are no texts.
         settings: All that decides what is read beside the files and the `data` section, as JSON.
         again: Whether the same can be read again, so that it may be cached.
         of_split: Reads a split of a data set (given as `heed.data.read.hub.HubSet`) where its rows are no texts.
@@ -34,7 +33,6 @@ class Reader(Generic[E]):
     kind: type[E]
     read: Callable[[Sequence[str], Findings], Iterable[E]]
     of_row: Row[E] | None = None
-    of_split: OfSplit[E] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     again: bool = True
     of_split: OfSplit[E] | None = None
