@@ -1,0 +1,1 @@
+"""Pictures: decoded, sized, normalised, augmented."""
