@@ -59,6 +59,7 @@ class ExportedCheckpoint:
         numbered_as: The checkpoint whose numbering of tokens it has; empty for this run's own.
         difference: The largest difference of a state between the run and what was written, read again.
         notes: What a reader of the checkpoint should know.
+        has_tokens: Whether it has a tokenizer.
     """
 
     folder: Path
@@ -67,13 +68,15 @@ class ExportedCheckpoint:
     numbered_as: str
     difference: float
     notes: tuple[str, ...]
+    has_tokens: bool = True
 
     def __str__(self) -> str:
         order = f"numbered as in {self.numbered_as}" if self.numbered_as else "in this run's order"
+        tokens, same = (f", tokens {order}", "settings and tokens") if self.has_tokens else ("", "settings")
         return "\n".join(
             [
-                f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB): {self.architecture}, tokens {order}",
-                f"read again: the same settings and tokens, states differ by at most {self.difference:.2g}",
+                f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB): {self.architecture}{tokens}",
+                f"read again: the same {same}, states differ by at most {self.difference:.2g}",
                 *(f"note: {note}" for note in self.notes),
             ]
         )
@@ -160,7 +163,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         (final / CHECKSUMS).unlink()  # elsewhere it is a folder like any other of its kind
     return ExportedCheckpoint(
         final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
-        exportable.notes,
+        exportable.notes, bool(vocabularies),
     )  # fmt: skip
 
 
@@ -179,8 +182,7 @@ def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabu
             own = {one: (tok, Numbering.same(tok.vocab_size)) for one, tok in exportable.tokenizers.items()}
             return own, ""
         found[role] = tokenizer, numbering
-    assert origin is not None
-    return found, origin.source
+    return found, "" if origin is None else origin.source
 
 
 def _family(
@@ -221,7 +223,7 @@ def _settings(
         "model_type": family.model_type,
         **fields,
         **exportable.settings,
-        "tie_word_embeddings": exportable.tied,
+        **({"tie_word_embeddings": exportable.tied} if exportable.tokenizers else {}),
         "dtype": "float32",
     }
 

@@ -95,6 +95,11 @@ class TaskCheckpoint(ABC, Generic[C]):
         """
 
     @classmethod
+    def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """What a user should know of how a checkpoint was read, beside its tensors."""
+        return ()
+
+    @classmethod
     def ours(cls, table: Sequence[Entry]) -> list[Entry]:
         """A family's table with the names of the task's model."""
         return [replace(line, ours=tuple(map(cls._named, line.ours))) for line in table]
