@@ -13,6 +13,8 @@ from heed.data.read.findings import BadLine, Findings
 E = TypeVar("E", bound=Example)
 Row = Callable[[Mapping[str, Any], str, Findings], E | BadLine]
 """Makes an example of a row of a data set: its values by the fields of `data.columns`, its place, the findings."""
+OfSplit = Callable[[Any, str, Findings], Iterable[E]]
+"""Reads a split of a data set: the data set, the split, the findings."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Reader(Generic[E]):
         kind: Their class.
         read: Reads files and reports to the findings.
         of_row: Makes an example of a data set's row, if supported.
+        of_split: Reads a split of a data set (given as `heed.data.read.hub.HubSet`) where its rows are no texts.
         settings: All that decides what is read beside the files and the `data` section, as JSON.
         again: Whether the same can be read again, so that it may be cached.
     """
@@ -30,6 +33,7 @@ class Reader(Generic[E]):
     kind: type[E]
     read: Callable[[Sequence[str], Findings], Iterable[E]]
     of_row: Row[E] | None = None
+    of_split: OfSplit[E] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     again: bool = True
 
