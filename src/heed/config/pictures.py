@@ -40,6 +40,9 @@ class PictureOptions(Section):
     workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     """Threads that read and decode pictures; auto is as many as help, 0 is none beside the main one. Results do not
     depend on it."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """How much a picture of each class counts in the loss: balanced is inverse to the class's share, or a weight per
+    class (1 where none is given)."""
     max_pixels: int = Field(100_000_000, gt=0)
     """A picture with more pixels than this is bad: a file of some kilobytes can name a size that fills the memory."""
 
