@@ -6,7 +6,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from heed.config.pictures import ShapePictures
 from heed.data.embedded.shapes import FIGURES, Arrangement, arrangements, draw_shapes
+from heed.data.pictures.source import Pixels
+from heed.data.store.pictures import open_pictures
 from heed.errors import DataError
 
 SIZES = {"train": 400, "valid": 50, "test": 100}
@@ -105,3 +108,17 @@ def test_figures_that_overlap_or_do_not_fit_are_refused():
         draw_shapes(SIZES, 1, size=(8, 8))
     with pytest.raises(DataError, match=r"data\.kinds is 5, expected 2 to 4 \(plus, cross, square, diamond\)"):
         draw_shapes(SIZES, 1, kinds=5)
+
+
+def test_the_section_of_shapes_opens_what_it_says():
+    data = ShapePictures(train=60, valid=10, test=20, size=(20, 24), distance=13, kinds=2, colours=True, noise=0.05)
+    pixels = Pixels.of(data)
+    splits = open_pictures(data, pixels)
+    assert {name: len(part) for name, part in splits.examples.items()} == {"train": 60, "valid": 10, "test": 20}
+    drawn, arrays = draw_shapes(
+        {"train": 60, "valid": 10, "test": 20}, 1, size=(20, 24), distance=13, kinds=2, colours=True, noise=0.05
+    )
+    read = pixels.read([one.place for one in splits.examples["test"]])
+    assert np.array_equal(np.stack(read), arrays[70:]) and list(splits.examples["test"]) == drawn["test"]
+    open_pictures(ShapePictures(train=5, valid=1, test=1), few := Pixels())
+    assert few.read(["shapes#0"])[0].shape == (32, 32, 1)
