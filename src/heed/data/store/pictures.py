@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from heed.config import HubSection, OwnData
 from heed.config.memory import InMemory
-from heed.config.pictures import DigitPictures, EmbeddedPictures
-from heed.data.embedded.handwriting import NAME, draw_digits
+from heed.config.pictures import DigitPictures, EmbeddedPictures, ShapePictures
+from heed.data.embedded import handwriting, shapes
+from heed.data.embedded.generated import Split
 from heed.data.examples import Picture
 from heed.data.pictures.names import is_archive
 from heed.data.pictures.source import Arrays, Pixels
@@ -35,8 +36,21 @@ def open_pictures(
         DataError: A file cannot be read, or nothing is left to train on.
     """
     if isinstance(data, DigitPictures):
-        drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
-        pixels.add(NAME, Arrays(images))
+        drawn, images = handwriting.draw_digits(_sizes(data), data.seed)
+        pixels.add(handwriting.NAME, Arrays(images))
+        return drawn_splits({**drawn}, data.name, "pictures")
+    if isinstance(data, ShapePictures):
+        sides = (32, 32) if data.size == "auto" else data.size
+        drawn, images = shapes.draw_shapes(
+            _sizes(data),
+            data.seed,
+            size=(sides, sides) if isinstance(sides, int) else sides,
+            distance=data.distance,
+            kinds=data.kinds,
+            colours=data.colours,
+            noise=data.noise,
+        )
+        pixels.add(shapes.NAME, Arrays(images))
         return drawn_splits({**drawn}, data.name, "pictures")
     assert isinstance(data, OwnData) and not isinstance(data, EmbeddedPictures), f"no source of {data!r}"
     remarks: list[str] = []
@@ -88,3 +102,7 @@ def sets_in(path: str, pixels: Pixels) -> dict[str, str]:
     if len(held) > 1 and "train" in held:
         return {split: file for split, file in held.items() if split}
     return Listing.of(path, pixels).splits()
+
+
+def _sizes(data: EmbeddedPictures) -> dict[Split, int]:
+    return {"train": data.train, "valid": data.valid, "test": data.test}
