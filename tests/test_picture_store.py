@@ -42,7 +42,7 @@ class Counting(Pixels):
 
 
 def stored(places, megabytes=10, workers=0, sizing=None):
-    return PictureStore(places, Counting(workers=workers), sizing or Sizing(16, 16, 3), megabytes)
+    return PictureStore(Counting(workers=workers), places, sizing or Sizing(16, 16, 3), megabytes)
 
 
 @pytest.mark.parametrize("megabytes", [0, 10])
@@ -77,8 +77,8 @@ def test_large_batches_are_changed_by_several_threads(photos):
 
     few, many = (stored(photos, 10, workers, Sizing(128, 128, 3)) for workers in (0, 4))
     for store in (few, many):
-        assert len(store.arrays(range(40))) == 40  # decoded now
-    assert np.array_equal(many.arrays(range(40), change), few.arrays(range(40)) + np.uint8(1))
+        assert len(store.take(range(40))) == 40  # decoded now
+    assert np.array_equal(many.take(range(40), change), few.take(range(40)) + np.uint8(1))
     assert len(names) == 4 and all(name.startswith("pictures") for name in names)
 
 
@@ -86,26 +86,26 @@ def test_a_kept_picture_is_decoded_once_and_another_each_time(photos):
     kept, read = stored(photos), stored(photos, megabytes=0)
     for store in (kept, read):
         for _ in range(3):
-            store.arrays([1, 2, 3])
-        store.arrays([3, 4])
+            store.take([1, 2, 3])
+        store.take([3, 4])
     assert kept._pixels.decoded == 4 and read._pixels.decoded == 11
-    assert np.array_equal(kept.arrays([4, 1, 4]), read.arrays([4, 1, 4]))
+    assert np.array_equal(kept.take([4, 1, 4]), read.take([4, 1, 4]))
 
 
 def test_what_is_kept_cannot_be_changed_from_outside(photos):
     store = stored(photos)
-    first = store.arrays([5])
+    first = store.take([5])
     wanted = first.copy()
     first[:] = 0
-    assert np.array_equal(store.arrays([5]), wanted)
+    assert np.array_equal(store.take([5]), wanted)
 
 
 def test_a_set_is_kept_where_it_fits_into_the_memory_allowed():
     pixels = Pixels(workers=0)
     pixels.add("memory:train", Arrays(np.zeros((1_000, 10, 10), dtype=np.uint8)))
     places = [f"memory:train#{i}" for i in range(1_000)]
-    assert PictureStore(places, pixels, Sizing(50, 20, 1), 1).is_kept  # 1,000,000 bytes
-    assert not PictureStore(places, pixels, Sizing(51, 20, 1), 1).is_kept
+    assert PictureStore(pixels, places, Sizing(50, 20, 1), 1).is_kept  # 1,000,000 bytes
+    assert not PictureStore(pixels, places, Sizing(51, 20, 1), 1).is_kept
 
 
 def test_normalisation_is_that_of_all_training_pictures_or_of_an_even_sample(photos, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_file_that_is_gone_is_named(photos, tmp_path):
     store = stored(photos, workers=4)
     (tmp_path / "7.jpg").unlink()
     with pytest.raises(DataError, match=r"7\.jpg' does not exist"):
-        store.arrays(range(40))
+        store.take(range(40))
 
 
 def test_a_batch_has_normalised_pictures_and_their_labels(photos):
@@ -133,5 +133,5 @@ def test_a_batch_has_normalised_pictures_and_their_labels(photos):
     form = PictureForm(store.sizing, store.normalisation())
     batch = collate_pictures(store, torch.arange(40), [7, 0, 39], form)
     assert batch.indices == [7, 0, 39] and batch.targets.tolist() == [7, 0, 39] and batch.num_targets == 3
-    assert torch.equal(batch.pixels, form.tensor(store.arrays([7, 0, 39])))
+    assert torch.equal(batch.pixels, form.tensor(store.take([7, 0, 39])))
     assert batch.pixels.shape == (3, 1, 16, 16)

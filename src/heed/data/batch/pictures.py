@@ -62,7 +62,7 @@ def collate_pictures(
     change = None
     if augment is not None and augment.config.changes_pictures:
         change = partial(augment.pictures, epoch=epoch)
-    pixels = form.normalisation.tensor(store.arrays(indices, change))
+    pixels = form.normalisation.tensor(store.take(indices, change))
     chosen = targets[indices]
     if augment is not None:
         pixels, chosen = augment.batch(pixels, chosen, num_labels, indices, epoch)

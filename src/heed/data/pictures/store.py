@@ -30,18 +30,18 @@ class PictureStore:
     Decoding and scaling release Python's lock, so threads do as well as processes and nothing is copied between them.
     """
 
-    def __init__(self, places: Sequence[str], pixels: Pixels, sizing: Sizing, megabytes: int) -> None:
+    def __init__(self, pixels: Pixels, places: Sequence[str], sizing: Sizing, in_memory: int = 2_000) -> None:
         """Of the pictures at these places.
 
         Args:
-            places: Where the pictures are (`heed.data.pictures.source`).
             pixels: Reads them, with as many threads as its `workers`.
+            places: Where the pictures are (`heed.data.pictures.source`).
             sizing: Makes them of one size.
-            megabytes: Kept in memory where they need no more than this; each picture is then decoded once.
+            in_memory: Megabytes; where the sized pictures need no more, they are kept, and each is decoded once.
         """
         self.sizing = sizing
         self._places, self._pixels = places, pixels
-        self.is_kept = len(places) * int(np.prod(sizing.shape)) <= megabytes * 10**6
+        self.is_kept = len(places) * int(np.prod(sizing.shape)) <= in_memory * 10**6
         self._kept = np.empty((len(places) if self.is_kept else 0, *sizing.shape), dtype=np.uint8)
         self._known = np.zeros(len(places), dtype=bool)
         self._pool: ThreadPoolExecutor | None = None
@@ -49,7 +49,7 @@ class PictureStore:
     def __len__(self) -> int:
         return len(self._places)
 
-    def arrays(self, indices: Sequence[int], change: Change | None = None) -> Array:
+    def take(self, indices: Sequence[int], change: Change | None = None) -> Array:
         """The pictures with these numbers, each changed by `change`, `(batch, height, width, channels)`.
 
         Raises:
@@ -67,18 +67,18 @@ class PictureStore:
             self._pool = ThreadPoolExecutor(self._pixels.workers, thread_name_prefix="pictures")
         return np.concatenate(list(self._pool.map(made, parts)))
 
-    def walk(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
+    def parts(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
         """The pictures with these numbers, by default all, some at a time."""
         chosen = range(len(self)) if indices is None else indices
         for start in range(0, len(chosen), _TOGETHER):
-            yield self.arrays(chosen[start : start + _TOGETHER])
+            yield self.take(chosen[start : start + _TOGETHER])
 
     def normalisation(self) -> Normalisation:
         """Mean and deviation of each channel over all pictures, or over 2,000 of them where they are not kept."""
         sample = None
         if not self.is_kept and len(self) > _SAMPLE:
             sample = [i * len(self) // _SAMPLE for i in range(_SAMPLE)]
-        return Normalisation.of(self.walk(sample), self.sizing.channels)
+        return Normalisation.of(self.parts(sample), self.sizing.channels)
 
     def _parts(self, indices: Sequence[int], changed: bool) -> list[Sequence[int]]:
         """The pictures of each thread; one part where several would not be faster."""
