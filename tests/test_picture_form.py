@@ -58,6 +58,9 @@ def test_a_shorter_side_is_scaled_first_and_the_middle_cut_out_as_checkpoints_wa
     sized = Sizing(24, 24, 3, shorter=30, resample="bicubic").apply(picture)
     scaled = Image.fromarray(picture).resize((45, 30), Image.Resampling.BICUBIC)
     assert np.array_equal(sized, np.asarray(scaled)[3:27, 10:34])
+    squashed = Sizing(24, 24, 3, "squash", "bicubic", 30).apply(picture)
+    scaled = Image.fromarray(picture).resize((30, 30), Image.Resampling.BICUBIC)
+    assert np.array_equal(squashed, np.asarray(scaled)[3:27, 3:27])
 
 
 def test_grey_becomes_three_equal_channels_and_colours_become_their_luma():
@@ -76,6 +79,7 @@ def test_grey_becomes_three_equal_channels_and_colours_become_their_luma():
         Sizing(40, 32, 1, "squash"),
         Sizing(32, 32, 1, shorter=40),
         Sizing(32, 32, 1, shorter=24),
+        Sizing(32, 32, 1, "squash", shorter=40),
     ],
 )
 @pytest.mark.parametrize("size", [(120, 200), (200, 120), (160, 160)])

@@ -40,6 +40,9 @@ class PictureOptions(Section):
     workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     """Threads that read and decode pictures; auto is as many as help, 0 is none beside the main one. Results do not
     depend on it."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """How much a picture of each class counts in the loss: balanced is inverse to the class's share, or a weight per
+    class (1 where none is given)."""
     max_pixels: int = Field(100_000_000, gt=0)
     """A picture with more pixels than this is bad: a file of some kilobytes can name a size that fills the memory."""
 
@@ -96,10 +99,26 @@ class DigitPictures(EmbeddedPictures):
 
 
 class ShapePictures(EmbeddedPictures):
-    """Embedded data: generated pictures whose label is a relation between two figures (`heed.data.embedded.shapes`)."""
+    """Embedded data: generated pictures whose label is a relation between far corners (`heed.data.embedded.shapes`)."""
 
     name: Literal["shapes"] = "shapes"
     """Which embedded data."""
+    train: int = Field(8_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(500, gt=0)
+    """Number of validation examples."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples."""
+    size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
+    """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
+    distance: int = Field(16, gt=0)
+    """Pixels from a figure to the next, from middle to middle; figures have 5 pixels."""
+    kinds: int = Field(4, ge=2, le=4)
+    """Kinds of figures, of which each picture shows two."""
+    colours: bool = False
+    """Give each figure a colour of its own, which says nothing of the label; pictures then have 3 channels."""
+    noise: float = Field(0.1, ge=0, allow_inf_nan=False)
+    """Standard deviation of the normal noise on each pixel, as a share of full brightness."""
 
 
 AnyPictures = PictureData | HubPictures | MemoryPictures | DigitPictures | ShapePictures

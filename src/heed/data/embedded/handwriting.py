@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from heed.data.embedded.generated import Split
 from heed.data.examples import Picture
+from heed.data.pictures.source import digest_of
 
 NAME = "digits"
 
@@ -48,8 +49,3 @@ def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Pi
         taken, spread = spread[: sizes[split]], spread[sizes[split] :]  # type: ignore[index]
         drawn[split] = [examples[i] for i in taken]  # type: ignore[index]
     return {"train": drawn["train"], "valid": drawn["valid"], "test": drawn["test"]}, images
-
-
-def digest_of(array: NDArray[np.uint8]) -> str:
-    """The digest of an array's values and shape, as that of a file is of its bytes."""
-    return hashlib.blake2b(repr(array.shape).encode() + array.tobytes(), digest_size=16).hexdigest()

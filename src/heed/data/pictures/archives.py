@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tarfile
 import zipfile
 import zlib
@@ -22,22 +21,10 @@ from heed.data.pictures.decode import PictureError
 from heed.errors import DataError
 from heed.storage.cache import contents_of, find_entry, key_of, make_entry
 
-_NAME = re.compile(r"(.*?\.(?:zip|tar|tar\.gz|tgz|tar\.bz2|tbz2?|tar\.xz|txz))!(.*)", re.IGNORECASE | re.DOTALL)
 _SMALL = 256 * 2**20
 """Bytes of unpacked members up to which they stay in memory."""
 _LARGEST = 2**30
 """Bytes of one member that is read; a zip can name more than fits in any memory."""
-
-
-def is_archive(path: Path) -> bool:
-    """Whether a file is an archive, by its ending."""
-    return _NAME.fullmatch(f"{path.name}!") is not None
-
-
-def archive_in(place: str) -> tuple[str, str] | None:
-    """A place such as "photos.zip!cat/1.jpg" as archive and member; None where it is none."""
-    found = _NAME.fullmatch(place)
-    return None if found is None else (found.group(1), found.group(2))
 
 
 class Archive:

@@ -33,11 +33,6 @@ MAX_PIXELS = 100_000_000
 """Pixels of the largest picture that is decoded by default (`data.max_pixels`)."""
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "TGA", "ICO", "QOI", "SGI")
 """The formats that are opened, as Pillow names them."""
-ENDINGS = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx .tga "
-    ".ico .qoi .sgi .heic .heif".split()
-)
-"""Endings of files that are surely meant to be pictures; a file is opened by what it holds, whatever its ending."""
 _GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
 _ORIENTATION = 0x0112
@@ -87,14 +82,13 @@ def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixel
     return with_channels(_decoded(data, max_pixels)[0], channels)
 
 
-def examine(data: bytes | NDArray[Any], *, max_pixels: int = MAX_PIXELS) -> PictureFacts:
-    """Decode a picture as `decode` does, and say what it is.
+def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[Array, tuple[str, ...]]:
+    """The pixels of a picture as `decode` gives them, and what was done to read it.
 
     Raises:
         PictureError: As `decode`.
     """
-    pixels, notes = (from_array(data), ()) if not isinstance(data, bytes) else _decoded(data, max_pixels)
-    return PictureFacts(*pixels.shape, notes)
+    return _decoded(data, max_pixels) if isinstance(data, bytes) else (from_array(data), ())
 
 
 def with_channels(pixels: Array, channels: int | None) -> Array:
@@ -134,6 +128,26 @@ def from_array(array: Any) -> Array:
     return pixels if values.shape[2] != 4 else _over_white(Image.fromarray(pixels, "RGBA"))
 
 
+def from_pillow(image: Image.Image) -> Array:
+    """A picture of Pillow as pixels, upright.
+
+    Raises:
+        PictureError: It is damaged.
+    """
+    try:
+        return _pixels(_upright(image))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _damage(error) from None
+
+
+def _damage(error: Exception) -> PictureError:
+    """What plugins of Pillow raise over damage can be anything."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return PictureError("damaged picture", f"is cut off or damaged: {reason}")
+
+
 def _as_bytes(values: NDArray[Any]) -> Array:
     """Numbers from 0 to 1 (of floats) or 0 to 255."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
@@ -142,7 +156,7 @@ def _as_bytes(values: NDArray[Any]) -> Array:
     if not (0 <= least and most <= 255):  # also where one is no number
         raise PictureError("no picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
     if most <= 1 and np.issubdtype(values.dtype, np.floating):
-        values = values * 255
+        values = values * 255  # of several pictures the callers judge by all
     return np.rint(values).astype(np.uint8)
 
 
@@ -160,9 +174,8 @@ def _decoded(data: bytes, max_pixels: int) -> tuple[Array, tuple[str, ...]]:
             return _pixels(_upright(image)), tuple(notes)
     except (PictureError, MemoryError):
         raise
-    except Exception as error:  # plugins of Pillow raise whatever the damage led to
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise PictureError("damaged picture", f"is cut off or damaged: {reason}") from None
+    except Exception as error:
+        raise _damage(error) from None
 
 
 def _opened(data: bytes, max_pixels: int) -> Image.Image:

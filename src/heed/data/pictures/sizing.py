@@ -56,7 +56,8 @@ class Sizing:
         crop: What becomes of a picture of another shape.
         resample: Pillow's filter for scaling; it smooths before it makes a picture smaller.
         shorter: With crop centre, scale the shorter side to so many pixels and then cut the model's size out of the
-            middle (as checkpoints that were evaluated with a margin); by default the cut is as large as it can be.
+            middle (as checkpoints that were evaluated with a margin); with crop squash, scale both sides to so many
+            first. By default the cut is as large as it can be.
     """
 
     height: int
@@ -113,7 +114,8 @@ class Sizing:
     def _inside(self, height: int, width: int) -> tuple[int, int, int, int]:
         """Row and column of ours at which the scaled original begins (negative where it is cut), and its size there."""
         if self.crop == "squash":
-            return 0, 0, self.height, self.width
+            inner_height, inner_width = (self.height, self.width) if self.shorter is None else (self.shorter,) * 2
+            return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
         if self.crop == "pad":
             scale = min(self.height / height, self.width / width)
             inner_height, inner_width = (max(1, round(side * scale)) for side in (height, width))

@@ -7,6 +7,7 @@ once and in processes that forked.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +17,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.pictures.archives import archive_in, open_archive
-from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, examine
+from heed.data.pictures.archives import Archive, open_archive
+from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
 from heed.data.pictures.idx import read_idx
+from heed.data.pictures.names import archive_in
 from heed.errors import DataError
 
 T = TypeVar("T")
 R = TypeVar("R")
+_KEPT = 256 * 2**20
+"""Bytes of pixels that are kept from reading, when every picture is decoded, until training holds them."""
 _TOGETHER = 32
 """Pictures that one thread reads at a time."""
 
@@ -63,6 +68,9 @@ class Pixels:
         self._sources: dict[str, Source] = {}
         self._facts: dict[str, PictureFacts] = {}
         self._same: dict[PictureFacts, PictureFacts] = {}
+        self._facts_of: dict[str, PictureFacts] = {}
+        self._kept: dict[str, Array] = {}
+        self._room = _KEPT
         self._opening = Lock()
 
     @classmethod
@@ -105,8 +113,18 @@ class Pixels:
                 return self._opened(head, lambda: Arrays(read_idx(Path(head)))), number
         if inside := archive_in(place):
             archive, member = inside
-            return self._opened(archive, lambda: open_archive(Path(archive))), member
+            return self.archive(archive), member
         return None, place
+
+    def archive(self, path: str) -> Archive:
+        """The archive in a file.
+
+        Raises:
+            DataError: It is missing, or none that can be read.
+        """
+        opened = self._opened(path, lambda: open_archive(Path(path)))
+        assert isinstance(opened, Archive)
+        return opened
 
     def _opened(self, name: str, make: Callable[[], Source]) -> Source:
         with self._opening:
@@ -120,7 +138,8 @@ class Pixels:
         Raises:
             PictureError: As `get` and `decode`.
         """
-        return decode(self.get(place), channels, max_pixels=self.max_pixels)
+        kept = self._kept.get(place)
+        return decode(self.get(place) if kept is None else kept, channels, max_pixels=self.max_pixels)
 
     def read(self, places: Sequence[str], channels: int | None = None) -> list[Array]:
         """The pixels at some places, upright, each `(height, width, channels)`; `channels` is as of `decode`.
@@ -143,21 +162,38 @@ class Pixels:
         Raises:
             DataError: One cannot be read; the message names it and says why.
         """
-        missing = [place for place in places if place not in self._facts]
 
         def one(place: str) -> PictureFacts:
             try:
-                return examine(self.get(place), max_pixels=self.max_pixels)
+                return self.examine(place, self.get(place))
             except PictureError as error:
                 raise DataError(f"'{place}' {error}") from None
 
-        for place, facts in zip(missing, self.each(one, missing), strict=True):
-            self.note(place, facts)
-        return [self._facts[place] for place in places]
+        known = [self._facts.get(place) or self._facts_of.get(place.rpartition("#")[0]) for place in places]
+        missing = iter(self.each(one, [place for place, facts in zip(places, known, strict=True) if facts is None]))
+        return [next(missing) if facts is None else facts for facts in known]
 
-    def note(self, place: str, facts: PictureFacts) -> None:
-        """Remember what a picture is, so that it need not be decoded again for that."""
+    def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
+        """Decode what is at a place, remember what it is, and the pixels of small pictures while there is room.
+
+        Raises:
+            PictureError: It cannot be decoded.
+        """
+        pixels, notes = decoded(data, self.max_pixels)
+        facts = PictureFacts(*pixels.shape, notes)
         self._facts[place] = self._same.setdefault(facts, facts)
+        if isinstance(data, bytes) and pixels.nbytes <= self._room:
+            self._room -= pixels.nbytes
+            self._kept[place] = pixels
+        return facts
+
+    def note_all(self, name: str, facts: PictureFacts) -> None:
+        """Remember what all pictures of a source are."""
+        self._facts_of[name] = facts
+
+    def forget(self) -> None:
+        """Free the pixels that were kept while the pictures were read; they are decoded again where asked for."""
+        self._kept, self._room = {}, 0
 
     def each(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """`function` of every item, in their order, worked out by as many threads as the workers."""
@@ -198,6 +234,16 @@ def bytes_of(path: Path) -> bytes:
         raise PictureError("missing file", "does not exist") from None
     except OSError as error:
         raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
+
+
+def digest_of(data: bytes | NDArray[Any]) -> str:
+    """What tells one picture from others: a hash of its file's bytes, or of an array's shape and values."""
+    digest = hashlib.blake2b(digest_size=16)
+    if not isinstance(data, bytes):
+        digest.update(repr(data.shape).encode())
+        data = np.ascontiguousarray(data).data
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def available_cores() -> int:
