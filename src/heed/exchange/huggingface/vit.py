@@ -5,7 +5,7 @@
 | class_vector | embeddings.cls_token | a vector; theirs has two axes of length 1 before it |
 | positions.table.weight | embeddings.position_embeddings | one row for the class token, then the patches row by row |
 | embedding | embeddings.patch_embeddings.projection | theirs is a convolution whose stride is its width |
-| blocks.0.attention.w_query | encoder.layer.0.attention.attention.query | `layers.0.attention.q_proj` in memory since `transformers` 5 |
+| blocks.0.attention.w_query | encoder.layer.0.attention.attention.query | the names in files; see `_PARTS` |
 | around_attention.norm, around_feed_forward.norm | layernorm_before, layernorm_after | |
 | norm | layernorm | after the last block |
 | - | pooler.dense | a layer with tanh that classifiers do not have: left out |
@@ -38,7 +38,7 @@ _PARTS = {
     "intermediate.dense": ("mlp.fc1", "feed_forward.inner"),
     "output.dense": ("mlp.fc2", "feed_forward.outer"),
 }
-"""Linear layers and normalisations of a block: the name in files, the name in memory since `transformers` 5, and ours."""
+"""Layers of a block: the name in files; the name in memory since `transformers` 5, which files may have; and ours."""
 _PROJECTIONS = ("attention.w_query", "attention.w_key", "attention.w_value")
 _EXPRESSED = {
     "pooling": ("class", "it classifies the state of a class token"),
