@@ -518,6 +518,8 @@ CASES = {
     "PretrainingTraining.weight_decay": (STORIES, "training.weight_decay", (0.0, 0.5), weights),
     "PretrainingHead.masked_words": (STORIES, "model.masked_words", (True, False), loss, prepared),
     "PretrainingHead.next_sentence": (STORIES, "model.next_sentence", (True, False), loss, prepared),
+    "PretrainingHead.pooling": (STORIES, "model.pooling", ("mean", "last"), loss, prepared),
+    "PretrainingHead.first_embeddings": (STORIES, "model.first_embeddings", ("neighbours", "drawn"), loss, prepared),
     "PretrainingHead.tied_output": (STORIES, "model.tied_output", (True, False), loss, prepared),
     "LanguageModelSection.name": (BOOK, "model.name", ("attention_lm", "gpt"), loss, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),

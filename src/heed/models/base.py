@@ -280,6 +280,10 @@ class TokenEncoder(TextReader):
         """
         return state_at(hidden, mask, mask.sum(1) - 1)
 
+    def pooled(self, vector: Tensor) -> Tensor:
+        """One vector per text `(batch, d_output)` through what `last` puts behind a state; nothing here."""
+        return vector
+
     def without_last(self) -> None:
         """Stop training the parameters that only `last` reads; a task that never calls `last` says so here.
 

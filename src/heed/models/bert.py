@@ -192,10 +192,13 @@ class Bert(TokenEncoder):
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The state of the start token through the pooling layer, `(batch, d_model)`."""
-        first = hidden[:, 0]
+        return self.pooled(hidden[:, 0])
+
+    def pooled(self, vector: Tensor) -> Tensor:
+        """One vector per text through the pooling layer, `(batch, d_model)`."""
         if self.pooler is None:
-            return first
-        pooled = self.pooler(first)
+            return vector
+        pooled = self.pooler(vector)
         return torch.tanh(pooled) if self.config.pooler == "tanh" else torch.relu(pooled)
 
     def without_last(self) -> None:

@@ -149,7 +149,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, model.state_dict()).items()}
     known = {name for line in table for name in line.ours}
-    assert not (missing := unshared(model).keys() - known), f"the table has no line for {sorted(missing)}"
+    missing = exportable.held(unshared(model)).keys() - known
+    assert not missing, f"the table has no line for {sorted(missing)}"
     needed = sum(one.numel() * one.element_size() for one in tensors.values())
     with write_folder(final, needed) as part:
         save_file(tensors, str(part / SAFETENSORS), metadata={"format": "pt"})
@@ -238,7 +239,8 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     """
     checkpoint = Checkpoint.open(part)
     again, _ = build(checkpoint, kind, run.config.task, run.folder.name)
-    for role, tokenizer in kind.exportable(run).tokenizers.items():
+    exportable = kind.exportable(run)
+    for role, tokenizer in exportable.tokenizers.items():
         other = checkpoint.tokenizers[role]
         if tokenizer.tokens != other.tokens:
             raise _differs(f"its {role} are others: {tokenizer.first_difference(other)}")
@@ -254,7 +256,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     if not difference <= _CLOSE:
         raise _differs(f"a state of its body differs by {difference:.2g}")
     absent = {len(numbering): numbering.not_restored for _, numbering in checkpoint.vocabularies.values()}
-    own, others = unshared(run.model), again.model.state_dict()
+    own, others = exportable.held(unshared(run.model)), again.model.state_dict()
     for name, tensor in own.items():
         other = others.get(name)
         if other is None or other.shape != tensor.shape:

@@ -1,1 +1,1 @@
-"""Pictures: decoded, sized, normalised, augmented."""
+"""Pictures: bytes to pixels, and where the pixels of an example are."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heed.data.pictures.sizing import Pixels
+from heed.data.pictures.decode import Array
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Normalisation:
     deviation: tuple[float, ...]
 
     @classmethod
-    def of(cls, parts: Iterable[Pixels], channels: int) -> Self:
+    def of(cls, parts: Iterable[Array], channels: int) -> Self:
         """Of pictures `(batch, height, width, channels)`, part by part; exact, so that their order does not matter."""
         counts = np.zeros((channels, 256), dtype=np.int64)
         for part in parts:
@@ -38,16 +38,18 @@ class Normalisation:
         varies = (counts > 0).sum(1) > 1
         return cls(tuple(mean.tolist()), tuple(np.where(varies, deviation, 1.0).tolist()))
 
-    def tensor(self, pictures: Pixels) -> Tensor:
+    def tensor(self, pictures: Array) -> Tensor:
         """Pictures `(batch, height, width, channels)` as float32 `(batch, channels, height, width)`."""
         scale = torch.tensor([1.0 / (255.0 * deviation) for deviation in self.deviation])
         shift = torch.tensor([-mean / deviation for mean, deviation in zip(self.mean, self.deviation, strict=True)])
-        pixels = torch.from_numpy(np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))).to(torch.float32)
+        planes = torch.from_numpy(pictures).permute(0, 3, 1, 2)
+        # Half of the time of other ways to make floats of bytes and move the channels.
+        pixels = torch.empty(planes.shape).copy_(planes)
         return pixels.mul_(scale.view(-1, 1, 1)).add_(shift.view(-1, 1, 1))
 
-    def undo(self, pixels: Tensor) -> Pixels:
+    def undo(self, pixels: Tensor) -> Array:
         """Inverse of `tensor`, rounded to whole pixel values and kept between 0 and 255."""
         mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.deviation))
         values = ((pixels.detach().cpu().float() * deviation + mean) * 255.0).round().clamp(0, 255).to(torch.uint8)
-        pictures: Pixels = values.permute(0, 2, 3, 1).numpy()
+        pictures: Array = values.permute(0, 2, 3, 1).numpy()
         return pictures

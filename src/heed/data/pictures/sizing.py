@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from heed.data.pictures.decode import Array, with_channels
 from heed.errors import DataError
 
-Pixels = NDArray[np.uint8]
-"""A picture `(height, width, channels)` from 0 to 255, or several of one size, one more axis before."""
 Crop = Literal["centre", "pad", "squash"]
 Resample = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 
@@ -30,7 +28,6 @@ _FILTERS = {
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
-_MODES = {1: "L", 3: "RGB"}
 _SMALLEST, _LARGEST, _STEP = 32, 224, 16
 """Range of sizes chosen for pictures of several sizes, in pixels; a multiple of the last, so that patches fit."""
 
@@ -53,8 +50,8 @@ class Sizing:
     """Scales and crops pictures to one size; see the module for `crop`.
 
     Attributes:
-        height: Pixels from top to bottom.
-        width: Pixels from left to right.
+        height: Array from top to bottom.
+        width: Array from left to right.
         channels: 1 grey, 3 red, green and blue.
         crop: What becomes of a picture of another shape.
         resample: Pillow's filter for scaling; it smooths before it makes a picture smaller.
@@ -75,19 +72,15 @@ class Sizing:
         """Height, width, channels."""
         return self.height, self.width, self.channels
 
-    def apply(self, picture: Pixels) -> Pixels:
-        """A picture `(any height, any width, 1 or 3)` as `(height, width, channels)`; itself where it has that shape.
-
-        Source: grey is ITU-R 601-2 luma, as in Pillow's mode "L".
-        """
+    def apply(self, picture: Array) -> Array:
+        """A decoded picture as `(height, width, channels)`; itself where it has that shape."""
         if picture.shape == self.shape and self.shorter is None:
             return picture
-        image = _image(picture)
-        if image.mode != _MODES[self.channels]:
-            image = image.convert(_MODES[self.channels])
-        if picture.shape[:2] != (self.height, self.width) or self.shorter is not None:
-            image = self._sized(image)
-        return np.asarray(image, dtype=np.uint8).reshape(self.shape)
+        picture = with_channels(picture, self.channels)
+        if picture.shape == self.shape and self.shorter is None:
+            return picture
+        image = Image.fromarray(np.ascontiguousarray(picture[:, :, 0] if self.channels == 1 else picture))
+        return np.asarray(self._sized(image), dtype=np.uint8).reshape(self.shape)
 
     def placed(self, original_size: tuple[int, int]) -> Box:
         """The part of an original of this height and width that the model sees."""
@@ -150,8 +143,3 @@ def settled_size(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     shorter = float(np.median([min(size) for size in sizes]))
     side = min(_LARGEST, max(_SMALLEST, int(shorter) // _STEP * _STEP))
     return side, side
-
-
-def _image(picture: Pixels) -> Image.Image:
-    flat = picture[:, :, 0] if picture.shape[2] == 1 else picture
-    return Image.fromarray(np.ascontiguousarray(flat))

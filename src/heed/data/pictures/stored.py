@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 from torch import Tensor
 
+from heed.data.pictures.decode import Array
 from heed.data.pictures.normalisation import Normalisation
-from heed.data.pictures.sizing import Pixels, Sizing
+from heed.data.pictures.sizing import Sizing
 from heed.errors import RunError
 from heed.storage.disk import write_whole
 
@@ -26,13 +27,13 @@ class PictureForm:
     sizing: Sizing
     normalisation: Normalisation
 
-    def sized(self, pictures: Sequence[Pixels]) -> Pixels:
+    def sized(self, pictures: Sequence[Array]) -> Array:
         """Decoded pictures of any size as one array `(batch, height, width, channels)`."""
         if not pictures:
             return np.empty((0, *self.sizing.shape), dtype=np.uint8)
         return np.stack([self.sizing.apply(picture) for picture in pictures])
 
-    def tensor(self, pictures: Sequence[Pixels] | Pixels) -> Tensor:
+    def tensor(self, pictures: Sequence[Array] | Array) -> Tensor:
         """Decoded pictures of any size, or sized ones, as normalised float32 `(batch, channels, height, width)`."""
         if isinstance(pictures, np.ndarray) and pictures.shape[1:] == self.sizing.shape:
             return self.normalisation.tensor(pictures)
