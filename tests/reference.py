@@ -575,6 +575,73 @@ def transformer_block(xs, sublayers: Sequence[tuple[Callable, Callable]], pre: b
     return xs
 
 
+# --- pictures
+
+
+def convolution(picture, filters, bias=None, stride: int = 1, padding: int = 0) -> np.ndarray:
+    """(channels, H, W) and filters (F, channels, k, k) to (F, rows, columns); zeros around the picture.
+
+    No filter is flipped: "convolution" as in LeCun et al. 1998, section II.
+    """
+    picture, filters = _array(picture), _array(filters)
+    channels, height, width = picture.shape
+    size = filters.shape[2]
+    wide = np.zeros((channels, height + 2 * padding, width + 2 * padding))
+    wide[:, padding : padding + height, padding : padding + width] = picture
+    rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
+    result = np.zeros((len(filters), rows, columns))
+    for f in range(len(filters)):
+        for i in range(rows):
+            for j in range(columns):
+                window = wide[:, i * stride : i * stride + size, j * stride : j * stride + size]
+                result[f, i, j] = float((filters[f] * window).sum()) + (0.0 if bias is None else float(bias[f]))
+    return result
+
+
+def max_pool(picture, size: int, stride: int, padding: int = 0) -> np.ndarray:
+    """The largest number of each square of each channel; squares may stick out by `padding`."""
+    picture = _array(picture)
+    channels, height, width = picture.shape
+    rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
+    result = np.zeros((channels, rows, columns))
+    for i in range(rows):
+        for j in range(columns):
+            top, left = i * stride - padding, j * stride - padding
+            inside = picture[:, max(0, top) : top + size, max(0, left) : left + size]
+            result[:, i, j] = inside.max(axis=(1, 2))
+    return result
+
+
+def batch_norm(picture, mean, variance, weight, bias, eps: float = 1e-5) -> np.ndarray:
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each channel, with given statistics.
+
+    Source: Ioffe and Szegedy 2015, arXiv:1502.03167, algorithm 2.
+    """
+    parts = zip(_array(picture), mean, variance, weight, bias, strict=True)
+    return np.stack([(x - m) / math.sqrt(v + eps) * w + b for x, m, v, w, b in parts])
+
+
+def patches(picture, size: int, stride: int) -> np.ndarray:
+    """The squares of a picture (channels, H, W), row by row, each flattened channel by channel, then row by row.
+
+    Source: Dosovitskiy et al. 2021, arXiv:2010.11929, section 3.1.
+    """
+    picture = _array(picture)
+    channels, height, width = picture.shape
+    found = []
+    for top in range(0, height - size + 1, stride):
+        for left in range(0, width - size + 1, stride):
+            numbers = [picture[c, top + i, left + j] for c in range(channels) for i in range(size) for j in range(size)]
+            found.append(numbers)
+    return np.array(found)
+
+
+def sinusoidal_grid(rows: int, columns: int, d: int) -> np.ndarray:
+    """Positions of a grid, row by row: the sinusoids of the row, d / 2 wide, then those of the column."""
+    of_rows, of_columns = sinusoidal(rows, d // 2), sinusoidal(columns, d // 2)
+    return np.array([np.concatenate([of_rows[i], of_columns[j]]) for i in range(rows) for j in range(columns)])
+
+
 # --- tags
 
 

@@ -17,6 +17,7 @@ from heed.attention.modules import Attends
 from heed.errors import ConfigError
 from heed.models.base import (
     DecoderBody,
+    ImageEncoder,
     LanguageModel,
     PairDecoder,
     RowEncoder,
@@ -30,6 +31,7 @@ from heed.training.loss import vocabulary_loss
 
 VOCAB_SIZE = 11
 WIDTH = 24  # divisible by 1, 2, 3, 4, 6, 8 heads
+PICTURE = {"num_channels": 3, "height": 16, "width": 8}
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -43,8 +45,8 @@ BODIES = find_bodies()
 
 
 def make_config(body, **fields):
-    """Size "tiny", narrower still, without dropout, on a vocabulary of 11."""
-    values = dict(body.config_class.sizes["tiny"])
+    """Size "tiny", narrower still, without dropout, on a vocabulary of 11 or small pictures."""
+    values = {**body.config_class.sizes["tiny"], **(PICTURE if issubclass(body, ImageEncoder) else {})}
     for name, field in body.config_class.model_fields.items():
         if name.endswith("vocab_size"):
             values[name] = VOCAB_SIZE
@@ -102,6 +104,9 @@ every_decoder = pytest.mark.parametrize(
 every_encoder = pytest.mark.parametrize(
     ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], TokenEncoder | TextEncoder)]
 )
+every_image_encoder = pytest.mark.parametrize(
+    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], ImageEncoder)]
+)
 every_pair_decoder = pytest.mark.parametrize(
     ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], PairDecoder)]
 )
@@ -136,7 +141,7 @@ def test_padding_never_changes_an_output(body, config):
     model, args = make_model(body, config), body.example(config, 0)
     masks = {name: value for name, value in args.items() if name.endswith("_mask") or name == "mask"}
     if not masks:
-        reads_no_padding = issubclass(body, LanguageModel | RowEncoder | SeriesEncoder)
+        reads_no_padding = issubclass(body, LanguageModel | RowEncoder | SeriesEncoder | ImageEncoder)
         assert reads_no_padding, "a model that reads padding needs a mask"
         return
     garbage = dict(args)
@@ -201,7 +206,7 @@ def test_a_configuration_is_documented_and_sized(body):
     assert not [name for name, field in fields.items() if not field.description]
     assert set(body.config_class.sizes) >= {"tiny", "small", "base"}
     assert body.config_class.sizes["base"] == {}, "the defaults are the paper's base"
-    from_data = {name: 5 for name in fields if name.endswith("vocab_size") or name == "num_columns"}
+    from_data = {name: 5 for name in fields if name.endswith("vocab_size") or name in {"num_columns", *PICTURE}}
     for size in body.config_class.sizes.values():
         body.config_class(**from_data, **size)  # refuses what it does not know
 
@@ -231,6 +236,51 @@ def test_three_texts_are_told_apart_and_every_parameter_learns(body, config):
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             assert parameter.grad.isfinite().all() and parameter.grad.any(), name
+
+
+# --- encoders of pictures
+
+
+@every_image_encoder
+def test_three_pictures_are_told_apart_and_every_parameter_learns(body, config):
+    model, args = make_model(body, config).train(), body.example(config, 0)
+    output = torch.nn.Linear(model.d_output, 3)
+    optimizer = torch.optim.Adam([*model.parameters(), *output.parameters()], lr=0.003)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(output(model(**args)), torch.arange(3))
+        loss.backward()
+        if loss < 0.05:
+            break
+        optimizer.step()
+    assert loss < 0.05
+    for name, parameter in model.named_parameters():
+        if not (name.endswith("w_key.bias") or name.endswith("convolution.bias")):  # which change no result
+            assert parameter.grad.isfinite().all() and parameter.grad.any(), name
+
+
+@every_image_encoder
+def test_the_last_map_has_a_place_for_each_part_of_a_picture(body, config):
+    model, args = make_model(body, config), body.example(config, 0)
+    features = model.features(**args)
+    rows, columns = features.shape[2:]
+    assert model(**args).shape == (3, model.d_output)
+    assert rows == 2 * columns or rows == columns == 1  # as the pictures are
+
+
+@every_image_encoder
+def test_a_place_of_the_last_map_depends_on_its_receptive_field(body, config):
+    model, pixels = make_model(body, config), body.example(config, 0)["pixels"].requires_grad_()
+    features = model.features(pixels)
+    features[:, :, 0, 0].sum().backward()
+    seen = (pixels.grad != 0).any(0).any(0).nonzero()
+    reach = model.receptive_field()
+    if reach is None:
+        assert len(seen) == config.height * config.width
+    else:
+        _, _, bottom, right = model.receptive.box(0, 0)
+        assert bottom - model.receptive.start == reach
+        assert seen.amax(0).tolist() == [min(bottom, config.height) - 1, min(right, config.width) - 1]
 
 
 # --- decoders

@@ -340,6 +340,22 @@ class ImageEncoder(Body):
     def forward(self, pixels: Tensor) -> Tensor:
         """Normalised pictures `(batch, num_channels, height, width)` to `(batch, d_output)`."""
 
+    @abstractmethod
+    def features(self, pixels: Tensor) -> Tensor:
+        """The last feature map, `(batch, d, rows, columns)`: what is known of each part of a picture."""
+
+    def receptive_field(self) -> int | None:
+        """Side in pixels of the square that a place of the last feature map can see; None for the whole picture."""
+        return None
+
+    @classmethod
+    def adapted(cls, tensors: Mapping[str, Tensor], old: Any, new: Any) -> dict[str, Tensor]:
+        """The tensors of a model of one configuration for a model of another, which reads pictures of another size.
+
+        Tensors that do not depend on that size are left as they are, and so are those that cannot be brought over.
+        """
+        return {**tensors}
+
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
         """Three pictures."""

@@ -1,4 +1,6 @@
-"""Convolution over words and the largest value of each filter: Kim 2014.
+"""Convolutions: filters that see a few neighbours, the same everywhere. Over words Kim 2014, over pictures LeCun 1998.
+
+Over words, the largest value of each filter:
 
 | here | paper | what |
 |---|---|---|
@@ -11,18 +13,35 @@ Source: arXiv:1408.5882, section 2; sizes of section 3.1 (CNN-rand; `model.word_
 with `model.train_embeddings=false` CNN-static). A window lies inside the text; a text shorter than a window has one,
 filled up with zeros.
 Differs from the paper: no limit on the norm of the output layer's weights.
+
+Over pictures, convolutions and maxima in turn (`num_filters` has a number for each stage):
+
+    stage   x = relu(norm(w * x + b)), `convolutions` times; then the maximum of each 2 x 2 square
+    y       the last map as one vector (flat), or the mean or the maximum of each of its channels
+
+The convolutions keep the size of a map: there are zeros around it. With batch normalisation they have no bias.
+Initial weights: normal with a deviation of sqrt(2 / numbers that a filter reads) (He et al. 2015, arXiv:1502.01852).
+
+Source: LeCun et al. 1998, Gradient-Based Learning Applied to Document Recognition, section II; small filters one behind
+the other as in Simonyan and Zisserman 2015 (arXiv:1409.1556), section 2; batch normalisation of Ioffe and Szegedy 2015
+(arXiv:1502.03167); docs/systems.md, A2.
+Differs from LeNet-5: relu, maxima and normalisation; widths of our own.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu
+from torch.nn.functional import max_pool2d, pad, relu
 
 from heed.attention import watch
+from heed.errors import ConfigError
 from heed.layers import Dropout, TokenEmbedding, max_pooling
-from heed.models.base import TextConfig, TextEncoder, named_sizes
+from heed.layers.grid import ReceptiveField
+from heed.models.base import ImageConfig, ImageEncoder, TextConfig, TextEncoder, named_sizes
 
 
 class CNNConfig(TextConfig):
@@ -77,3 +96,98 @@ class CNN(TextEncoder):
                 watch.slot.tensor(self, "ngrams", found.masked_fill(~inside.unsqueeze(-1), 0.0))
             largest.append(max_pooling(found, inside))
         return self.dropout(torch.cat(largest, dim=-1))  # type: ignore[no-any-return]
+
+
+class ImageCNNConfig(ImageConfig):
+    """Fields of `cnn` over pictures; the defaults are those of a network of our own with six convolutions."""
+
+    num_filters: tuple[int, ...] = Field((64, 128, 256), min_length=1)
+    """Filters of each stage."""
+    convolutions: int = Field(2, gt=0)
+    """Convolutions of each stage, one behind the other."""
+    kernel_size: int = Field(3, gt=0)
+    """Side of the square that a filter sees, in places of the map that it reads; odd."""
+    pool_size: int = Field(2, gt=0)
+    """Side of the squares whose maximum is kept behind each stage; 1 for none."""
+    norm: Literal["batch", "none"] = "batch"
+    """Batch normalisation behind each convolution, or none."""
+    pooling: Literal["flat", "mean", "max"] = "flat"
+    """The vector of a picture: the whole last map, so that places are told apart, or each channel's mean or maximum."""
+    dropout: float = Field(0.2, ge=0, lt=1)
+    """Probability with which a number of the picture's vector is dropped in training."""
+
+    sizes = named_sizes(tiny=dict(num_filters=(16, 32), convolutions=1), small=dict(num_filters=(32, 64)))
+
+    @field_validator("num_filters")
+    @classmethod
+    def _whole_widths(cls, num_filters: tuple[int, ...]) -> tuple[int, ...]:
+        if min(num_filters) < 1:
+            raise ValueError("num_filters must be whole numbers from 1 on, one for each stage")
+        return num_filters
+
+    @field_validator("kernel_size")
+    @classmethod
+    def _has_a_middle(cls, kernel_size: int) -> int:
+        if kernel_size % 2 == 0:
+            raise ValueError(f"kernel_size must be odd, so that a filter has a middle; {kernel_size} is even")
+        return kernel_size
+
+
+class ImageCNN(ImageEncoder):
+    """Stages of convolutions, each followed by a maximum, over a picture."""
+
+    config_class = ImageCNNConfig
+    summary = "convolutions over a picture"
+    paper = "LeCun et al. 1998"
+    config: ImageCNNConfig
+
+    def __init__(self, config: ImageCNNConfig) -> None:
+        super().__init__(config)
+        c, stages = config, len(config.num_filters)
+        rows, columns = (side // c.pool_size**stages for side in (c.height, c.width))
+        if not (rows and columns):
+            raise ConfigError(
+                f"model.num_filters has {stages} stages, and after each the maximum of {c.pool_size} x {c.pool_size} "
+                f"squares: nothing is left of a picture of {c.height} x {c.width} pixels; "
+                "use fewer stages, or model.pool_size=1"
+            )
+        plain = c.norm == "none"
+        layers: list[nn.Module] = []
+        shapes: list[tuple[int, int, int]] = []  # kernel, stride, padding
+        d_in = c.num_channels
+        for d_out in c.num_filters:
+            for _ in range(c.convolutions):
+                convolution = nn.Conv2d(d_in, d_out, c.kernel_size, padding="same", bias=plain)
+                nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+                if convolution.bias is not None:
+                    nn.init.zeros_(convolution.bias)
+                layers.append(convolution if plain else nn.Sequential(convolution, nn.BatchNorm2d(d_out)))
+                d_in = d_out
+            shapes += [(c.kernel_size, 1, c.kernel_size // 2)] * c.convolutions + [(c.pool_size, c.pool_size, 0)]
+        self.convolutions = nn.ModuleList(layers)
+        self.dropout = Dropout(c.dropout)
+        self.receptive = ReceptiveField.of(shapes)
+        self.d_output = d_in * (rows * columns if c.pooling == "flat" else 1)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Pictures `(batch, num_channels, height, width)` to `(batch, d_output)`."""
+        return self.pooled(self.features(pixels))
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """The last map, `(batch, filters, rows, columns)`, behind the last maximum."""
+        x = pixels.contiguous(memory_format=torch.channels_last)
+        for i, convolution in enumerate(self.convolutions, start=1):
+            x = relu(convolution(x))
+            if i % self.config.convolutions == 0:
+                x = self.observe_tensor("states", max_pool2d(x, self.config.pool_size))
+        return x
+
+    def pooled(self, features: Tensor) -> Tensor:
+        """The vector that is made of the last map."""
+        kind = self.config.pooling
+        vector = features.flatten(1) if kind == "flat" else features.mean((2, 3))
+        return self.dropout(features.amax((2, 3)) if kind == "max" else vector)  # type: ignore[no-any-return]
+
+    def receptive_field(self) -> int:
+        """Side in pixels of the square that a place of the last map can see."""
+        return self.receptive.size

@@ -1,0 +1,243 @@
+"""Vision Transformer: a picture cut into patches, read as a text is. Dosovitskiy et al. 2021.
+
+| here | paper | notes | what |
+|---|---|---|---|
+| patches | x_p | d1 d2 d3 | squares of the picture, each flattened to a vector |
+| embedding | E | the shared linear layer | one layer for every patch |
+| class token | x_class | class token | a learned vector before the patches, whose last state stands for the picture |
+| positions | E_pos | positions | a learned table of a vector for each place, or fixed sinusoids of row and column |
+| encoder map | A (appendix D.7) | - | row i: where patch i looked; row 0 is the class token's |
+| result | y | - | the class token's last state, or the mean of all states |
+
+    x = [class token ; E patch_1 + b ; E patch_2 + b ; ...] + P
+    block   x = x + MultiHead(norm(x), norm(x)); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
+    y       norm(x)[0], or without a class token the mean of norm(x)
+
+With a stride smaller than the patch the patches overlap. The stem `conv` cuts nothing: it halves the picture by 3 x 3
+convolutions with a stride of 2 until a place stands for `patch_size` pixels (Xiao et al. 2021, arXiv:2106.14881,
+section 4: channels double up to d_model, batch normalisation and relu after each, then a 1 x 1 convolution).
+
+Initial weights as in the authors' code: the matrices of the blocks from Glorot and Bengio's uniform distribution, the
+embedding normal with a deviation of 1 / sqrt(numbers in a patch), positions normal with a deviation of 0.02, the class
+token zero, biases zero (theirs in the feed-forward nets are normal with a deviation of 1e-6). Dropout after positions,
+inside the feed-forward nets and on each sublayer's output; `attention_dropout` for attention weights is 0 there.
+
+Source: arXiv:2010.11929, section 3.1, equations 1 to 4, appendices B and D.3 (mean); docs/systems.md, C9.
+Differs from the paper: no layer with tanh before the head in pretraining; the stem is Xiao et al.'s and not a ResNet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from heed.errors import ConfigError, ShapeError
+from heed.kernels import Linear
+from heed.layers import Dropout, LayerNorm, LearnedPositions
+from heed.layers.activations import GELU
+from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
+from heed.layers.transformer import EncoderBlock, xavier
+from heed.models.base import ImageConfig, ImageEncoder, named_sizes
+
+
+class VitConfig(ImageConfig):
+    """Fields of `vit`; the defaults are ViT-B/16 of Dosovitskiy et al. 2021."""
+
+    patch_size: int = Field(16, gt=0)
+    """Side of a patch in pixels."""
+    stride: int | None = Field(None, gt=0)
+    """Pixels from one patch to the next; smaller than a patch they overlap. Null for patch_size."""
+    stem: Literal["none", "conv"] = "none"
+    """What stands before the blocks: one linear layer over patches (none), or convolutions that halve the picture."""
+    pooling: Literal["class", "mean"] = "class"
+    """The vector of a picture: the last state of a class token before the patches, or the mean of the patches' states.
+    """
+    positions: Literal["learned", "sinusoidal", "none"] = "learned"
+    """A learned table, fixed sinusoids of row and column, or none: then the order of the patches counts for nothing."""
+    d_model: int = Field(768, gt=0)
+    """Width of embeddings and blocks."""
+    num_heads: int = Field(12, gt=0)
+    """Heads of every attention; must divide d_model."""
+    num_layers: int = Field(12, gt=0)
+    """Blocks."""
+    d_ff: int = Field(3072, gt=0)
+    """Inner width of the feed-forward nets."""
+    norm_eps: float = Field(1e-6, gt=0)
+    """What every layer normalisation adds to the variance."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability with which a number is dropped in training: after positions, and after every linear layer of a block
+    but those of query, key and value."""
+    attention_dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which an attention weight is dropped in training."""
+
+    sizes = named_sizes(
+        tiny=dict(patch_size=4, d_model=64, num_heads=4, num_layers=6, d_ff=128),
+        small=dict(patch_size=4, d_model=128, num_heads=4, num_layers=6, d_ff=512),
+        large=dict(d_model=1024, num_heads=16, num_layers=24, d_ff=4096),
+    )
+
+
+class Vit(ImageEncoder):
+    """A stack of pre-norm encoder blocks over the patches of a picture.
+
+    Attributes:
+        grid: Rows and columns of patches.
+        class_token: Whether token 0 of every block is the class token; the patches follow row by row.
+    """
+
+    config_class = VitConfig
+    summary = "Transformer encoder over patches"
+    paper = "Dosovitskiy et al. 2021"
+    config: VitConfig
+
+    def __init__(self, config: VitConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.grid = grid_of(c)
+        self.class_token = c.pooling == "class"
+        num_places = self.grid[0] * self.grid[1] + self.class_token
+        self.stem = Stem(c.num_channels, c.d_model, c.patch_size) if c.stem == "conv" else None
+        self.embedding = None if self.stem is not None else Linear(c.num_channels * c.patch_size**2, c.d_model)
+        self.class_vector = nn.Parameter(torch.zeros(c.d_model)) if self.class_token else None
+        self.positions: nn.Module | None = None
+        if c.positions == "learned":
+            self.positions = LearnedPositions(num_places, c.d_model)
+        elif c.positions == "sinusoidal":
+            self.positions = GridPositions(self.grid, c.d_model, leading=int(self.class_token))
+        self.dropout = Dropout(c.dropout)
+        norm = partial(LayerNorm, eps=c.norm_eps)
+        self.blocks = nn.ModuleList(
+            EncoderBlock(
+                c.d_model,
+                c.num_heads,
+                c.d_ff,
+                dropout=c.dropout,
+                attention_dropout=c.attention_dropout,
+                norm="pre",
+                activation=GELU,
+                norm_layer=norm,
+                layer=i,
+            )
+            for i in range(c.num_layers)
+        )
+        self.norm = norm(c.d_model)
+        self.d_output = c.d_model
+        self.blocks.apply(xavier)
+        if self.embedding is not None:
+            nn.init.normal_(self.embedding.weight, std=self.embedding.in_features**-0.5)
+            nn.init.zeros_(self.embedding.bias)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """The class token's last state, or the mean of the patches' states: `(batch, d_model)`.
+
+        Raises:
+            ShapeError: The pictures are of another size, or have another number of channels.
+        """
+        states = self.states(pixels)
+        return states[:, 0] if self.class_token else states.mean(1)
+
+    def states(self, pixels: Tensor) -> Tensor:
+        """The last state of each token, normalised, `(batch, tokens, d_model)`; the class token's first."""
+        x = self._embed(pixels)
+        if self.class_vector is not None:
+            x = torch.cat([self.class_vector.expand(len(x), 1, -1), x], dim=1)
+        if self.positions is not None:
+            x = x + self._positions()
+        x = self.observe_tensor("placed", self.dropout(x))
+        for block in self.blocks:
+            x = self.observe_tensor("states", block(x))
+        return self.norm(x)  # type: ignore[no-any-return]
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """The states of the patches on their grid, `(batch, d_model, rows, columns)`."""
+        states = self.states(pixels)[:, int(self.class_token) :]
+        return states.transpose(1, 2).unflatten(2, self.grid)
+
+    @classmethod
+    def adapted(cls, tensors: Mapping[str, Tensor], old: VitConfig, new: VitConfig) -> dict[str, Tensor]:
+        """Learned positions interpolated to another grid; the class token's is left out for a model without one.
+
+        Source: arXiv:2010.11929, section 3.2.
+        """
+        name, had_token, has_token = "positions.table.weight", old.pooling == "class", new.pooling == "class"
+        if name not in tensors or new.positions != "learned" or has_token > had_token:
+            return {**tensors}
+        table = interpolated(tensors[name], grid_of(old), grid_of(new))
+        return {**tensors, name: table[int(had_token) - int(has_token) :]}
+
+    def _embed(self, pixels: Tensor) -> Tensor:
+        """A vector for each patch, `(batch, patches, d_model)`."""
+        c = self.config
+        wanted, given = (c.num_channels, c.height, c.width), tuple(pixels.shape[1:])
+        if given != wanted:
+            raise ShapeError(f"pixels have shape {given} (channels, height, width), expected {wanted}")
+        if self.stem is not None:
+            return self.observe_tensor("embedded", self.stem(pixels).flatten(2).transpose(1, 2))
+        assert self.embedding is not None
+        patches = self.observe_tensor("patches", patches_of(pixels, c.patch_size, c.stride or c.patch_size))
+        return self.observe_tensor("embedded", self.embedding(patches))
+
+    def _positions(self) -> Tensor:
+        """A vector for each token, `(tokens, d_model)`."""
+        if isinstance(self.positions, LearnedPositions):
+            return self.positions.table.weight
+        assert self.positions is not None
+        return self.positions()  # type: ignore[no-any-return]
+
+
+class Stem(nn.Sequential):
+    """3 x 3 convolutions with a stride of 2, whose channels double up to `d_model`, and one of 1 x 1."""
+
+    def __init__(self, num_channels: int, d_model: int, patch_size: int) -> None:
+        count = patch_size.bit_length() - 1
+        widths = [num_channels, *(max(8, d_model >> (count - 1 - i)) for i in range(count))]
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+        super().__init__(*layers, nn.Conv2d(widths[-1], d_model, 1))
+        for layer in self:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+
+def grid_of(config: VitConfig) -> Grid:
+    """Rows and columns of patches.
+
+    Raises:
+        ConfigError: Patches of this size do not cover a picture, or the stem cannot make them.
+    """
+    c, stride = config, config.stride or config.patch_size
+    if c.stem == "conv":
+        if c.patch_size.bit_count() != 1 or stride != c.patch_size:
+            raise ConfigError(
+                f"model.stem=conv halves a picture again and again: it needs a patch_size of 1, 2, 4, 8, ... and no "
+                f"stride, got patch_size {c.patch_size}" + (f", stride {c.stride}" if stride != c.patch_size else "")
+            )
+        return math.ceil(c.height / c.patch_size), math.ceil(c.width / c.patch_size)
+    if stride > c.patch_size:
+        raise ConfigError(f"model.stride {stride} is larger than model.patch_size {c.patch_size}: pixels would be lost")
+    sides = {"height": c.height, "width": c.width}
+    for side, length in sides.items():
+        if length < c.patch_size or (length - c.patch_size) % stride:
+            raise ConfigError(
+                f"model: patches of {c.patch_size} pixels, one every {stride}, do not fill a picture of "
+                f"{c.height} x {c.width} pixels ({side} {length}); {_advice(c)}"
+            )
+    return (c.height - c.patch_size) // stride + 1, (c.width - c.patch_size) // stride + 1
+
+
+def _advice(config: VitConfig) -> str:
+    fitting = [size for size in range(2, 33) if config.height % size == 0 and config.width % size == 0]
+    if not fitting:
+        return f"no patch size does; set data.size to a multiple of {config.patch_size}"
+    sizes = ", ".join(map(str, fitting))
+    return f"set model.patch_size to one of {sizes}, or data.size to a multiple of {config.patch_size}"
