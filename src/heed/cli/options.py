@@ -63,3 +63,6 @@ FormOption = Annotated[
     ),
 ]
 OutOption = Annotated[Path | None, option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt.")]
+PageOption = Annotated[
+    Path | None, option(metavar="FILE", help="Also write a page (HTML) of samples as the model sees them.")
+]
