@@ -349,6 +349,14 @@ class ImageEncoder(Body):
         return None
 
     @classmethod
+    def adapted(cls, tensors: Mapping[str, Tensor], old: Any, new: Any) -> dict[str, Tensor]:
+        """The tensors of a model of one configuration for a model of another, which reads pictures of another size.
+
+        Tensors that do not depend on that size are left as they are, and so are those that cannot be brought over.
+        """
+        return {**tensors}
+
+    @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
         """Three pictures."""
         generator = torch.Generator().manual_seed(seed)

@@ -16,7 +16,9 @@ Only formats that Pillow reads by itself are opened: no other program is ever ru
 
 from __future__ import annotations
 
+import codecs
 import io
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -31,7 +33,7 @@ Array = NDArray[np.uint8]
 """Pixels `(height, width, channels)`, 1 or 3 channels."""
 MAX_PIXELS = 100_000_000
 """Pixels of the largest picture that is decoded by default (`data.max_pixels`)."""
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "TGA", "ICO", "QOI", "SGI")
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI", "SGI")
 """The formats that are opened, as Pillow names them."""
 _GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
@@ -208,14 +210,11 @@ def _looks_like(data: bytes) -> str:
         return "it is a PDF; save its pages as PNG"
     if data.lstrip()[:5].lower() in (b"<?xml", b"<svg "):
         return "it is SVG or XML; save it as PNG"
-    start = data[:24]
-    try:
-        text = data[:200].decode("utf-8", "ignore")
+    with suppress(UnicodeDecodeError):
+        text = codecs.getincrementaldecoder("utf-8")().decode(data[:200])
         if all(c.isprintable() or c.isspace() for c in text):
-            return f"it is text that begins with {text.split(chr(10))[0][:30]!r}"
-    except ValueError:
-        pass
-    return f"it begins with the bytes {start[:8].hex(' ')}"
+            return f"it is text that begins with {text.strip().splitlines()[0][:30] if text.strip() else text[:9]!r}"
+    return f"it begins with the bytes {data[:8].hex(' ')}"
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ENDINGS = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx .tga "
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
     ".ico .qoi .sgi .heic .heif".split()
 )
 """Endings of files that are surely meant to be pictures; a file is opened by what it holds, whatever its ending."""

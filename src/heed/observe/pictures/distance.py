@@ -29,7 +29,7 @@ def mean_distances(weights: Tensor, rows: int, columns: int, step: tuple[float, 
             tokens (the class token) stand before them.
         rows: Rows of the grid of patches.
         columns: Its columns.
-        step: Pixels from one patch to the next, down and across.
+        step: Array from one patch to the next, down and across.
 
     Returns:
         `(batch, heads)`.

@@ -186,7 +186,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return self.tokenizer.vocab_size
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """As many positions as a row has, where no number is given.
+        """As many positions as a row has, and where pairs are learned one head that begins by looking at equal tokens.
 
         Raises:
             ConfigError: The model does not read framed texts, or has fewer positions.
@@ -203,7 +203,9 @@ class Pretraining(Task[PretrainingConfig, Document]):
                 f"data.max_length is {asked}, but model.max_length is {positions}; give the model at least as many "
                 "positions, or shorter rows"
             )
-        return {} if "max_length" in given else {"max_length": asked}
+        fields = {"max_length": asked, "matching_heads": int(self.head.next_sentence)}
+        own = body.config_class.model_fields
+        return {name: value for name, value in fields.items() if name in own and name not in given}
 
     @property
     def head(self) -> PretrainingHead:
