@@ -53,6 +53,8 @@ _ALIKE = {"same": ("ABBA",), "different": ("AABB", "ABAB")}
 """Which corners are alike: top left, top right, bottom left, bottom right."""
 _DARK, _BRIGHT = 64, 192
 """Background and figures before noise; both leave room for it."""
+_TRIES = 2_000
+"""Draws to find an arrangement of a split; one in twenty is in the smallest splits."""
 _TOGETHER = 1_000
 """Pictures whose noise is drawn at a time."""
 
@@ -121,7 +123,8 @@ def draw_shapes(
         noise: Standard deviation of the normal noise on each pixel, as a share of full brightness.
 
     Raises:
-        DataError: Figures of this distance overlap or do not fit, or there are not that many kinds.
+        DataError: Figures of this distance overlap or do not fit, there are not that many kinds, or too few different
+            pictures.
     """
     check_shapes(size, distance, kinds)
     drawn: dict[Split, list[Picture]] = {}
@@ -144,19 +147,31 @@ def draw_shapes(
 def arrangements(
     split: Split, seed: int, size: tuple[int, int], distance: int, kinds: int, colours: bool
 ) -> Iterator[Arrangement]:
-    """The arrangements of a split, without end: the same each time for a seed."""
+    """The arrangements of a split, without end: the same each time for a seed, each label in half of them.
+
+    Raises:
+        DataError: There are so few arrangements that none of a label is in the split.
+    """
     rng = Random(f"{seed}:{split}")
     names = list(FIGURES)[:kinds]
     rows, columns = (side - distance - FIGURE_SIZE + 1 for side in size)
-    while True:
-        pattern = rng.choice(_ALIKE[rng.choice(LABELS)])
+
+    def draw(label: str) -> Arrangement:
         a, b = rng.sample(names, 2)
-        one, two, three, four = (a if letter == "A" else b for letter in pattern)
+        one, two, three, four = (a if letter == "A" else b for letter in rng.choice(_ALIKE[label]))
         top, left = rng.randrange(rows), rng.randrange(columns)
         hues = tuple(rng.randrange(len(COLOURS)) for _ in range(4)) if colours else ()
-        drawn = Arrangement((one, two, three, four), top, left, distance, hues)
-        if split_of(f"shapes:{drawn}") == split:
-            yield drawn
+        return Arrangement((one, two, three, four), top, left, distance, hues)
+
+    while True:
+        label = rng.choice(LABELS)  # kept while others are drawn, or a small split would have more of one
+        drawn = next((one for one in map(draw, [label] * _TRIES) if split_of(f"shapes:{one}") == split), None)
+        if drawn is None:
+            raise DataError(
+                f"of {size[0]} x {size[1]} pixels and data.distance={distance} there are too few different pictures to "
+                f"keep some for {split} alone; make data.size larger, or data.kinds, or give figures data.colours"
+            )
+        yield drawn
 
 
 def check_shapes(size: tuple[int, int], distance: int, kinds: int) -> None:
