@@ -257,8 +257,8 @@ def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos,
     assert [measure.name for measure in compared.measures] == ["accuracy", "macro_f1", "calibration_error"]
     mine = compared.results[0].scores["accuracy"].value
     assert mine == pytest.approx(run.evaluate("valid")["accuracy"]["value"])
-    compared.save(tmp_path / "compared.html")
-    page = (tmp_path / "compared.html").read_text()
+    compared.save(tmp_path / "compared")
+    page = (tmp_path / "compared" / "compare.html").read_text()
     assert "Pictures drawn at random" in page and page.count("<img") == 15
 
 
