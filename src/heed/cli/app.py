@@ -331,7 +331,9 @@ def look(
     texts: Annotated[
         list[str] | None,
         Argument(
-            metavar="[TEXT]", help="What the model reads (of pairs, two texts); none: the curves of its training."
+            metavar="[TEXT]",
+            help="What the model reads (of pairs, two texts; of pictures, a file or test:N of its test set); none: "
+            "the curves of its training.",
         ),
     ] = None,
     steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,

@@ -112,7 +112,8 @@ class ShapePictures(EmbeddedPictures):
     size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
     """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
     distance: int = Field(16, gt=0)
-    """Pixels from a figure to the next, from middle to middle; figures have 5 pixels."""
+    """Pixels from a figure to the next, from middle to middle, before each is moved by a pixel at most; figures have 5
+    pixels."""
     kinds: int = Field(4, ge=2, le=4)
     """Kinds of figures, of which each picture shows two."""
     colours: bool = False

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_TRIED, _SHARE = 20, 0.02
-"""After so many items made when asked for, a thread begins where waiting for them took more than this share."""
+_TRIED, _SHARE = 20, 0.015
+"""From so many items made when asked for on, a thread begins where waiting for them took more than this share."""
 _AHEAD = 2
 """Items that are made and not yet asked for."""
 _PATIENCE = 5.0
@@ -54,7 +54,7 @@ class Feed(Generic[T]):
         now = time.perf_counter()
         self._drawn += 1
         self._waited += now - start
-        if self._drawn == _TRIED and self._waited > _SHARE * (now - self._began):
+        if self._drawn >= _TRIED and self._waited > _SHARE * (now - self._began):
             self._start()
         return item
 

@@ -9,8 +9,9 @@ stands where does. Alike are either opposite corners ("same"), or the corners of
 
 The two kinds can change places without changing the label. A sum of scores of parts of the picture, each of which
 touches one figure only, is therefore best (in cross-entropy) where it says nothing: to decide, a model has to see
-figures together that are `distance` pixels apart. A square window of fewer than `distance - 3` pixels never touches two
-figures, and one of `distance + 5` can hold all four. The whole square stands anywhere in the picture.
+figures together that are about `distance` pixels apart. The square stands anywhere in the picture, and each figure is
+moved by a pixel at most, so that pictures are not learned by heart. A square window of fewer than `distance - 5` pixels
+never touches two figures, and one of `distance + 7` can hold all four.
 
 Source: E18 and E19 of the lecture notes' claims ("CNN is local"); the pictures are ours.
 """
@@ -44,6 +45,9 @@ FIGURES = {
 FIGURE_SIZE = 5
 """Pixels of a figure from side to side."""
 
+MOVED = 1
+"""Pixels by which each figure is moved at most, along rows and along columns."""
+
 LABELS = ("different", "same")
 
 COLOURS = ((255, 64, 64), (64, 255, 64), (96, 96, 255), (255, 255, 64), (255, 64, 255), (64, 255, 255))
@@ -63,27 +67,18 @@ class Arrangement:
 
     Attributes:
         kinds: Figures at top left, top right, bottom left and bottom right.
-        top, left: Pixels above, and left of, the upper left figure.
-        distance: Pixels from a figure to the next, from middle to middle, along rows and along columns.
-        colours: Number of the colour of each figure in `COLOURS`; none in a grey picture.
+        corners: First row and column of each.
+        colours: Number of the colour of each in `COLOURS`; none in a grey picture.
     """
 
     kinds: tuple[str, str, str, str]
-    top: int
-    left: int
-    distance: int
+    corners: tuple[tuple[int, int], ...]
     colours: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
         """Whether opposite corners show the same figure."""
         return "same" if self.kinds[0] == self.kinds[3] else "different"
-
-    @property
-    def corners(self) -> list[tuple[int, int]]:
-        """First row and column of each figure."""
-        steps = (0, self.distance)
-        return [(self.top + down, self.left + right) for down in steps for right in steps]
 
     def drawn(self, height: int, width: int) -> NDArray[np.uint8]:
         """The picture without noise, `(height, width)`, or `(height, width, 3)` where figures have colours."""
@@ -115,7 +110,7 @@ def draw_shapes(
         sizes: Number of pictures of each split.
         seed: Decides what is drawn; a smaller split is the beginning of a larger one.
         size: Height and width in pixels.
-        distance: Pixels from a figure to the next, from middle to middle.
+        distance: Pixels from a figure to the next, from middle to middle, before each is moved.
         kinds: Kinds of figures that are drawn from, 2 to 4.
         colours: Give each figure a colour of its own, which says nothing.
         noise: Standard deviation of the normal noise on each pixel, as a share of full brightness.
@@ -144,19 +139,29 @@ def draw_shapes(
 def arrangements(
     split: Split, seed: int, size: tuple[int, int], distance: int, kinds: int, colours: bool
 ) -> Iterator[Arrangement]:
-    """The arrangements of a split, without end: the same each time for a seed."""
+    """The arrangements of a split, without end: the same each time for a seed, each label in half of them."""
     rng = Random(f"{seed}:{split}")
     names = list(FIGURES)[:kinds]
-    rows, columns = (side - distance - FIGURE_SIZE + 1 for side in size)
-    while True:
-        pattern = rng.choice(_ALIKE[rng.choice(LABELS)])
+    rows, columns = (side - distance - FIGURE_SIZE - 2 * MOVED + 1 for side in size)
+
+    def draw(label: str) -> Arrangement:
         a, b = rng.sample(names, 2)
-        one, two, three, four = (a if letter == "A" else b for letter in pattern)
+        one, two, three, four = (a if letter == "A" else b for letter in rng.choice(_ALIKE[label]))
         top, left = rng.randrange(rows), rng.randrange(columns)
+        corners = tuple(
+            (top + down + rng.randint(0, 2 * MOVED), left + right + rng.randint(0, 2 * MOVED))
+            for down in (0, distance)
+            for right in (0, distance)
+        )
         hues = tuple(rng.randrange(len(COLOURS)) for _ in range(4)) if colours else ()
-        drawn = Arrangement((one, two, three, four), top, left, distance, hues)
-        if split_of(f"shapes:{drawn}") == split:
-            yield drawn
+        return Arrangement((one, two, three, four), corners, hues)
+
+    while True:
+        label = rng.choice(LABELS)  # kept while others are drawn, or a split could have more of one
+        drawn = draw(label)
+        while split_of(f"shapes:{drawn}") != split:  # there are 13,000 arrangements and more of each label
+            drawn = draw(label)
+        yield drawn
 
 
 def check_shapes(size: tuple[int, int], distance: int, kinds: int) -> None:
@@ -165,12 +170,13 @@ def check_shapes(size: tuple[int, int], distance: int, kinds: int) -> None:
     Raises:
         DataError: It names the field.
     """
-    largest = min(size) - FIGURE_SIZE
-    if not FIGURE_SIZE <= distance <= largest:
+    least, largest = FIGURE_SIZE + 2 * MOVED, min(size) - FIGURE_SIZE - 2 * MOVED
+    if not least <= distance <= largest:
         room = (
-            f"expected {FIGURE_SIZE} to {largest}: figures of {FIGURE_SIZE} pixels must not overlap and have to fit"
-            if largest >= FIGURE_SIZE
-            else f"which is too small for two figures of {FIGURE_SIZE} pixels; use data.size={2 * FIGURE_SIZE} or more"
+            f"expected {least} to {largest}: figures of {FIGURE_SIZE} pixels, moved by {MOVED}, must not overlap and "
+            "have to fit"
+            if largest >= least
+            else f"which is too small for two figures of {FIGURE_SIZE} pixels; use data.size={2 * least} or more"
         )
         raise DataError(f"data.distance is {distance} in pictures of {size[0]} x {size[1]} pixels, {room}")
     if not 2 <= kinds <= len(FIGURES):

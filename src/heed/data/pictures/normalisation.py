@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -40,12 +41,18 @@ class Normalisation:
 
     def tensor(self, pictures: Array) -> Tensor:
         """Pictures `(batch, height, width, channels)` as float32 `(batch, channels, height, width)`."""
-        scale = torch.tensor([1.0 / (255.0 * deviation) for deviation in self.deviation])
-        shift = torch.tensor([-mean / deviation for mean, deviation in zip(self.mean, self.deviation, strict=True)])
+        scale, shift = self._line
         planes = torch.from_numpy(pictures).permute(0, 3, 1, 2)
         # Half of the time of other ways to make floats of bytes and move the channels.
         pixels = torch.empty(planes.shape).copy_(planes)
-        return pixels.mul_(scale.view(-1, 1, 1)).add_(shift.view(-1, 1, 1))
+        return pixels.mul_(scale).add_(shift)
+
+    @cached_property
+    def _line(self) -> tuple[Tensor, Tensor]:
+        """What a pixel is multiplied by, and what is added, `(channels, 1, 1)` each."""
+        scale = torch.tensor([1.0 / (255.0 * deviation) for deviation in self.deviation])
+        shift = torch.tensor([-mean / deviation for mean, deviation in zip(self.mean, self.deviation, strict=True)])
+        return scale.view(-1, 1, 1), shift.view(-1, 1, 1)
 
     def undo(self, pixels: Tensor) -> Array:
         """Inverse of `tensor`, rounded to whole pixel values and kept between 0 and 255."""

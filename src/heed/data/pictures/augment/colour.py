@@ -17,7 +17,8 @@ _LUMA = np.array([19595, 38470, 7471], dtype=np.uint32)  # / 65536, ITU-R 601-2 
 
 def autocontrast(pictures: Array) -> Array:
     """Stretch each channel so that its darkest pixel is 0 and its brightest 255."""
-    low, high = (part.astype(np.float64)[..., None] for part in (pictures.min((1, 2)), pictures.max((1, 2))))
+    found = _histograms(pictures) > 0
+    low, high = found.argmax(-1)[..., None], 255 - found[..., ::-1].argmax(-1)[..., None]
     scale = 255.0 / np.maximum(1.0, high - low)
     table = np.clip(np.trunc(_VALUES * scale - low * scale), 0, 255)
     return _looked_up(pictures, np.where(high > low, table, _VALUES))

@@ -6,6 +6,7 @@ Operations give what Pillow's `Image.transform` gives with the nearest pixel, to
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from heed.data.pictures.decode import Array
@@ -32,18 +33,14 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
 
     Source: He et al. 2016, arXiv:1512.03385, section 4.2.
     """
-    _, height, width, _ = pictures.shape
-    cut = np.zeros_like(pictures)
-    for i, (down, across) in enumerate(zip((border - tops).tolist(), (border - lefts).tolist(), strict=True)):
-        rows, from_rows = _overlap(down, height)
-        columns, from_columns = _overlap(across, width)
-        cut[i, rows, columns] = pictures[i, from_rows, from_columns]
-    return cut
-
-
-def _overlap(moved: int, length: int) -> tuple[slice, slice]:
-    """Where a line of this length lies after it moved, cut at both ends; and which part of it that is."""
-    return slice(max(0, moved), max(0, length + moved)), slice(max(0, -moved), max(0, length - moved))
+    batch, height, width, channels = pictures.shape
+    wide = np.zeros((batch, height + 2 * border, width + 2 * border, channels), dtype=np.uint8)
+    wide[:, border : border + height, border : border + width] = pictures
+    # Every possible cut as a view, so that one access copies all that are wanted.
+    steps = wide.strides
+    shape = (batch, 2 * border + 1, 2 * border + 1, height, width * channels)
+    cuts = as_strided(wide, shape, (steps[0], steps[1], steps[2], steps[1], 1), writeable=False)
+    return cuts[np.arange(batch), tops, lefts].reshape(pictures.shape)
 
 
 def shear_x(pictures: Array, amounts: Numbers) -> Array:

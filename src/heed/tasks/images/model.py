@@ -1,0 +1,20 @@
+"""A classifier of pictures: a model of pictures and one linear layer over the labels."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from heed.models.base import ImageEncoder
+
+
+class PictureClassifier(nn.Module):
+    """A model of pictures and `logits = V z + b`; two classes may have one output, the logit of the second."""
+
+    def __init__(self, body: ImageEncoder, num_outputs: int) -> None:
+        super().__init__()
+        self.body = body
+        self.output = nn.Linear(body.d_output, num_outputs)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Normalised pictures `(batch, channels, height, width)` to logits `(batch, num_outputs)`."""
+        return self.output(self.body(pixels))  # type: ignore[no-any-return]
