@@ -71,6 +71,23 @@ def test_a_thread_begins_only_where_items_are_waited_for():
         feed.close()
 
 
+def test_a_thread_that_makes_waiting_longer_ends_and_no_item_is_lost():
+    def slow_in_threads():
+        for item in range(60):
+            time.sleep(0.02 if threading.current_thread().name == "heed-batches" else 0.002)
+            yield item
+
+    feed, ahead = Feed(slow_in_threads()), []
+    for number in range(60):
+        assert next(feed) == number
+        ahead.append(feed.is_ahead)
+        time.sleep(0.004)
+    assert ahead[20:25] == [True] * 5 and ahead[35:] == [False] * 25
+    with pytest.raises(StopIteration):
+        next(feed)
+    assert not threads()
+
+
 def test_no_more_than_two_items_are_ahead():
     made = []
     feed = Feed((made.append(n) or n for n in itertools.count()), ahead=True)
