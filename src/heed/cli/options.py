@@ -66,3 +66,6 @@ OutOption = Annotated[
     Path | None,
     option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt; a look at a picture also .png."),
 ]
+PageOption = Annotated[
+    Path | None, option(metavar="FILE", help="Also write a page (HTML) of samples as the model sees them.")
+]
