@@ -9,8 +9,8 @@ which one that is: without arrow and figure seen together no more than a third c
 apart. Models:
 
 - `cnn` of some convolutions of 3 x 3 and 16 filters, without maxima, then the mean over all places: a place of its last
-  map sees a square of 2 * depth + 1 pixels, and the mean relates nothing. From distance - 3 pixels on such a square can
-  touch two figures, from distance + 5 on it can hold all four.
+  map sees a square of 2 * depth + 1 pixels, and the mean relates nothing. From distance - 5 pixels on such a
+  square can touch two figures, from distance + 7 on it can hold all four.
 - `resnet` of depth 8: it sees 25 pixels.
 - `vit` with patches of 8 x 8 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all patches.
 
