@@ -14,7 +14,7 @@ from heed.data.pictures.stored import PictureForm
 from heed.data.read.pictures import class_names
 from heed.data.store.pictures import open_pictures
 from heed.data.store.splits import Splits
-from heed.errors import DataError, suggest
+from heed.errors import ConfigError, DataError, suggest
 from heed.tasks.base.contents import advice
 from heed.tasks.images.store import PictureStore
 
@@ -77,3 +77,16 @@ def form_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: Picture
         return PictureForm(sizing, parent.normalisation)
     store = PictureStore(pixels, [picture.place for picture in train], sizing, data.in_memory)
     return PictureForm(sizing, Normalisation.of(store.parts(), sizing.channels))
+
+
+def check_classes(task: Any) -> None:
+    """Refuse to predict with a model that was imported without a classifier.
+
+    Raises:
+        ConfigError: It has no classes.
+    """
+    if not task.labels:
+        raise ConfigError(
+            f"the model has no classes: {task.config.data.name}, from which it was imported, has no classifier; "
+            "start a run with classes from it: heed train images FOLDER --from RUN"
+        )
