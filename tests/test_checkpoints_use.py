@@ -254,6 +254,36 @@ def test_a_classifier_trained_here_is_read_by_transformers(tmp_path):
         torch.testing.assert_close(own, row, **CLOSE)
 
 
+@pytest.mark.parametrize(("pooling", "architecture"), [("mean", "BertForMaskedLM"), ("last", "BertForPreTraining")])
+def test_a_model_pretrained_here_is_read_by_transformers(tmp_path, pooling, architecture):
+    settings = {
+        **{"model.d_model": 16, "model.num_heads": 2, "model.d_ff": 32, "model.pooling": pooling},
+        **{"data.train": 40, "data.valid": 8, "data.test": 8, "training.threads": 1, "training.device": "cpu"},
+    }
+    run = heed.train(
+        "pretraining", data="stories", steps=3, size="tiny", settings=settings, out=tmp_path / "run", quiet=True
+    )
+    written = heed.export(run, "huggingface", out=tmp_path / "out")
+    assert written.architecture == architecture
+    # What their class has no place for is left out, and said.
+    assert any("head for pairs is left out" in note for note in written.notes) is (pooling == "mean")
+    text, second = "the man went to the store .", "he bought milk ."
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = getattr(transformers, architecture).from_pretrained(tmp_path / "out").eval()
+    given = tokenizer(text, second, return_tensors="pt")
+    with torch.no_grad():
+        theirs = model(**given)
+        hidden = run.model(given["input_ids"], given["attention_mask"].bool())
+        words = run.model.words(hidden)
+    scores = theirs.logits if pooling == "mean" else theirs.prediction_logits
+    torch.testing.assert_close(scores, words, atol=1e-5, rtol=1e-4)
+    if pooling == "last":
+        follows = theirs.seq_relationship_logits.softmax(-1)[0, 0].item()
+        assert run.follows([(text, second)])[0].probability == pytest.approx(follows, abs=1e-5)
+    again = heed.import_model(tmp_path / "out", out=tmp_path / "again")
+    assert str(again.predict("he bought [MASK] .")) == str(run.predict("he bought [MASK] ."))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -218,6 +218,30 @@ def test_positions_of_the_same_grid_stay_and_others_keep_their_order():
         interpolated(table[:11], (3, 4), (6, 6))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "taken"),
+    [
+        ({"pooling": "class"}, {"pooling": "class", "height": 24}, True),
+        ({"pooling": "mean"}, {"pooling": "mean", "stride": 2}, True),
+        ({"pooling": "class"}, {"pooling": "mean", "width": 24}, True),
+        ({"pooling": "mean"}, {"pooling": "class"}, False),  # no position of a class token is known
+        ({"positions": "sinusoidal"}, {"height": 24}, False),
+    ],
+)
+def test_positions_fit_a_model_of_pictures_of_another_size(old, new, taken):
+    theirs, own = (make(Vit, **{**NARROW, "patch_size": 4, **fields}) for fields in (old, new))
+    tensors = theirs.state_dict()
+    found = Vit.adapted(tensors, theirs.config, own.config)
+    fitting = {name for name, tensor in own.state_dict().items() if name in found and found[name].shape == tensor.shape}
+    assert ("positions.table.weight" in fitting) == taken
+    assert all(found[name] is tensor for name, tensor in tensors.items() if name != "positions.table.weight")
+    if taken:
+        own.load_state_dict(found, strict=False)
+        leading = int(own.class_token)
+        places = tensors["positions.table.weight"][int(theirs.class_token) :]
+        assert_close(own.positions.table.weight[leading:], interpolated(places, theirs.grid, own.grid))
+
+
 # --- resnet
 
 

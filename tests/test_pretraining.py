@@ -3,15 +3,21 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model, write_lines
 from heed.cli import main
+from heed.config import TokenizerConfig
 from heed.data.embedded.stories import draw_stories
-from heed.data.tokens.tokenizer import END
+from heed.data.read.documents import Document
+from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
+from heed.tasks.pretraining import cooccurrence
+from heed.tasks.pretraining.cooccurrence import fill_from_neighbours
+from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.rows import NO_QUESTION
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
@@ -40,6 +46,10 @@ def run(tmp_path_factory):
 def small(data, **model):
     fields = {name.partition(".")[2]: value for name, value in SMALL.items()}
     return config_of("pretraining", data, model={**fields, **model}, training={"batch_tokens": 300})
+
+
+def mean_of(hidden, mask):
+    return torch.stack([states[real].mean(0) for states, real in zip(hidden, mask, strict=True)])
 
 
 STORIES_DATA = {"name": "stories", "train": 40, "valid": 8, "test": 8}
@@ -80,7 +90,7 @@ def test_the_loss_is_the_cross_entropy_at_masked_places_and_of_pairs():
         logits = model.words(hidden).flatten(0, 1)[batch.places]
         words = torch.nn.functional.cross_entropy(logits, batch.words, reduction="sum")
         asked = batch.order != NO_QUESTION
-        order = model.order(model.body.last(hidden, batch.mask))[asked]
+        order = model.order(model.body.pooled(mean_of(hidden, batch.mask)))[asked]
         nats = torch.nn.functional.cross_entropy(order, batch.order[asked], reduction="none")
         loss = task.loss(model, batch, 0.0)
     assert float(loss.parts["masked"]) == pytest.approx(float(words), rel=1e-4)
@@ -226,9 +236,92 @@ def test_pairs_get_the_probability_that_the_second_follows(run):
     tokens = torch.tensor([[2, *a, 3, *b, 3]])
     mask = torch.ones_like(tokens, dtype=torch.bool)
     with torch.no_grad():
-        expected = run.model.order(run.model.body.last(run.model(tokens, mask), mask)).softmax(-1)[0, 0]
+        expected = run.model.order(run.model.body.pooled(mean_of(run.model(tokens, mask), mask))).softmax(-1)[0, 0]
     assert found[0].probability == pytest.approx(float(expected), rel=1e-4)
     assert list(found.to_frame().columns) == ["first", "second", "follows", "probability"]
+
+
+def test_the_question_may_be_answered_from_the_start_token():
+    task, model = task_and_model(small(STORIES_DATA, pooling="last"))
+    batch = batch_of(task, [0, 1, 2])
+    with torch.no_grad():
+        hidden = model.body(batch.tokens, batch.mask)
+        expected = model.order(model.body.last(hidden, batch.mask))
+        torch.testing.assert_close(model.order_scores(hidden, batch.mask), expected)
+        assert not torch.allclose(expected, model.order(model.body.pooled(mean_of(hidden, batch.mask))))
+
+
+# --- embeddings to begin with
+
+
+def words_of(texts):
+    return TextTokenizer.train_to_read(texts, TokenizerConfig(kind="word"))
+
+
+def test_embeddings_begin_as_factors_of_what_stands_near():
+    texts = ["a b c a b d", "c d a", "e f e f e f"]
+    documents = [Document(text) for text in texts]
+    tokenizer = words_of(texts)
+    passages = Passages.of(documents, tokenizer)
+    size = tokenizer.vocab_size
+    counts = np.zeros((size, size))  # pairs at most five apart, the nearer the heavier
+    for text in texts:
+        ids = tokenizer.encode(text).ids
+        for i, one in enumerate(ids):
+            for j, other in enumerate(ids):
+                if i != j and abs(i - j) <= 5:
+                    counts[one, other] += (6 - abs(i - j)) / 5
+    each = counts.sum(1)
+    context = each**0.75 / (each**0.75).sum()
+    information = np.zeros_like(counts)
+    for i, j in zip(*np.nonzero(counts), strict=True):
+        information[i, j] = max(0.0, math.log(counts[i, j] / each[i] / context[j]))
+    left, values, _ = np.linalg.svd(information)
+    expected = left[:, :4] * np.sqrt(values[:4])
+    torch.manual_seed(0)
+    table = torch.nn.Embedding(size, 4)
+    report = fill_from_neighbours(table, passages)
+    used = np.flatnonzero(each)
+    got = table.weight.detach().numpy()
+    # The sign of each factor is free, and all are scaled together.
+    scale = 0.1 / expected[used].std()
+    np.testing.assert_allclose(np.abs(got[used]), np.abs(expected[used]) * scale, atol=1e-4)
+    assert (report.tokens, report.filled, report.vocab_size) == (15, 6, size)
+    assert table.weight.std(correction=0).item() == pytest.approx(0.1, rel=0.2)  # of the others too
+
+
+def test_embeddings_from_neighbours_end_at_the_ends_of_documents_and_of_parts(monkeypatch):
+    texts = [story.text for story in draw_stories("train", 40, 3)]
+    tokenizer = words_of(texts)
+    passages = Passages.of([Document(text) for text in texts], tokenizer)
+    whole = cooccurrence._neighbours(passages.ids, passages.starts, tokenizer.vocab_size)
+    monkeypatch.setattr(cooccurrence, "_TOGETHER", 37)
+    parts = cooccurrence._neighbours(passages.ids, passages.starts, tokenizer.vocab_size)
+    assert abs(whole - parts).max() < 1e-9
+    alone = [Passages.of([Document(text)], tokenizer) for text in texts]
+    each = [cooccurrence._neighbours(one.ids, one.starts, tokenizer.vocab_size) for one in alone]
+    assert abs(whole - sum(each[1:], each[0])).max() < 1e-9
+
+
+def test_fewer_words_than_the_width_leave_drawn_columns():
+    tokenizer = words_of(["a b a b"])
+    table = torch.nn.Embedding(tokenizer.vocab_size, 16)
+    fill_from_neighbours(table, Passages.of([Document("a b a b")], tokenizer))
+    assert bool(table.weight.isfinite().all()) and (table.weight.std(0) > 0).all()
+
+
+def test_a_run_says_what_its_embeddings_began_with(run):
+    report = json.loads((run.folder / "report.json").read_text())["embeddings"]
+    assert report["filled"] > 50 and report["tokens"] > 1000
+
+
+def test_drawn_embeddings_and_a_parent_take_nothing_from_the_text(run, tmp_path):
+    drawn, _ = task_and_model(small(STORIES_DATA, first_embeddings="drawn"))
+    assert drawn.start(drawn.build_model()) == {}
+    child = small(STORIES_DATA)
+    child = child.model_copy(update={"model": child.model.model_copy(update={"from_": str(run.folder)})})
+    task = type(drawn).prepare(child)
+    assert "embeddings" not in task.start(task.build_model())
 
 
 # --- commands

@@ -143,6 +143,16 @@ def test_a_classifier_starts_from_a_language_model_with_its_positions(folder, ti
     assert {name.partition(".")[0] for name in taken.new} == {"pooling", "output"}
 
 
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_a_classifier_reads_its_bert_as_the_pairs_were_read(folder, pooling):
+    fields = {"d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 8, "pooling": pooling}
+    fields = {f"model__{key}": value for key, value in fields.items()}
+    data = {"data__format": "lines", "data__max_length": 16, "model__next_sentence": False}
+    parent = trained(folder, "pretraining", "lines.txt", f"read-{pooling}", **data, **fields)
+    task, *_ = child(folder, parent, "classification", "labels.txt", tokenizer={"from": str(parent.folder)})
+    assert task.config.model.model_extra["pooling"] == pooling
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
     fields = {"model__d_model": 8, "model__d_ff": 8, "model__shared_embeddings": shared, "tokenizer__shared": shared}

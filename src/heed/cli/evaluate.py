@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import heed
 from heed.cli.flags import options_of
+from heed.cli.terminal import write_output
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
-from heed.tasks.base.capabilities import ListsErrors, capability
+from heed.tasks.base.capabilities import DrawsErrors, ListsErrors, capability
 from heed.tasks.base.run import Run
 
 
@@ -19,7 +21,10 @@ def run_evaluate(names: list[str], files: list[str], split: str | None, as_json:
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
     run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
-    most = options_of(run.config.task, "evaluate", flags).get("errors", 0)
+    options = options_of(run.config.task, "evaluate", flags)
+    most, page = options.get("errors", 0), options.get("page")
+    if page is not None and (not most or as_json):
+        raise ConfigError("--page writes the wrong examples that --errors N lists; give both, and no --json")
     if files:
         examples = run.read(files)
         for line in run.reading:
@@ -37,3 +42,6 @@ def run_evaluate(names: list[str], files: list[str], split: str | None, as_json:
     if most:
         for report in reports.values():
             print("\n" + "\n".join(capability(run, ListsErrors).errors(report, most)))
+    if page is not None:
+        wrong = {name: report["errors"][:most] for name, report in reports.items()}
+        write_output(capability(run, DrawsErrors).errors_page(wrong), Path(page))

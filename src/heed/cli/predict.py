@@ -52,7 +52,7 @@ def run_predict(
         return
     texts = outputs.arguments(texts)
     unknown: Counter[str] = Counter()
-    if given is not None and given.is_dir():
+    if given is not None and given.is_dir() and not outputs.takes_folders:
         _folder(outputs, given, out, unknown)
     elif len(texts) == 1 and out is None and outputs.streams and sys.stdout.isatty():
         outputs.expect(texts, None)
@@ -65,6 +65,7 @@ def run_predict(
         lines = texts or (read_lines(given) if found is None else found[0])
         outputs.expect(lines, None if texts else "stdin" if given is None else f"'{given}'")
         with open_output(out) as file:
+            file.writelines(line + "\n" for line in outputs.header())
             _write(outputs, lines, file, unknown)
     for note in outputs.notes():
         print(f"heed: {note}", file=sys.stderr)
@@ -75,7 +76,7 @@ def run_predict(
 
 def ask(outputs: TextOutputs) -> None:
     """Answer what a person types until an empty line or the end of input."""
-    print("Type a text; an empty line ends.")
+    print(f"Type {outputs.asks}; an empty line ends.")
     said: set[str] = set()
     while True:
         try:

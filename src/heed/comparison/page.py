@@ -32,16 +32,17 @@ def to_html(comparison: Compared, sentences: int = 15) -> str:
     models = ", ".join(entry.label for entry in comparison.entries)
     title = f"{models} on {comparison.entries[0].runs[0].config.data.name}"
     random_ones, different = _chosen(comparison, sentences)
+    kind = comparison.examiner.kind.capitalize()
     numbers = count()
     parts = [
         f'<header><h1 dir="auto">{escape(clean(title))}</h1></header><main>',
         tables_html(comparison),
         chart(comparison),
         _training(comparison),
-        _sentences(comparison, "Sentences drawn at random", "", random_ones, numbers),
+        _sentences(comparison, f"{kind} drawn at random", "", random_ones, numbers),
         _sentences(
             comparison,
-            "Sentences on which the models differ most",
+            f"{kind} on which the models differ most",
             "Chosen for the largest distance between the best and the worst output: not what is typical.",
             different,
             numbers,
@@ -107,10 +108,9 @@ def _sentences(comparison: Compared, title: str, hint: str, chosen: Sequence[int
 
 
 def _sentence(comparison: Compared, index: int, numbers: Iterator[int]) -> str:
-    source, reference = comparison.examiner.sources[index], comparison.references[index]
-    names = comparison.examiner.names
+    reference, names = comparison.references[index], comparison.examiner.names
     lines = [
-        f'<article><dl class="texts"><div><dt>{names[0]}</dt>{_text(source)}</div>',
+        f'<article><dl class="texts"><div><dt>{names[0]}</dt>{comparison.examiner.source_html(index)}</div>',
         f"<div><dt>{names[1]}</dt>{_text(reference)}</div></dl>",
         '<ul class="outputs">',
     ]

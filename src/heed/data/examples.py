@@ -126,8 +126,9 @@ class Text(Example):
 class Picture(Example):
     """A picture and its label.
 
-    The digest of what its file holds decides its split and finds the same picture again, whatever its file is called;
-    `place` says where its pixels are (`heed.data.read.pictures`).
+    The digest of what its file holds decides its split and finds the same picture again, whatever its file is called.
+    `place` says where its pixels are (`heed.data.pictures.source`); like the origin it is of no account to what the
+    picture is compared with. Pictures are always held in memory as examples, their pixels are not.
     """
 
     unit = "picture"
@@ -135,18 +136,18 @@ class Picture(Example):
 
     digest: str
     label: str
-    place: str
+    place: str = field(compare=False)
     origin: str = field(default="", compare=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Its digest, its label, and where it is."""
-        return self.digest, self.label, self.place
+        """Its digest and its label."""
+        return self.digest, self.label
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The picture with these fields."""
-        return cls(*fields, origin)
+        """The picture with these fields, at the place that is its origin."""
+        return cls(fields[0], fields[1], origin, origin)
 
     @property
     def stratum(self) -> str:

@@ -280,6 +280,10 @@ class TokenEncoder(TextReader):
         """
         return state_at(hidden, mask, mask.sum(1) - 1)
 
+    def pooled(self, vector: Tensor) -> Tensor:
+        """One vector per text `(batch, d_output)` through what `last` puts behind a state; nothing here."""
+        return vector
+
     def without_last(self) -> None:
         """Stop training the parameters that only `last` reads; a task that never calls `last` says so here.
 
@@ -343,6 +347,14 @@ class ImageEncoder(Body):
     def receptive_field(self) -> int | None:
         """Side in pixels of the square that a place of the last feature map can see; None for the whole picture."""
         return None
+
+    @classmethod
+    def adapted(cls, tensors: Mapping[str, Tensor], old: Any, new: Any) -> dict[str, Tensor]:
+        """The tensors of a model of one configuration for a model of another, which reads pictures of another size.
+
+        Tensors that do not depend on that size are left as they are, and so are those that cannot be brought over.
+        """
+        return {**tensors}
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:

@@ -14,14 +14,14 @@
 A token's segment is the number of end tokens before it, so that of two texts `START a END b END` the first with its end
 token is segment 0 and the second segment 1.
 
-Initial weights: normal with a deviation of 0.02, biases zero. Dropout after the embeddings, on attention weights and on
-each sublayer's output.
+Initial weights: normal, biases zero; embeddings with a deviation of 0.02, matrices with 0.02 sqrt(768 / d_model).
+Dropout after the embeddings, on attention weights and on each sublayer's output.
 
 Source: Devlin et al. 2019 (arXiv:1810.04805), section 3 and appendix A.2; docs/systems.md, C8. The published
 checkpoints add what the paper does not say: the pooling layer, eps 1e-12, and the initial weights.
 Differs from the paper: linear layers of other widths than 768 are drawn at another deviation (`initialise`), and the
-option `matching_heads`. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps
-1e-5; DistilBERT (arXiv:1910.01108) no segments and a relu in the pooling layer.
+option `matching_heads`. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps 1e-5;
+DistilBERT (arXiv:1910.01108) no segments and a relu in the pooling layer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class BertConfig(TokenConfig):
     """
     matching_heads: int = Field(0, ge=0)
     """Heads of the first block that begin by looking at tokens like their own: their queries and keys have the same
-    initial weights. A narrow model learns sooner whether two texts share their words."""
+    initial weights. Pretraining sets 1 where pairs of texts are learned: whether they share words is then found sooner
+    (docs/pretraining.md)."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Probability with which an embedding or a sublayer's output is dropped in training."""
     attention_dropout: float | None = Field(None, ge=0, lt=1)
@@ -192,10 +193,13 @@ class Bert(TokenEncoder):
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The state of the start token through the pooling layer, `(batch, d_model)`."""
-        first = hidden[:, 0]
+        return self.pooled(hidden[:, 0])
+
+    def pooled(self, vector: Tensor) -> Tensor:
+        """One vector per text through the pooling layer, `(batch, d_model)`."""
         if self.pooler is None:
-            return first
-        pooled = self.pooler(first)
+            return vector
+        pooled = self.pooler(vector)
         return torch.tanh(pooled) if self.config.pooler == "tanh" else torch.relu(pooled)
 
     def without_last(self) -> None:

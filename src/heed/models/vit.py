@@ -29,6 +29,7 @@ Differs from the paper: no layer with tanh before the head in pretraining; the s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Literal
@@ -42,7 +43,7 @@ from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions
 from heed.layers.activations import GELU
-from heed.layers.grid import Grid, GridPositions, patches_of
+from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
 from heed.layers.transformer import EncoderBlock, xavier
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
@@ -173,6 +174,18 @@ class Vit(ImageEncoder):
         """The states of the patches on their grid, `(batch, d_model, rows, columns)`."""
         states = self.states(pixels)[:, int(self.class_token) :]
         return states.transpose(1, 2).unflatten(2, self.grid)
+
+    @classmethod
+    def adapted(cls, tensors: Mapping[str, Tensor], old: VitConfig, new: VitConfig) -> dict[str, Tensor]:
+        """Learned positions interpolated to another grid; the class token's is left out for a model without one.
+
+        Source: arXiv:2010.11929, section 3.2.
+        """
+        name, had_token, has_token = "positions.table.weight", old.pooling == "class", new.pooling == "class"
+        if name not in tensors or new.positions != "learned" or has_token > had_token:
+            return {**tensors}
+        table = interpolated(tensors[name], grid_of(old), grid_of(new))
+        return {**tensors, name: table[int(had_token) - int(has_token) :]}
 
     def _embed(self, pixels: Tensor) -> Tensor:
         """A vector for each patch, `(batch, patches, d_model)`."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from heed.errors import ConfigError
 from heed.observe.draw_html import look_to_html
@@ -17,7 +19,45 @@ from heed.observe.maps import Map
 from heed.observe.to_json import look_to_json
 
 
-class ShownLook:
+class Shown(ABC):
+    """What can be drawn in every form; a notebook shows it as a page, `print` as text."""
+
+    @abstractmethod
+    def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
+        """As text for a terminal of `width` columns; `color` "grey" for one without 24-bit colour."""
+
+    @abstractmethod
+    def html(self) -> str:
+        """As one self-contained page."""
+
+    @abstractmethod
+    def svg(self, index: int | None = None) -> str:
+        """As one image."""
+
+    @abstractmethod
+    def json(self) -> str:
+        """Everything as JSON."""
+
+    def png(self, index: int | None = None) -> bytes:
+        """As pixels; only what shows a picture has this form.
+
+        Raises:
+            ConfigError: This look has no such form.
+        """
+        raise ConfigError("a PNG is for a look at a picture; write .svg or .html")
+
+    def save(self, path: str | Path) -> None:
+        """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
+        save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return framed(self.html(), "heed look")
+
+
+class ShownLook(Shown):
     """The result of `run.look(...)`: a look, shown with every step or without."""
 
     def __init__(self, look: Look, steps: bool) -> None:
@@ -34,9 +74,9 @@ class ShownLook:
         """The output that was looked at."""
         return self.look.target
 
-    def text(self, width: int = 100, color: bool = False) -> str:
+    def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
         """As text for a terminal."""
-        return look_to_text(self.look, steps=self.steps, width=width, color=color)
+        return look_to_text(self.look, steps=self.steps, width=width, color=bool(color))
 
     def html(self) -> str:
         """As one self-contained page."""
@@ -54,10 +94,6 @@ class ShownLook:
         """Everything as JSON."""
         return look_to_json(self.look)
 
-    def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
-        save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
-
     def __repr__(self) -> str:
         look = self.look
         counts = {"map": len(look.maps), "shading": len(look.shadings)}
@@ -67,19 +103,14 @@ class ShownLook:
         source = look.source if len(look.source) <= 40 else f"{look.source[:37]}..."
         return f"<look at {source!r}: {shown or 'no map'}; print it, or save it as .html>"
 
-    def __str__(self) -> str:
-        return self.text()
 
-    def _repr_html_(self) -> str:
-        return framed(self.html(), "heed look")
-
-
-def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str]]) -> None:
+def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str | bytes]]) -> None:
     """Write a file in the form that its ending names; another ending is a ConfigError."""
     ending = Path(path).suffix
     if ending not in kinds:
         raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
-    Path(path).write_text(kinds[ending](), encoding="utf-8")
+    drawn = kinds[ending]()
+    Path(path).write_bytes(drawn.encode("utf-8") if isinstance(drawn, str) else drawn)
 
 
 _FIT = (

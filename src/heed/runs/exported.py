@@ -59,6 +59,7 @@ class ExportedCheckpoint:
         numbered_as: The checkpoint whose numbering of tokens it has; empty for this run's own.
         difference: The largest difference of a state between the run and what was written, read again.
         notes: What a reader of the checkpoint should know.
+        has_tokens: Whether it has a tokenizer.
     """
 
     folder: Path
@@ -67,13 +68,15 @@ class ExportedCheckpoint:
     numbered_as: str
     difference: float
     notes: tuple[str, ...]
+    has_tokens: bool = True
 
     def __str__(self) -> str:
         order = f"numbered as in {self.numbered_as}" if self.numbered_as else "in this run's order"
+        tokens, same = (f", tokens {order}", "settings and tokens") if self.has_tokens else ("", "settings")
         return "\n".join(
             [
-                f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB): {self.architecture}, tokens {order}",
-                f"read again: the same settings and tokens, states differ by at most {self.difference:.2g}",
+                f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB): {self.architecture}{tokens}",
+                f"read again: the same {same}, states differ by at most {self.difference:.2g}",
                 *(f"note: {note}" for note in self.notes),
             ]
         )
@@ -146,7 +149,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, model.state_dict()).items()}
     known = {name for line in table for name in line.ours}
-    assert not (missing := unshared(model).keys() - known), f"the table has no line for {sorted(missing)}"
+    missing = exportable.held(unshared(model)).keys() - known
+    assert not missing, f"the table has no line for {sorted(missing)}"
     needed = sum(one.numel() * one.element_size() for one in tensors.values())
     with write_folder(final, needed) as part:
         save_file(tensors, str(part / SAFETENSORS), metadata={"format": "pt"})
@@ -159,7 +163,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         (final / CHECKSUMS).unlink()  # elsewhere it is a folder like any other of its kind
     return ExportedCheckpoint(
         final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
-        exportable.notes,
+        exportable.notes, bool(vocabularies),
     )  # fmt: skip
 
 
@@ -178,8 +182,7 @@ def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabu
             own = {one: (tok, Numbering.same(tok.vocab_size)) for one, tok in exportable.tokenizers.items()}
             return own, ""
         found[role] = tokenizer, numbering
-    assert origin is not None
-    return found, origin.source
+    return found, "" if origin is None else origin.source
 
 
 def _family(
@@ -220,7 +223,7 @@ def _settings(
         "model_type": family.model_type,
         **fields,
         **exportable.settings,
-        "tie_word_embeddings": exportable.tied,
+        **({"tie_word_embeddings": exportable.tied} if exportable.tokenizers else {}),
         "dtype": "float32",
     }
 
@@ -236,7 +239,8 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     """
     checkpoint = Checkpoint.open(part)
     again, _ = build(checkpoint, kind, run.config.task, run.folder.name)
-    for role, tokenizer in kind.exportable(run).tokenizers.items():
+    exportable = kind.exportable(run)
+    for role, tokenizer in exportable.tokenizers.items():
         other = checkpoint.tokenizers[role]
         if tokenizer.tokens != other.tokens:
             raise _differs(f"its {role} are others: {tokenizer.first_difference(other)}")
@@ -252,7 +256,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     if not difference <= _CLOSE:
         raise _differs(f"a state of its body differs by {difference:.2g}")
     absent = {len(numbering): numbering.not_restored for _, numbering in checkpoint.vocabularies.values()}
-    own, others = unshared(run.model), again.model.state_dict()
+    own, others = exportable.held(unshared(run.model)), again.model.state_dict()
     for name, tensor in own.items():
         other = others.get(name)
         if other is None or other.shape != tensor.shape:

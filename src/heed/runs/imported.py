@@ -42,26 +42,29 @@ class Imported:
         found: Where the checkpoint was, in words.
         architecture: The class of its model.
         unused: Its tensors that the run has no use for.
+        remarks: What else was read of it, in words.
     """
 
     run: Run[Any, Any]
     found: str
     architecture: str
     unused: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         run, spec = self.run, spec_of(self.run.config.task)
-        vocabularies = ", ".join(
+        vocabularies = [
             f"{one.vocab_size:,} tokens{'' if role == 'tokens' else f' ({role})'}"
             for role, one in run.task.tokenizers().items()
-        )
+        ]
         unused = f"{counted(len(self.unused), 'tensor')} not used: {', '.join(self.unused[:_SHOWN])}"
         more = f" and {len(self.unused) - _SHOWN:,} more" if len(self.unused) > _SHOWN else ""
         return "\n".join(
             [
                 f"found {self.found}",
                 f"{self.architecture}: a run of {run.config.task.replace('_', ' ')}, model {run.config.model.name}, "
-                f"{run.report['parameters']:,} parameters, {vocabularies}",
+                + ", ".join([f"{run.report['parameters']:,} parameters", *vocabularies]),
+                *self.remarks,
                 unused + more if self.unused else "every tensor was used, and none is missing",
                 f"\nrun folder: {run.folder}",
                 f"next: {spec.next_command.format(run=run.folder)}",
@@ -98,7 +101,7 @@ def import_checkpoint(
         run.report = _report(run, name, checkpoint, loaded)
         folders.write_report(path, run.report)
         _write_card(run, name, checkpoint)
-    return Imported(run, found, checkpoint.architecture, loaded.unused)
+    return Imported(run, found, checkpoint.architecture, loaded.unused, kind.remarks(checkpoint))
 
 
 def import_model(
@@ -195,7 +198,8 @@ def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
-    one = next(iter(checkpoint.tokenizers.values()))
+    if (one := next(iter(checkpoint.tokenizers.values()), None)) is None:
+        return {}  # a model of pictures
     forms = (("nfkc", "\ufb01", "fi"), ("nfc", "e\u0301", "\u00e9"))
     found = (name for name, given, normal in forms if one.normalize(given) == normal)
     return {

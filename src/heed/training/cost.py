@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) ->
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     before = _memory_now(device)
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), _same_buffers(model):
         middle = plan[len(plan) // 2]
         few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
         activations = _activations(step, few) / max(1, work(few))
@@ -146,6 +147,16 @@ def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) ->
         memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     return Cost(max(memory), activations, seconds, network, step.micro_batches)
+
+
+@contextmanager
+def _same_buffers(model: nn.Module) -> Iterator[None]:
+    """Put back what steps change besides weights: the running means of batch normalisation."""
+    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    yield
+    with torch.no_grad():
+        for buffer, value in before:
+            buffer.copy_(value)
 
 
 def _activations(step: TrialStep, indices: list[int]) -> float:

@@ -114,6 +114,24 @@ def plan_pass(
     return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
 
 
+def plan_even(count: int, size: int, seed: int = 0, epoch: int | None = None) -> Plan:
+    """Plan batches of examples that all cost the same: shuffled by (seed, epoch), as equal in size as they can be.
+
+    Args:
+        count: Number of examples.
+        size: Most examples of a batch.
+        seed: Seed of the run.
+        epoch: Which pass; None for the order of the examples.
+    """
+    order = np.arange(count)
+    if epoch is not None:
+        generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+        order = torch.randperm(count, generator=generator).numpy()
+    batches = math.ceil(count / size)
+    ends = np.arange(1, batches + 1) * count // max(1, batches)
+    return Plan(order, ends.astype(np.int64), np.arange(batches))
+
+
 def plan_batches(
     costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
 ) -> list[list[int]]:

@@ -81,20 +81,29 @@ class Findings:
         return cls("error" if strict else data.bad_lines, data.encoding, data.max_line, hint=not strict)
 
     def bad(
-        self, rule: str, where: Path | str, place: str | int, message: str, *, fix: str = "", text: str = ""
+        self,
+        rule: str,
+        where: Path | str,
+        place: str | int,
+        message: str,
+        *,
+        fix: str = "",
+        text: str = "",
+        things: str = "lines",
     ) -> BadLine:
         """Raise for a line that cannot be used, or note it.
 
         `message` is the problem, with file, line, value and what would be right; `fix` is a field that would make the
-        line readable; `rule` and `where` (file or folder) are what it is counted under.
+        line readable; `rule` and `where` (file or folder) are what it is counted under, `things` what such lines are
+        called.
 
         Raises:
             DataError: Bad lines are errors here.
         """
         if not self.skips:
-            hints = [*([fix] if fix else []), "data.bad_lines=skip leaves such lines out and counts them"]
+            hints = [*([fix] if fix else []), f"data.bad_lines=skip leaves such {things} out and counts them"]
             raise DataError("; ".join([message, *hints]) if self._hint else message)
-        self.note(f"{rule}, left out", where, place)
+        self.note(f"{rule}, left out", where, place, unit=things.removesuffix("s"))
         return BadLine(rule, text)
 
     def leave_out(self, rule: str, count: int = 1) -> None:

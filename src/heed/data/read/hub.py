@@ -44,9 +44,25 @@ class HubSet:
 
     def reader(self, of_files: Reader[E]) -> Reader[E]:
         """Reads splits of this data set in place of files: their names, or expressions such as "train[:1000]"."""
+        of_split = of_files.of_split
+        if of_split is not None:
+            return replace(of_files, read=lambda splits, findings: of_split(self, splits[0], findings), again=False)
         return replace(
             of_files, read=lambda splits, findings: self._examples(splits[0], of_files, findings), again=False
         )
+
+    @property
+    def name(self) -> str:
+        """The data set as messages call it."""
+        return self._data.hub
+
+    def table(self, split: str) -> Any:
+        """A split (or "train[:1000]") as the library's own table.
+
+        Raises:
+            DataError: There is no such split.
+        """
+        return self._sets[split] if split in self._sets else self._ask(split=split)
 
     def _examples(self, split: str, reader: Reader[E], findings: Findings) -> Iterator[E]:
         assert reader.of_row is not None, "the configuration of this kind of data names no data set"
@@ -71,7 +87,7 @@ class HubSet:
         Raises:
             DataError: There is no such split, or no such column.
         """
-        table = (self._sets[split] if split in self._sets else self._ask(split=split)).flatten()
+        table = self.table(split).flatten()
         columns = self._data.columns  # type: ignore[attr-defined]  # every section of a data set has some
         names = {
             field: _column(field, getattr(columns, field), table.features, self._data.hub, field in texts)

@@ -13,6 +13,8 @@ from heed.data.read.findings import BadLine, Findings
 E = TypeVar("E", bound=Example)
 Row = Callable[[Mapping[str, Any], str, Findings], E | BadLine]
 """Makes an example of a row of a data set: its values by the fields of `data.columns`, its place, the findings."""
+OfSplit = Callable[[Any, str, Findings], Iterable[E]]
+"""Reads a split of a data set: the data set, the split, the findings."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Reader(Generic[E]):
         of_row: Makes an example of a data set's row, if supported.
         settings: All that decides what is read beside the files and the `data` section, as JSON.
         again: Whether the same can be read again, so that it may be cached.
+        of_split: Reads a split of a data set (given as `heed.data.read.hub.HubSet`) where its rows are no texts.
     """
 
     kind: type[E]
@@ -32,6 +35,7 @@ class Reader(Generic[E]):
     of_row: Row[E] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     again: bool = True
+    of_split: OfSplit[E] | None = None
 
     def filled(self, files: Sequence[str], counts: Counts, findings: Findings) -> Iterator[E]:
         """The examples without blank texts; the others are counted as left out."""

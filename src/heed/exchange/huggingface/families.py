@@ -8,6 +8,7 @@ from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
+from heed.exchange.huggingface.vit import VitFamily
 
 FAMILIES: tuple[Family, ...] = (
     BertFamily(),
@@ -16,6 +17,7 @@ FAMILIES: tuple[Family, ...] = (
     XlmRobertaFamily(),
     Gpt2Family(),
     MarianFamily(),
+    VitFamily(),
 )
 """One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
 

@@ -133,4 +133,49 @@ class First(Transform):
         return [torch.cat([one, one.new_zeros((self.size - 1, *one.shape[1:]))]) for one in ours]
 
 
+@dataclass(frozen=True)
+class Leading(Transform):
+    """A tensor with `count` axes of length 1 before those of ours, as ViT's positions."""
+
+    count: int
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Without them."""
+        return [one.flatten(0, self.count) for one in theirs]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """With them."""
+        return [one.reshape(*([1] * self.count), *one.shape) for one in ours]
+
+
+@dataclass(frozen=True)
+class Flattened(Transform):
+    """A matrix whose rows are tensors of a `shape` there, as the filters of a convolution over patches."""
+
+    shape: tuple[int, ...]
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Rows of numbers."""
+        return [one.flatten(1) for one in theirs]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Rows of their shape."""
+        return [one.unflatten(1, self.shape) for one in ours]
+
+
+@dataclass(frozen=True)
+class Zeros(Transform):
+    """A tensor of ours, of a `shape`, that theirs do without, as a bias: zero when read, left out when written."""
+
+    shape: tuple[int, ...]
+
+    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Zeros."""
+        return [torch.zeros(self.shape)]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Nothing."""
+        return []
+
+
 SAME, TRANSPOSED = Same(), Transposed()

@@ -78,6 +78,14 @@ class ListsErrors(Protocol):
 
 
 @runtime_checkable
+class DrawsErrors(Protocol):
+    """A page of errors (`--page`)."""
+
+    def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+        """The wrong examples of reports, by set, as a page of HTML."""
+
+
+@runtime_checkable
 class Baselines(Protocol):
     """A baseline."""
 
@@ -85,7 +93,15 @@ class Baselines(Protocol):
         """What plain ways without a model make of examples, by name."""
 
 
-CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors)
+@runtime_checkable
+class DrawsSamples(Protocol):
+    """A page of samples (`heed check --out`); a task has it, not a run."""
+
+    def samples_page(self) -> str:
+        """Training examples as the model sees them, as a page of HTML."""
+
+
+CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors, DrawsErrors)
 
 
 def tasks_with(kind: type[Any]) -> list[str]:

@@ -7,18 +7,20 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, ClassVar, Generic, TypeVar
 
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_shading import shading_to_html
 from heed.observe.frames import Look
+from heed.observe.labels import clean
 from heed.tasks.base.capabilities import Looks, capability
-from heed.tasks.base.run import TextRun
+from heed.tasks.base.run import Run
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
 """The set is predicted again until this much time is measured, or this many times."""
 
-R = TypeVar("R", bound=TextRun[Any, Any, Any])
+R = TypeVar("R", bound=Run[Any, Any])
 E = TypeVar("E")
 """An example."""
 O = TypeVar("O")  # noqa: E741
@@ -39,6 +41,8 @@ class Examiner(ABC, Generic[R, E, O]):
 
     names: ClassVar[tuple[str, str]]
     """What a reader calls a source and a reference."""
+    kind: ClassVar[str] = "sentences"
+    """What a page calls several sources."""
     targets: ClassVar[str]
     """What training counts: the loss is a mean over them."""
     has_beam: ClassVar[bool] = False
@@ -70,7 +74,8 @@ class Examiner(ABC, Generic[R, E, O]):
 
     def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
         """What a run says of some examples; `beam_size` only where `has_beam`."""
-        return run.predict([self.source_of(example) for example in examples])
+        reader: Any = run
+        return reader.predict([self.source_of(example) for example in examples])  # type: ignore[no-any-return]
 
     @abstractmethod
     def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
@@ -79,6 +84,10 @@ class Examiner(ABC, Generic[R, E, O]):
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
         """The outputs for all examples with the measures of the task, the most telling first."""
         return run.outcomes(self.examples, outputs)
+
+    def source_html(self, index: int) -> str:
+        """A source on a page."""
+        return f'<dd dir="auto">{escape(clean(self.sources[index]))}</dd>'
 
     def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         """A look at an example as HTML, by default its shaded words; `numbers` numbers the maps of the page."""

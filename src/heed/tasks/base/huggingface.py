@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from torch import Tensor
+
 from heed.config import RunConfig
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import Vocabularies
@@ -39,6 +41,7 @@ class Exportable:
         label_bias: Whether the layer over the labels of a text has a bias; None without such a layer.
         settings: Further fields of config.json, as `id2label`.
         notes: What a reader of the checkpoint should know.
+        left: Parts of the model that a checkpoint cannot hold; a note says so.
         files: Further files of JSON, by name, made with the numberings.
     """
 
@@ -49,7 +52,12 @@ class Exportable:
     label_bias: bool | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
     files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
+
+    def held(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of the run's model that a checkpoint holds, by name."""
+        return {name: one for name, one in tensors.items() if name.partition(".")[0] not in self.left}
 
 
 class TaskCheckpoint(ABC, Generic[C]):
@@ -85,6 +93,11 @@ class TaskCheckpoint(ABC, Generic[C]):
         Raises:
             ConfigError: No checkpoint can express it; the message names the field.
         """
+
+    @classmethod
+    def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """What a user should know of how a checkpoint was read, beside its tensors."""
+        return ()
 
     @classmethod
     def ours(cls, table: Sequence[Entry]) -> list[Entry]:

@@ -37,6 +37,14 @@ class TextOutputs(Outputs, ABC):
 
     unit = "pieces"
     """What messages call the parts of a text that training never saw."""
+    asks = "a text"
+    """What a person is asked to type."""
+    takes_folders = False
+    """Whether `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
+
+    def header(self) -> list[str]:
+        """The lines before the first output."""
+        return []
 
     @abstractmethod
     def write(self, texts: list[str]) -> Iterator[Written]:

@@ -105,8 +105,8 @@ class ClassificationHead(Section):
 
     pooling: Literal["auto", "attention", "last", "first", "mean", "max", "cls"] = "auto"
     """From states of words to one vector: a learned attention, the state after reading, the first, mean or maximum; cls
-    is the state of a learned token [CLS] put before the text (encoder only). auto is attention, and last for a model
-    that reads framed texts (bert), which has its own layer for this."""
+    is the state of a learned token [CLS] put before the text (encoder only). auto is attention; for a model that reads
+    framed texts (bert) mean, and last where it comes from a run or a checkpoint whose [CLS] was trained for this."""
     pooling_score: Literal["additive", "dot", "self_attentive"] = "additive"
     """Attention over the states h: additive is u' tanh(W h + b), dot is u' h, self_attentive has several u."""
     d_pooling: int = Field(100, gt=0)

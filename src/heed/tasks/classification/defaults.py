@@ -77,4 +77,12 @@ def pooling_fields(
             f"model.pooling is cls, but in model {name} a token before the text does not see it; use encoder, or "
             "another pooling"
         )
-    return {**fields, "pooling": pooling_of(head.pooling, body.framed)}
+    return {**fields, "pooling": _settled_pooling(task, head.pooling, body.framed)}
+
+
+def _settled_pooling(task: Classification, pooling: str, framed: bool) -> str:
+    """What "auto" means: the mean for framed bodies, but for those whose [CLS] was trained for this."""
+    if pooling != "auto" or not framed:
+        return pooling_of(pooling)
+    known = {} if task.parent is None else task.parent.task.config.model.model_extra or {}
+    return "last" if known.get("pooling") == "last" else "mean"

@@ -15,9 +15,9 @@ from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.classification.config import ClassificationHead
 
 
-def pooling_of(kind: str, framed: bool) -> str:
-    """The pooling that "auto" means for a body."""
-    return ("last" if framed else "attention") if kind == "auto" else kind
+def pooling_of(kind: str) -> str:
+    """The pooling that "auto" means, where nothing else decided it."""
+    return "attention" if kind == "auto" else kind
 
 
 class Pooling(nn.Module):
@@ -25,7 +25,7 @@ class Pooling(nn.Module):
 
     def __init__(self, body: TokenEncoder, head: ClassificationHead) -> None:
         super().__init__()
-        self.kind = pooling_of(head.pooling, body.framed)
+        self.kind = pooling_of(head.pooling)
         self.d_output = body.d_output
         if self.kind != "last":
             body.without_last()

@@ -23,16 +23,16 @@ from heed.errors import ConfigError
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
+from heed.tasks.base.class_weights import check_weights, class_weights
+from heed.tasks.base.label_loss import label_loss
 from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.started import Started
 from heed.tasks.classification import defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
-from heed.tasks.classification.loss import label_loss
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, hold_texts, split_texts, text_format
-from heed.tasks.classification.weights import check_weights, class_weights
 from heed.training.processes import current
 
 
@@ -236,13 +236,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @cached_property
     def class_weights(self) -> list[float] | None:
         """The weight of each class, or None where all count alike."""
-        counts, total = self.label_counts("train"), len(self.splits.examples["train"])
-        return class_weights(self.config.data, self.labels, counts, total)
+        data, counts, total = self.config.data, self.label_counts("train"), len(self.splits.examples["train"])
+        return class_weights(data.class_weights, self.labels, counts, total, data.several_labels)
 
     def check_labels(self) -> None:
         """As for every labelled task; and weights must be of classes that exist."""
         super().check_labels()
-        check_weights(self.config.data, self.labels)
+        check_weights(self.config.data.class_weights, self.labels, self.unit)
 
     def validate(self, model: Classifier) -> dict[str, float]:
         """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""

@@ -97,6 +97,12 @@ class PretrainingHead(Section):
     """Predict masked words."""
     next_sentence: bool = True
     """Predict whether the second of two texts follows the first; without it texts are read one at a time."""
+    pooling: Literal["mean", "last"] = "mean"
+    """Which vector of a row goes through the pooling layer to answer its question: the mean of its states, or last, the
+    state of [CLS], as Devlin et al. 2019 and their checkpoints."""
+    first_embeddings: Literal["neighbours", "drawn"] = "neighbours"
+    """How embeddings begin: from how often tokens stand near each other in the training text, or drawn at random. What
+    `model.from` knows is taken from there."""
     tied_output: bool = True
     """The matrix that scores the words of the vocabulary is the table of embeddings."""
 

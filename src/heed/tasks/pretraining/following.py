@@ -90,6 +90,6 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
     found: list[float] = []
     for start in range(0, len(rows), _TOGETHER):
         tokens, real = (tensor.to(device) for tensor in pad_rows(rows[start : start + _TOGETHER]))
-        logits = model.order(model.body.last(model(tokens, real), real))
+        logits = model.order_scores(model(tokens, real), real)
         found += softmax(logits.float(), dim=-1)[:, FOLLOWS].tolist()
     return [NextSentence(*pair, share, left) for pair, share, left in zip(pairs, found, unread, strict=True)]

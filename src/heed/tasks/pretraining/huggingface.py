@@ -30,7 +30,8 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
         model = {field: head in heads for head, field in _FIELDS.items()}
         longest = max(7, min(512, fields["max_length"]))
-        return {"model": {**model, "tied_output": tied}, "data": {"max_length": longest}}
+        fixed = {"pooling": "last", "first_embeddings": "drawn", "tied_output": tied}
+        return {"model": {**model, **fixed}, "data": {"max_length": longest}}
 
     @classmethod
     def task(cls, config: PretrainingConfig, checkpoint: Checkpoint) -> Pretraining:
@@ -44,7 +45,16 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
         body, head = task.model_and_head()
         assert isinstance(head, PretrainingHead)
         heads = frozenset(name for name, field in _FIELDS.items() if getattr(head, field))
-        return Exportable(body, heads, task.tokenizers(), tied=head.tied_output)
+        notes: tuple[str, ...] = ()
+        left: frozenset[str] = frozenset()
+        if head.pooling != "last" and "order" in heads:
+            left = frozenset({"order"})
+            heads -= left
+            notes = (
+                f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), and "
+                "checkpoints have such a head over [CLS] only",
+            )
+        return Exportable(body, heads, task.tokenizers(), tied=head.tied_output, notes=notes, left=left)
 
 
 def _heads(family: Family, architecture: str) -> frozenset[str]:

@@ -11,9 +11,14 @@ checkpoints that its authors published later.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.errors import ConfigError
+from heed.tasks.pretraining.config import RowOptions
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -38,6 +43,29 @@ class Masking:
     whole_words: bool
     mask: int
     others: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, options: RowOptions, tokenizer: TextTokenizer) -> Self:
+        """How the words of a tokenizer are masked.
+
+        Raises:
+            ConfigError: It has no mask token.
+        """
+        if tokenizer.mask is None:
+            raise ConfigError(
+                "the tokenizer has no mask token, so that no words can be masked; train a tokenizer here (leave "
+                "tokenizer.from out), or set model.masked_words=false"
+            )
+        tags = {tokenizer.mask, *tokenizer.tags.values()}
+        others = [i for i in range(len(SPECIAL_TOKENS), tokenizer.vocab_size) if i not in tags]
+        return cls(
+            options.mask_share,
+            options.mask_token_share,
+            options.random_token_share,
+            options.whole_words,
+            tokenizer.mask,
+            np.array(others, dtype=np.int64),
+        )
 
 
 def mask_rows(

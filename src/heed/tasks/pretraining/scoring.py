@@ -109,7 +109,7 @@ def _order(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows)
     assert model.order is not None
     for indices in _batches(task, rows, np.flatnonzero(rows.labels != NO_QUESTION)):
         batch = collate_rows(passages, rows, indices, None, _SEEDS, task.double_separator).to(device)
-        logits = model.order(model.body.last(model(batch.tokens, batch.mask), batch.mask))
+        logits = model.order_scores(model(batch.tokens, batch.mask), batch.mask)
         found[indices] = answers(log_softmax(logits.double(), dim=-1).cpu().numpy(), rows.labels[indices])
     return found
 

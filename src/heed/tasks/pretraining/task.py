@@ -18,14 +18,17 @@ from heed.data.read.findings import Findings
 from heed.data.read.memory import hold
 from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.evaluation.measures import values_of
 from heed.models.base import TokenEncoder
+from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.word_vectors import embedding_of
 from heed.tasks.pretraining.batch import MaskedBatch, collate_rows
 from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions, StoriesData
+from heed.tasks.pretraining.cooccurrence import fill_from_neighbours
 from heed.tasks.pretraining.masking import Masking
 from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.model import Pretrainer
@@ -146,22 +149,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         """
         if not self.head.masked_words:
             return None
-        mask, given = self.tokenizer.mask, self.options
-        if mask is None:
-            raise ConfigError(
-                "the tokenizer has no mask token, so that no words can be masked; train a tokenizer here (leave "
-                "tokenizer.from out), or set model.masked_words=false"
-            )
-        tags = {mask, *self.tokenizer.tags.values()}
-        others = [i for i in range(len(SPECIAL_TOKENS), self.tokenizer.vocab_size) if i not in tags]
-        return Masking(
-            given.mask_share,
-            given.mask_token_share,
-            given.random_token_share,
-            given.whole_words,
-            mask,
-            np.array(others, dtype=np.int64),
-        )
+        return Masking.of(self.options, self.tokenizer)
 
     def pass_of(self, epoch: int) -> Pass:
         """The rows of one pass over the training documents; each window of a stream is a pass of its own.
@@ -198,7 +186,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return self.tokenizer.vocab_size
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """As many positions as a row has, where no number is given.
+        """As many positions as a row has, and where pairs are learned one head that begins by looking at equal tokens.
 
         Raises:
             ConfigError: The model does not read framed texts, or has fewer positions.
@@ -215,13 +203,23 @@ class Pretraining(Task[PretrainingConfig, Document]):
                 f"data.max_length is {asked}, but model.max_length is {positions}; give the model at least as many "
                 "positions, or shorter rows"
             )
-        return {} if "max_length" in given else {"max_length": asked}
+        fields = {"max_length": asked, "matching_heads": int(self.head.next_sentence)}
+        own = body.config_class.model_fields
+        return {name: value for name, value in fields.items() if name in own and name not in given}
 
     @property
     def head(self) -> PretrainingHead:
         """The fields of the head."""
         fields = self.config.model.model_extra or {}
         return PretrainingHead(**{name: fields[name] for name in PretrainingHead.model_fields if name in fields})
+
+    def start(self, model: Pretrainer) -> dict[str, Started]:
+        """Embeddings from the training text, and then what a parent knows better."""
+        started: dict[str, Started] = {}
+        table = embedding_of(model.body)
+        if self.head.first_embeddings == "neighbours" and self.parent is None:
+            started["embeddings"] = fill_from_neighbours(table, self.passages("train"))
+        return {**started, **super().start(model)}
 
     def axes(self) -> dict[str, list[str]]:
         """The tokens."""
@@ -278,7 +276,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
             parts["masked"] = vocabulary_loss(states, model.words.output, batch.words, label_smoothing)
         if model.order is not None:
             asked = batch.order != NO_QUESTION
-            logits = model.order(model.body.last(hidden, batch.mask)[asked])
+            logits = model.order_scores(hidden, batch.mask)[asked]
             nats = cross_entropy(logits.float(), batch.order[asked], reduction="none")
             parts["next"] = self._newest.pair_weight * (nats * batch.shares[asked]).sum()
         return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least

@@ -1,0 +1,124 @@
+"""Sections of a configuration that say which pictures are read, and at what size a model sees them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from heed.config.data import EmbeddedLabels, HubSection, LabelledData
+from heed.config.memory import InMemory
+from heed.config.sections import DataPath, Section
+
+PictureSize = Annotated[int, Field(gt=0, le=4_096)]
+"""Pixels of one side."""
+
+
+class PictureColumns(Section):
+    """Where picture and label stand in a file of columns or in a data set of the Hub."""
+
+    path: int | str | None = None
+    """Column of the picture: a number from 0 or a name. In a file it holds paths, relative to the file; by default the
+    column "path", "file", "filename" or "image", or the one that names pictures."""
+    label: int | str | None = None
+    """Column of the label: a number from 0 or a name; by default the column "label" or "class"."""
+
+
+class PictureOptions(Section):
+    """What data of pictures has besides its files."""
+
+    size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
+    """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
+    pictures where all have the same, else a square of 32 to 224 by their median."""
+    crop: Literal["centre", "pad", "squash"] = "centre"
+    """How a picture of another shape gets that size: centre cuts off what is too long on both sides, pad adds a margin
+    to what is too short, squash changes the proportions."""
+    channels: Literal["auto", 1, 3] = "auto"
+    """1 reads pictures as grey, 3 as red, green and blue; auto is 1 where all training pictures are grey."""
+    in_memory: int = Field(2_000, ge=0)
+    """Megabytes of sized pictures that are kept in memory; of larger sets each picture is read as it is needed."""
+    workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
+    """Threads that read and decode pictures; auto is as many as help, 0 is none beside the main one. Results do not
+    depend on it."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """How much a picture of each class counts in the loss: balanced is inverse to the class's share, or a weight per
+    class (1 where none is given)."""
+    max_pixels: int = Field(100_000_000, gt=0)
+    """A picture with more pixels than this is bad: a file of some kilobytes can name a size that fills the memory."""
+
+
+class PictureData(PictureOptions, LabelledData):
+    """Your own pictures: a folder for each class, an archive of such folders, a table, or idx files.
+
+    The readers are in `heed.data.read.pictures`.
+    """
+
+    train: list[DataPath] = Field(min_length=1)
+    """Training pictures: folders with a folder for each class, archives of such folders (.tar, .tar.gz, .zip), tables
+    of paths and labels (.csv, .tsv), or idx files (.gz or not). A folder or an archive with train and test inside gives
+    both sets. Relative to the configuration."""
+    columns: PictureColumns = PictureColumns()
+    """Where picture and label stand in a table."""
+    classes: list[str] | DataPath | None = None
+    """The classes in their order, or a file with one a line; with idx files the names of labels 0, 1, ... By default in
+    the order of the alphabet, numbers by value."""
+
+
+class HubPictures(HubSection, PictureData):
+    """Pictures with labels of a data set of the Hub; `columns` name its columns."""
+
+
+class MemoryPictures(InMemory, PictureData):
+    """Pictures with labels handed over in Python; `columns` name those of a data frame."""
+
+
+class EmbeddedPictures(EmbeddedLabels, PictureOptions):
+    """Embedded pictures; a subclass says which."""
+
+
+class DigitPictures(EmbeddedPictures):
+    """Embedded data: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels (`heed.data.embedded.handwriting`)."""
+
+    name: Literal["digits"] = "digits"
+    """Which embedded data."""
+    train: int = Field(1_297, gt=0)
+    """Number of training examples."""
+    valid: int = Field(100, gt=0)
+    """Number of validation examples."""
+    test: int = Field(400, gt=0)
+    """Number of test examples."""
+
+    @model_validator(mode="after")
+    def _that_many(self) -> Self:
+        if (wanted := self.train + self.valid + self.test) > 1_797:
+            raise ValueError(
+                f"data.train, data.valid and data.test are {self.train:,} + {self.valid:,} + {self.test:,} = "
+                f"{wanted:,}, but there are 1,797 digits"
+            )
+        return self
+
+
+class ShapePictures(EmbeddedPictures):
+    """Embedded data: generated pictures whose label is a relation between far corners (`heed.data.embedded.shapes`)."""
+
+    name: Literal["shapes"] = "shapes"
+    """Which embedded data."""
+    train: int = Field(8_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(500, gt=0)
+    """Number of validation examples."""
+    test: int = Field(1_000, gt=0)
+    """Number of test examples."""
+    size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
+    """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
+    distance: int = Field(16, gt=0)
+    """Pixels from the arrow to the next figures, from middle to middle, before each is moved by a pixel at most;
+    figures have 5 pixels."""
+    colours: bool = False
+    """Give each figure a colour of its own, which says nothing of the label; pictures then have 3 channels."""
+    noise: float = Field(0.05, ge=0, allow_inf_nan=False)
+    """Standard deviation of the normal noise on each pixel, as a share of full brightness."""
+
+
+AnyPictures = PictureData | HubPictures | MemoryPictures | DigitPictures | ShapePictures
+"""Any `data` section of pictures; `config.data.by_name("files", hub=True)` tells which."""

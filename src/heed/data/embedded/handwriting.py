@@ -1,0 +1,51 @@
+"""Handwritten digits of 8 x 8 grey pixels, as scikit-learn brings them along.
+
+Source: Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository (its test
+set: 1,797 digits by 13 people).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.embedded.generated import Split
+from heed.data.examples import Picture
+from heed.data.pictures.source import digest_of
+
+NAME = "digits"
+
+
+def handwritten() -> tuple[NDArray[np.uint8], list[str]]:
+    """The pictures `(1797, 8, 8)`, their 17 levels spread over 0 to 255, and the label of each."""
+    from sklearn.datasets import load_digits  # takes a second
+
+    digits = load_digits()
+    return np.rint(digits.images * (255 / 16)).astype(np.uint8), [str(int(label)) for label in digits.target]
+
+
+def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
+    """So many digits for each split and the pixels of all; every split has the classes in the same shares.
+
+    The seed decides the order; the test digits come first, so that their number alone decides them.
+    """
+    images, labels = handwritten()
+    examples = [
+        Picture(digest_of(image), label, f"{NAME}#{i}", f"{NAME}#{i}")
+        for i, (image, label) in enumerate(zip(images, labels, strict=True))
+    ]
+    order = sorted(range(len(examples)), key=lambda i: hashlib.blake2b(f"{seed}:{i}".encode(), digest_size=8).digest())
+    rank = dict.fromkeys(labels, 0)
+    total = {label: labels.count(label) for label in rank}
+    place: list[tuple[float, int]] = []  # example j of the m of a class stands at (j + 1/2) / m
+    for i in order:
+        place.append(((rank[labels[i]] + 0.5) / total[labels[i]], i))
+        rank[labels[i]] += 1
+    spread = [i for _, i in sorted(place, key=lambda one: one[0])]
+    drawn: dict[Split, list[Picture]] = {}
+    for split in ("test", "valid", "train"):
+        taken, spread = spread[: sizes[split]], spread[sizes[split] :]  # type: ignore[index]
+        drawn[split] = [examples[i] for i in taken]  # type: ignore[index]
+    return {"train": drawn["train"], "valid": drawn["valid"], "test": drawn["test"]}, images

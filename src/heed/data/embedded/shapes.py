@@ -1,0 +1,187 @@
+"""Pictures of an arrow and three figures on the corners of a square; the label is the figure it points at.
+
+The arrow stands at the upper left and points right, down, or across at the opposite corner; the three figures are of
+different kinds:
+
+    arrow right  plus        arrow down  plus         arrow across  plus
+    cross        square      cross       square       cross         square
+    plus                     cross                    square
+
+Which figures a picture shows says nothing of which of them is meant. A sum of scores of parts of the picture, each of
+which touches one figure only, can therefore do no better than a third: to decide, a model has to see arrow and figure
+together, which are about `distance` pixels apart. The square stands anywhere in the picture, and each figure is moved
+by a pixel at most, so that pictures are not learned by heart. A square window of fewer than `distance - 5` pixels never
+touches two figures, and one of `distance + 7` can hold all four.
+
+Source: E18 and E19 of the lecture notes' claims ("CNN is local"); the pictures are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.embedded.generated import Split, split_of
+from heed.data.examples import Picture
+from heed.errors import DataError
+
+NAME = "shapes"
+"""What the places of these pictures begin with."""
+
+FIGURES = {
+    "plus": ("..#..", "..#..", "#####", "..#..", "..#.."),
+    "cross": ("#...#", ".#.#.", "..#..", ".#.#.", "#...#"),
+    "square": ("#####", "#...#", "#...#", "#...#", "#####"),
+    "diamond": ("..#..", ".#.#.", "#...#", ".#.#.", "..#.."),
+}
+"""Figures by kind, row by row; the kinds are the labels."""
+
+ARROWS = {
+    "right": ("..#..", "...#.", "#####", "...#.", "..#.."),
+    "down": ("..#..", "..#..", "#.#.#", ".###.", "..#.."),
+    "across": ("#....", ".#..#", "..#.#", "...##", ".####"),
+}
+"""Arrows by the corner that they point at: the upper right, the lower left, the lower right."""
+
+FIGURE_SIZE = 5
+"""Pixels of a figure, or an arrow, from side to side."""
+
+MOVED = 1
+"""Pixels by which each figure is moved at most, along rows and along columns."""
+
+COLOURS = ((255, 64, 64), (64, 255, 64), (96, 96, 255), (255, 255, 64), (255, 64, 255), (64, 255, 255))
+"""Red, green and blue of the colours of figures."""
+
+_DARK, _BRIGHT = 64, 192
+"""Background and figures before noise; both leave room for it."""
+_TOGETHER = 1_000
+"""Pictures whose noise is drawn at a time."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """What a picture shows but for its noise.
+
+    Attributes:
+        arrow: Where the arrow points.
+        kinds: Figures at the upper right, the lower left and the lower right.
+        corners: First row and column of the arrow and of each figure.
+        colours: Number of the colour of each of the four in `COLOURS`; none in a grey picture.
+    """
+
+    arrow: str
+    kinds: tuple[str, ...]
+    corners: tuple[tuple[int, int], ...]
+    colours: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The figure that the arrow points at."""
+        return self.kinds[list(ARROWS).index(self.arrow)]
+
+    def drawn(self, height: int, width: int) -> NDArray[np.uint8]:
+        """The picture without noise, `(height, width)`, or `(height, width, 3)` where figures have colours."""
+        shape = (height, width, 3) if self.colours else (height, width)
+        picture = np.full(shape, _DARK, dtype=np.uint8)
+        shown = [ARROWS[self.arrow], *(FIGURES[kind] for kind in self.kinds)]
+        for i, (lines, (row, column)) in enumerate(zip(shown, self.corners, strict=True)):
+            inside = np.array([[mark == "#" for mark in line] for line in lines])
+            window = picture[row : row + FIGURE_SIZE, column : column + FIGURE_SIZE]
+            window[inside] = COLOURS[self.colours[i]] if self.colours else _BRIGHT
+        return picture
+
+
+def draw_shapes(
+    sizes: dict[Split, int],
+    seed: int,
+    *,
+    size: tuple[int, int] = (32, 32),
+    distance: int = 16,
+    colours: bool = False,
+    noise: float = 0.05,
+) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
+    """So many pictures for each split, and the pixels of all, `(number, height, width)` or with 3 channels at the end.
+
+    What a picture shows decides its split, so that no arrangement of the training pictures is in another split, under
+    whatever noise and seed. All labels are equally likely.
+
+    Args:
+        sizes: Number of pictures of each split.
+        seed: Decides what is drawn; a smaller split is the beginning of a larger one.
+        size: Height and width in pixels.
+        distance: Pixels from the arrow to the next figures, from middle to middle, before each is moved.
+        colours: Give each figure a colour of its own, which says nothing.
+        noise: Standard deviation of the normal noise on each number, as a share of full brightness.
+
+    Raises:
+        DataError: Figures of this distance overlap or do not fit.
+    """
+    check_distance(size, distance)
+    drawn: dict[Split, list[Picture]] = {}
+    pixels: list[NDArray[np.uint8]] = []
+    first = 0
+    for split, count in sizes.items():
+        chosen = list(islice(arrangements(split, seed, size, distance, colours), count))
+        plain = np.array([one.drawn(*size) for one in chosen])
+        noisy = _with_noise(plain, noise, Random(f"{seed}:{split}:noise").getrandbits(32))
+        digests = [blake2b(repr(array.shape).encode() + array.tobytes(), digest_size=16).hexdigest() for array in noisy]
+        places = [f"{NAME}#{first + i}" for i in range(count)]
+        drawn[split] = [
+            Picture(digest, one.label, place, place) for digest, one, place in zip(digests, chosen, places, strict=True)
+        ]
+        pixels.append(noisy)
+        first += count
+    return drawn, np.concatenate(pixels)
+
+
+def arrangements(split: Split, seed: int, size: tuple[int, int], distance: int, colours: bool) -> Iterator[Arrangement]:
+    """The arrangements of a split, without end: the same each time for a seed."""
+    rng = Random(f"{seed}:{split}")
+    rows, columns = (side - distance - FIGURE_SIZE - 2 * MOVED + 1 for side in size)
+    while True:
+        arrow, kinds = rng.choice(list(ARROWS)), rng.sample(list(FIGURES), 3)
+        top, left = rng.randrange(rows), rng.randrange(columns)
+        corners = tuple(
+            (top + down + rng.randint(0, 2 * MOVED), left + right + rng.randint(0, 2 * MOVED))
+            for down in (0, distance)
+            for right in (0, distance)
+        )
+        hues = tuple(rng.randrange(len(COLOURS)) for _ in range(4)) if colours else ()
+        drawn = Arrangement(arrow, tuple(kinds), corners, hues)
+        if split_of(f"shapes:{drawn}") == split:  # there are 470,000 arrangements and more
+            yield drawn
+
+
+def check_distance(size: tuple[int, int], distance: int) -> None:
+    """Refuse figures that overlap or do not fit into the picture.
+
+    Raises:
+        DataError: It names the field.
+    """
+    least, largest = FIGURE_SIZE + 2 * MOVED, min(size) - FIGURE_SIZE - 2 * MOVED
+    if not least <= distance <= largest:
+        room = (
+            f"expected {least} to {largest}: figures of {FIGURE_SIZE} pixels, moved by {MOVED}, must not overlap and "
+            "have to fit"
+            if largest >= least
+            else f"which is too small for two figures of {FIGURE_SIZE} pixels; use data.size={2 * least} or more"
+        )
+        raise DataError(f"data.distance is {distance} in pictures of {size[0]} x {size[1]} pixels, {room}")
+
+
+def _with_noise(plain: NDArray[np.uint8], noise: float, seed: int) -> NDArray[np.uint8]:
+    """Pictures with normal noise on each number, kept within 0 to 255."""
+    if not noise:
+        return plain
+    rng = np.random.RandomState(seed)  # NumPy promises that its numbers stay the same
+    noisy = np.empty_like(plain)
+    for begin in range(0, len(plain), _TOGETHER):
+        part = plain[begin : begin + _TOGETHER]
+        noisy[begin : begin + _TOGETHER] = np.clip(np.rint(part + rng.normal(0, 255 * noise, part.shape)), 0, 255)
+    return noisy

@@ -1,0 +1,246 @@
+"""Archives of pictures, read in place: zip and plain tar by offset, compressed tar unpacked once.
+
+The members of a compressed tar stay in memory where they are small together; a larger one is unpacked into a file of
+the cache folder, by its content.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from heed.data.pictures.decode import PictureError
+from heed.errors import DataError
+from heed.storage.cache import contents_of, find_entry, key_of, make_entry
+
+_SMALL = 256 * 2**20
+"""Bytes of unpacked members up to which they stay in memory."""
+_LARGEST = 2**30
+"""Bytes of one member that is read; a zip can name more than fits in any memory."""
+
+
+class Archive:
+    """The members of one archive, by name.
+
+    `names` are the regular files in it, in their order; `problem` is set where it ends too soon.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The regular files in it."""
+        raise NotImplementedError
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a member.
+
+        Raises:
+            PictureError: There is none of that name, or it cannot be read.
+        """
+        raise NotImplementedError
+
+
+class ZipPictures(Archive):
+    """A zip archive."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._files: dict[int, zipfile.ZipFile] = {}
+        self._lock = Lock()
+        self._members = {one.filename.replace("\\", "/"): one for one in self._file().infolist() if not one.is_dir()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "problem": self.problem}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+
+    def _file(self) -> zipfile.ZipFile:
+        """The file as this process opened it: processes that forked would share a position in it."""
+        with self._lock:
+            if os.getpid() not in self._files:
+                try:
+                    self._files = {os.getpid(): zipfile.ZipFile(self.path)}
+                except (zipfile.BadZipFile, NotImplementedError) as error:
+                    raise DataError(f"'{self.path}' is no zip archive, or is cut off: {error}") from None
+            return self._files[os.getpid()]
+
+    @property
+    def names(self) -> list[str]:
+        """The regular files in it."""
+        return list(self._members)
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a member."""
+        member = self._members.get(key)
+        if member is None:
+            raise PictureError("missing file", f"is not in {self.path.name}")
+        if member.flag_bits & 1:
+            raise PictureError("encrypted file", "is encrypted; unpack the archive with its password")
+        if member.file_size > _LARGEST:
+            raise PictureError("too large", f"has {member.file_size:,} bytes, more than any picture")
+        try:
+            return self._file().read(member)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise PictureError("damaged picture", f"cannot be unpacked: {error}") from None
+
+
+class TarPictures(Archive):
+    """A plain tar, or what was unpacked of a compressed one: bytes in a file or in memory, by offset."""
+
+    def __init__(
+        self, path: Path, members: Mapping[str, tuple[int, int]], held: Path | bytearray, problem: str = ""
+    ) -> None:
+        super().__init__(path)
+        self._members, self._held, self.problem = members, held, problem
+        self._open: dict[int, int] = {}
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_open", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _open={}, _lock=Lock())
+
+    @property
+    def names(self) -> list[str]:
+        """The regular files in it."""
+        return list(self._members)
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a member."""
+        if key not in self._members:
+            raise PictureError("missing file", f"is not in {self.path.name}")
+        start, size = self._members[key]
+        if isinstance(self._held, bytearray):
+            return bytes(memoryview(self._held)[start : start + size])
+        try:
+            data = os.pread(self._descriptor(self._held), size, start)
+        except OSError as error:
+            raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
+        if len(data) < size:
+            raise PictureError("damaged picture", f"is cut off: {len(data):,} of its {size:,} bytes are there")
+        return data
+
+    def _descriptor(self, path: Path) -> int:
+        with self._lock:
+            if os.getpid() not in self._open:
+                self._open[os.getpid()] = os.open(path, os.O_RDONLY)
+            return self._open[os.getpid()]
+
+    def __del__(self) -> None:
+        if (descriptor := self._open.pop(os.getpid(), None)) is not None:
+            os.close(descriptor)
+
+
+def open_archive(path: Path) -> Archive:
+    """Open an archive, unpacking a compressed tar.
+
+    Raises:
+        DataError: It is missing or no archive, or the cache folder cannot hold what is in it.
+    """
+    try:
+        if zipfile.is_zipfile(path):
+            return ZipPictures(path)
+        with path.open("rb") as file:
+            magic = file.read(6)
+        if magic[:2] == b"\x1f\x8b" or magic[:3] == b"BZh" or magic == b"\xfd7zXZ\0":
+            return _unpacked(path)
+        return _plain(path)
+    except FileNotFoundError:
+        raise DataError(f"no file '{path}'") from None
+    except IsADirectoryError:
+        raise DataError(f"'{path}' is a folder; expected an archive") from None
+    except OSError as error:
+        raise DataError(f"cannot read '{path}': {error.strerror or error}") from None
+
+
+def _plain(path: Path) -> TarPictures:
+    members: dict[str, tuple[int, int]] = {}
+    problem = ""
+    try:
+        with tarfile.open(path, "r:") as tar:
+            for member in tar:
+                if member.isreg():
+                    members[_clean(member.name)] = (member.offset_data, member.size)
+    except tarfile.TarError as error:
+        problem = str(error)
+    if not members:
+        raise DataError(f"'{path}' is no archive that can be read{f': {problem}' if problem else ', or is empty'}")
+    size = path.stat().st_size
+    if any(start + length > size for start, length in members.values()):
+        problem = "unexpected end of data"
+    return TarPictures(path, members, path, problem)
+
+
+@dataclass
+class _Unpacking:
+    """What was read of a compressed tar so far."""
+
+    members: dict[str, tuple[int, int]] = field(default_factory=dict)
+    size: int = 0
+    problem: str = ""
+
+    def read(self, path: Path, write: Callable[[bytes], object]) -> Iterator[int]:
+        """Write the members one after the other; yields the size after each."""
+        try:
+            with tarfile.open(path, "r|*") as tar:
+                for member in tar:
+                    if not member.isreg() or member.size > _LARGEST:
+                        continue
+                    file = tar.extractfile(member)
+                    data = b"" if file is None else file.read()
+                    if len(data) < member.size:
+                        raise EOFError(f"'{member.name}' has {len(data):,} of its {member.size:,} bytes")
+                    write(data)
+                    self.members[_clean(member.name)] = (self.size, len(data))
+                    self.size += len(data)
+                    yield self.size
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None and not isinstance(error, EOFError):
+                raise
+            self.problem = str(error) or type(error).__name__
+
+
+def _unpacked(path: Path) -> TarPictures:
+    """A compressed tar, its members in memory or, where they are large, in the cache folder."""
+    contents = contents_of([path]) if path.stat().st_size > _SMALL // 4 else None
+    key = None if contents is None else key_of(kind="pictures", contents=contents)
+    entry = None if key is None else find_entry(key)
+    if entry is None:
+        unpacking, held = _Unpacking(), bytearray()
+        if all(size <= _SMALL for size in unpacking.read(path, held.extend)):
+            if not unpacking.members:
+                why = unpacking.problem or "there is no file in it"
+                raise DataError(f"'{path}' is no archive that can be read: {why}")
+            return TarPictures(path, unpacking.members, held, unpacking.problem)
+        del held
+
+        def make(folder: Path) -> dict[str, Any]:
+            whole = _Unpacking()
+            with (folder / "members.bin").open("wb") as file:
+                for _ in whole.read(path, file.write):
+                    pass
+            (folder / "members.json").write_text(json.dumps(whole.members), encoding="utf-8")
+            return {"problem": whole.problem, "file": str(path.absolute())}
+
+        entry = make_entry(key or key_of(kind="pictures", contents=contents_of([path])), make)
+    members = json.loads((entry.path / "members.json").read_text(encoding="utf-8"))
+    known = {name: (start, size) for name, (start, size) in members.items()}
+    return TarPictures(path, known, entry.path / "members.bin", entry.record["problem"])
+
+
+def _clean(name: str) -> str:
+    """The name of a member without a leading "./"."""
+    return name.removeprefix("./").replace("\\", "/")

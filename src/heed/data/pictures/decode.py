@@ -1,0 +1,254 @@
+"""Bytes to pixels: any picture as 8-bit grey or red, green and blue, the way a person would see it.
+
+| given | read as |
+|---|---|
+| black and white, grey, grey with transparency | one channel |
+| palette | one channel where all its colours are grey, else three |
+| transparent pixels | over white |
+| CMYK, YCbCr, LAB, HSV | red, green and blue |
+| 16 or 32 bits a value | the high byte of 16 bits; values over 65,535 are cut off |
+| floating point | 0 to 1 as 0 to 255 where nothing is larger, else cut off at 0 and 255 |
+| rotated or mirrored by EXIF | upright |
+| animated, several pages | the first picture |
+
+Only formats that Pillow reads by itself are opened: no other program is ever run for a file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from heed.errors import DataError
+
+Array = NDArray[np.uint8]
+"""Pixels `(height, width, channels)`, 1 or 3 channels."""
+MAX_PIXELS = 100_000_000
+"""Pixels of the largest picture that is decoded by default (`data.max_pixels`)."""
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI", "SGI")
+"""The formats that are opened, as Pillow names them."""
+_GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
+_ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
+_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_large = Lock()
+
+
+class PictureError(DataError):
+    """A picture cannot be used; the message is the reason without the file, `rule` what it is counted under."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFacts:
+    """What is known of a picture before it is sized: pixels upright, channels, and what was done to read it."""
+
+    height: int
+    width: int
+    channels: int  # 1 where it is grey, else 3
+    notes: tuple[str, ...] = ()  # as "animated, the first frame is used"
+
+
+def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixels: int = MAX_PIXELS) -> Array:
+    """The pixels of a picture, upright, `(height, width, channels)`.
+
+    Args:
+        data: The bytes of its file; or an array, as `from_array` takes.
+        channels: 1 for grey (ITU-R 601 luma), 3 for red, green and blue; None for one channel where it is grey.
+        max_pixels: A picture with more pixels is refused before it is decoded.
+
+    Raises:
+        PictureError: It is none, is cut off or damaged, or has too many pixels; the message is the reason alone.
+    """
+    if not isinstance(data, bytes):
+        return with_channels(from_array(data), channels)
+    return with_channels(_decoded(data, max_pixels)[0], channels)
+
+
+def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[Array, tuple[str, ...]]:
+    """The pixels of a picture as `decode` gives them, and what was done to read it.
+
+    Raises:
+        PictureError: As `decode`.
+    """
+    return _decoded(data, max_pixels) if isinstance(data, bytes) else (from_array(data), ())
+
+
+def with_channels(pixels: Array, channels: int | None) -> Array:
+    """Pixels `(height, width, 1 or 3)` with so many channels: grey repeated, or colours as luma; None leaves them."""
+    if channels is None or pixels.shape[2] == channels:
+        return pixels
+    if channels == 3:
+        return np.repeat(pixels, 3, axis=2)
+    return np.array(Image.fromarray(pixels, "RGB").convert("L"))[:, :, None]
+
+
+def from_array(array: Any) -> Array:
+    """An array or tensor as pixels `(height, width, 1 or 3)`.
+
+    Its values are 8-bit numbers, booleans, or numbers from 0 to 1 or from 0 to 255. Its shape is `(height, width)`,
+    `(height, width, 1 or 3)`, `(height, width, 4)` (transparent, over white) or `(1 or 3, height, width)`.
+
+    Raises:
+        PictureError: It has another shape, or other values.
+    """
+    values = np.asarray(array)
+    if values.ndim == 2:
+        values = values[:, :, None]
+    if values.ndim == 3 and values.shape[2] not in (1, 3, 4) and values.shape[0] in (1, 3):
+        values = values.transpose(1, 2, 0)
+    if values.ndim != 3 or values.shape[2] not in (1, 3, 4) or not values.size:
+        raise PictureError(
+            "no picture",
+            f"is an array of shape {np.asarray(array).shape}, expected (height, width) or (height, width, 3)",
+        )
+    if values.dtype == np.uint8:
+        pixels = np.ascontiguousarray(values)
+    elif values.dtype == bool:
+        pixels = values.astype(np.uint8) * np.uint8(255)
+    else:
+        pixels = _as_bytes(values)
+    return pixels if values.shape[2] != 4 else _over_white(Image.fromarray(pixels, "RGBA"))
+
+
+def from_pillow(image: Image.Image) -> Array:
+    """A picture of Pillow as pixels, upright.
+
+    Raises:
+        PictureError: It is damaged.
+    """
+    try:
+        return _pixels(_upright(image))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _damage(error) from None
+
+
+def _damage(error: Exception) -> PictureError:
+    """What plugins of Pillow raise over damage can be anything."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return PictureError("damaged picture", f"is cut off or damaged: {reason}")
+
+
+def _as_bytes(values: NDArray[Any]) -> Array:
+    """Numbers from 0 to 1 (of floats) or 0 to 255."""
+    if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
+        raise PictureError("no picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
+    least, most = float(values.min()), float(values.max())
+    if not (0 <= least and most <= 255):  # also where one is no number
+        raise PictureError("no picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
+    if most <= 1 and np.issubdtype(values.dtype, np.floating):
+        values = values * 255  # of several pictures the callers judge by all
+    return np.rint(values).astype(np.uint8)
+
+
+def _decoded(data: bytes, max_pixels: int) -> tuple[Array, tuple[str, ...]]:
+    if not data:
+        raise PictureError("empty file", "is empty (0 bytes)")
+    try:
+        with _opened(data, max_pixels) as image:
+            notes = []
+            if getattr(image, "is_animated", False) and image.format in ("GIF", "PNG", "WEBP", "AVIF"):
+                notes.append("animated, the first frame is used")
+            if image.mode.startswith("I"):
+                notes.append("16 bits a value, reduced to 8")
+            image.load()
+            return _pixels(_upright(image)), tuple(notes)
+    except (PictureError, MemoryError):
+        raise
+    except Exception as error:
+        raise _damage(error) from None
+
+
+def _opened(data: bytes, max_pixels: int) -> Image.Image:
+    try:
+        try:
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            with _large:  # Pillow's own bound is global
+                bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+                try:
+                    image = Image.open(io.BytesIO(data), formats=FORMATS)
+                finally:
+                    Image.MAX_IMAGE_PIXELS = bound
+    except Image.UnidentifiedImageError:
+        raise PictureError("no picture", f"is no picture: {_looks_like(data)}") from None
+    width, height = image.size
+    if width * height > max_pixels:
+        raise PictureError(
+            "too many pixels",
+            f"has {width:,} x {height:,} = {width * height:,} pixels, more than data.max_pixels={max_pixels}",
+        )
+    return image
+
+
+def _looks_like(data: bytes) -> str:
+    """What a file that is no picture holds, as a person would say it."""
+    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
+        return "it is HEIC, which is not read; save it as JPEG"
+    if data[:4] == b"%PDF":
+        return "it is a PDF; save its pages as PNG"
+    if data.lstrip()[:5].lower() in (b"<?xml", b"<svg "):
+        return "it is SVG or XML; save it as PNG"
+    with suppress(UnicodeDecodeError):
+        text = codecs.getincrementaldecoder("utf-8")().decode(data[:200])
+        if all(c.isprintable() or c.isspace() for c in text):
+            return f"it is text that begins with {text.strip().splitlines()[0][:30] if text.strip() else text[:9]!r}"
+    return f"it begins with the bytes {data[:8].hex(' ')}"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The picture as it is shown, whichever way the camera was held."""
+    try:
+        method = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # a damaged EXIF block says nothing; the pixels are whole
+        method = None
+    return image if method is None else image.transpose(method)
+
+
+def _pixels(image: Image.Image) -> Array:
+    if image.mode in _ALPHA or "transparency" in image.info:
+        grey = image.mode in _GREY or (image.mode in ("P", "PA") and _is_grey(image))
+        pixels = _over_white(image.convert("RGBA"))
+        return pixels[:, :, :1].copy() if grey else pixels
+    if image.mode.startswith("I"):
+        values = np.asarray(image).astype(np.int64)
+        return (np.clip(values, 0, 65_535) >> 8).astype(np.uint8)[:, :, None]
+    if image.mode == "F":
+        values = np.nan_to_num(np.asarray(image))
+        return np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255)).astype(np.uint8)[:, :, None]
+    if image.mode in _GREY or (image.mode == "P" and _is_grey(image)):
+        return np.array(image.convert("L"))[:, :, None]
+    return np.array(image.convert("RGB"))
+
+
+def _is_grey(image: Image.Image) -> bool:
+    """Whether all colours of a palette are grey."""
+    palette = np.asarray(image.getpalette("RGB") or [0, 0, 0]).reshape(-1, 3)
+    return bool((palette == palette[:, :1]).all())
+
+
+def _over_white(image: Image.Image) -> Array:
+    """A transparent picture on a white page."""
+    page = Image.new("RGBA", image.size, "white")
+    return np.array(Image.alpha_composite(page, image).convert("RGB"))

@@ -1,0 +1,79 @@
+"""Files of idx: numbers of one type in any number of dimensions, as MNIST and its followers are published.
+
+Source: LeCun, Cortes and Burges, the MNIST database of handwritten digits, "FILE FORMATS".
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+import zlib
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.errors import DataError
+
+_TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
+
+
+def is_idx(path: Path) -> bool:
+    """Whether a file begins as an idx file does: two zero bytes, a type, a number of dimensions."""
+    try:
+        with _opened(path) as file:
+            head = file.read(4)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return len(head) == 4 and head[:2] == b"\0\0" and head[2] in _TYPES and 1 <= head[3] <= 4
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """The bytes of an idx file, gzipped or not: pictures `(number, height, width[, channels])`, or labels `(number,)`.
+
+    Raises:
+        DataError: It cannot be read, is no idx file of bytes, or is cut off.
+    """
+    try:
+        with _opened(path) as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise DataError(f"no file '{path}'") from None
+    except OSError as error:
+        raise DataError(f"cannot read '{path}': {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"'{path}' is cut off or damaged: {error}") from None
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
+        raise DataError(f"'{path}' is no idx file: it begins with {data[:4].hex(' ') or 'nothing'}, expected 00 00 08")
+    if data[2] != 0x08:
+        raise DataError(f"'{path}' holds numbers of type {_TYPES[data[2]]}, expected bytes (00 00 08)")
+    dimensions = data[3]
+    start = 4 + 4 * dimensions
+    if len(data) < start:
+        raise DataError(f"'{path}' is cut off: its header has {len(data)} bytes, expected {start}")
+    shape = struct.unpack(f">{dimensions}I", data[4:start])
+    if len(data) - start != prod(shape):
+        what = " x ".join(f"{size:,}" for size in shape)
+        raise DataError(
+            f"'{path}' is cut off or damaged: {what} bytes are {prod(shape):,}, but {len(data) - start:,} follow its "
+            "header"
+        )
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+def labels_beside(images: Path) -> list[Path]:
+    """Where the labels of a file of pictures may be: its name with "labels" for "images" and "idx1" for "idx3"."""
+    name = images.name
+    changed = {re.sub("images", "labels", name.replace("idx3", "idx1")), re.sub("image", "label", name)}
+    stems = {re.sub(r"\.gz$", "", one) for one in changed if one != name}
+    found = [images.with_name(stem + ending) for stem in sorted(stems) for ending in ("", ".gz")]
+    return found
+
+
+def _opened(path: Path) -> Any:
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if packed else path.open("rb")

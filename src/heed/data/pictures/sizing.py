@@ -1,0 +1,145 @@
+"""Pictures of any size and shape as arrays of one size, and which part of the original such an array shows.
+
+| crop | what the model sees |
+|---|---|
+| centre | the largest centred part of the model's shape, scaled |
+| pad | the whole picture, scaled, centred between black borders |
+| squash | the whole picture, scaled to the model's shape, its proportions lost |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from heed.data.pictures.decode import Array, with_channels
+from heed.errors import DataError
+
+Crop = Literal["centre", "pad", "squash"]
+Resample = Literal["nearest", "bilinear", "bicubic", "lanczos"]
+
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+_SMALLEST, _LARGEST, _STEP = 32, 224, 16
+"""Range of sizes chosen for pictures of several sizes, in pixels; a multiple of the last, so that patches fit."""
+
+
+class Box(NamedTuple):
+    """A part of a picture, in pixels from its upper left corner; it may reach beyond the picture where that was padded.
+
+    The pixel in row y and column x of what the model saw covers the rows from `top + y * (bottom - top) / height` on
+    and the columns from `left + x * (right - left) / width` on, where height and width are the model's.
+    """
+
+    top: float
+    left: float
+    bottom: float
+    right: float
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """Scales and crops pictures to one size; see the module for `crop`.
+
+    Attributes:
+        height: Array from top to bottom.
+        width: Array from left to right.
+        channels: 1 grey, 3 red, green and blue.
+        crop: What becomes of a picture of another shape.
+        resample: Pillow's filter for scaling; it smooths before it makes a picture smaller.
+        shorter: With crop centre, scale the shorter side to so many pixels and then cut the model's size out of the
+            middle (as checkpoints that were evaluated with a margin); with crop squash, scale both sides to so many
+            first. By default the cut is as large as it can be.
+    """
+
+    height: int
+    width: int
+    channels: int
+    crop: Crop = "centre"
+    resample: Resample = "bilinear"
+    shorter: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width, channels."""
+        return self.height, self.width, self.channels
+
+    def apply(self, picture: Array) -> Array:
+        """A decoded picture as `(height, width, channels)`; itself where it has that shape."""
+        if picture.shape == self.shape and self.shorter is None:
+            return picture
+        picture = with_channels(picture, self.channels)
+        if picture.shape == self.shape and self.shorter is None:
+            return picture
+        image = Image.fromarray(np.ascontiguousarray(picture[:, :, 0] if self.channels == 1 else picture))
+        return np.asarray(self._sized(image), dtype=np.uint8).reshape(self.shape)
+
+    def placed(self, original_size: tuple[int, int]) -> Box:
+        """The part of an original of this height and width that the model sees."""
+        height, width = original_size
+        if self.crop == "centre" and self.shorter is None:
+            return self._centre(height, width)
+        top, left, inner_height, inner_width = self._inside(height, width)
+        down, across = height / inner_height, width / inner_width  # pixels of the original for one of ours
+        return Box(-top * down, -left * across, (self.height - top) * down, (self.width - left) * across)
+
+    def _sized(self, image: Image.Image) -> Image.Image:
+        resample = _FILTERS[self.resample]
+        if self.crop == "centre" and self.shorter is None:
+            top, left, bottom, right = self._centre(image.height, image.width)
+            return image.resize((self.width, self.height), resample, (left, top, right, bottom))
+        top, left, inner_height, inner_width = self._inside(image.height, image.width)
+        scaled = image.resize((inner_width, inner_height), resample)
+        if (top, left, inner_height, inner_width) == (0, 0, self.height, self.width):
+            return scaled
+        whole = Image.new(image.mode, (self.width, self.height))  # black
+        whole.paste(scaled, (left, top))
+        return whole
+
+    def _centre(self, height: int, width: int) -> Box:
+        """The largest centred box of the model's shape."""
+        scale = min(height / self.height, width / self.width)
+        inner_height, inner_width = self.height * scale, self.width * scale
+        top, left = (height - inner_height) / 2, (width - inner_width) / 2
+        return Box(top, left, min(top + inner_height, height), min(left + inner_width, width))
+
+    def _inside(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """Row and column of ours at which the scaled original begins (negative where it is cut), and its size there."""
+        if self.crop == "squash":
+            inner_height, inner_width = (self.height, self.width) if self.shorter is None else (self.shorter,) * 2
+            return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
+        if self.crop == "pad":
+            scale = min(self.height / height, self.width / width)
+            inner_height, inner_width = (max(1, round(side * scale)) for side in (height, width))
+            return (self.height - inner_height) // 2, (self.width - inner_width) // 2, inner_height, inner_width
+        assert self.shorter is not None
+        shorter, longer = sorted((height, width))
+        other = max(1, int(self.shorter * longer / shorter))  # rounded down, as torchvision and transformers do
+        inner_height, inner_width = (self.shorter, other) if height <= width else (other, self.shorter)
+        return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
+
+
+def settled_size(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Height and width for pictures of these heights and widths, where the user names none.
+
+    Their own, if all have one size of at most 224 pixels a side. Otherwise a square: the median of their shorter sides,
+    rounded down to a multiple of 16, from 32 to 224.
+
+    Raises:
+        DataError: There are no pictures.
+    """
+    if not sizes:
+        raise DataError("there are no pictures whose size data.size 'auto' could follow; set data.size")
+    if len(set(sizes)) == 1 and max(sizes[0]) <= _LARGEST:
+        return sizes[0]
+    shorter = float(np.median([min(size) for size in sizes]))
+    side = min(_LARGEST, max(_SMALLEST, int(shorter) // _STEP * _STEP))
+    return side, side

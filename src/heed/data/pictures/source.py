@@ -1,0 +1,252 @@
+"""Where pictures are, and their pixels: files, archives, idx files, data sets of the Hub, arrays in memory.
+
+A place is a text: a path, `photos.zip!cat/1.jpg` (a member of an archive), or `train-images-idx3-ubyte.gz#17`,
+`memory:train#17`, `digits#17` (by number, from 0). `Pixels` reads any of them, in any order, from several threads at
+once and in processes that forked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.pictures.archives import Archive, open_archive
+from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
+from heed.data.pictures.idx import read_idx
+from heed.data.pictures.names import archive_in
+from heed.errors import DataError
+
+T = TypeVar("T")
+R = TypeVar("R")
+_KEPT = 256 * 2**20
+"""Bytes of pixels that are kept from reading, when every picture is decoded, until training holds them."""
+_TOGETHER = 32
+"""Pictures that one thread reads at a time."""
+
+
+class Source(Protocol):
+    """Many pictures in one place; safe in threads, and in processes that forked from one another."""
+
+    def get(self, key: str) -> bytes | NDArray[Any]:
+        """The bytes of the file of one picture, or its array.
+
+        Raises:
+            PictureError: There is none, or it cannot be read.
+        """
+        ...
+
+
+class Arrays:
+    """Pictures in memory, by number: arrays, or one array of them all."""
+
+    def __init__(self, arrays: Sequence[NDArray[Any]] | NDArray[Any]) -> None:
+        self.arrays = arrays
+
+    def get(self, key: str) -> NDArray[Any]:
+        """One array."""
+        array: NDArray[Any] = self.arrays[int(key)]
+        return array
+
+
+class Pixels:
+    """Reads pictures by their places."""
+
+    def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
+        """As `data.max_pixels` and `data.workers`."""
+        self.max_pixels = max_pixels
+        self.workers = min(8, available_cores()) if workers == "auto" else int(workers)
+        self._sources: dict[str, Source] = {}
+        self._facts: dict[str, PictureFacts] = {}
+        self._same: dict[PictureFacts, PictureFacts] = {}
+        self._facts_of: dict[str, PictureFacts] = {}
+        self._kept: dict[str, Array] = {}
+        self._room = _KEPT
+        self._opening = Lock()
+
+    @classmethod
+    def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
+        """As a `data` section says; `given` are the pictures that were handed over in Python, by split."""
+        pixels = cls(max_pixels=getattr(data, "max_pixels", MAX_PIXELS), workers=getattr(data, "workers", "auto"))
+        for held in (given or {}).values():
+            for name, source in getattr(held, "sources", {}).items():
+                pixels.add(name, source)
+        return pixels
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_opening"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _opening=Lock())
+
+    def add(self, name: str, source: Source) -> None:
+        """Make a source known by what its places begin with, all before "!" or "#"."""
+        self._sources[name] = source
+
+    def get(self, place: str) -> bytes | NDArray[Any]:
+        """What is at a place: the bytes of a file, or an array.
+
+        Raises:
+            PictureError: Nothing, or nothing that can be read; the message does not name the place.
+        """
+        source, key = self._find(place)
+        if source is not None:
+            return source.get(key)
+        return bytes_of(Path(place))
+
+    def _find(self, place: str) -> tuple[Source | None, str]:
+        """The source of a place and the picture's key in it; None for a file of its own."""
+        head, mark, number = place.rpartition("#")
+        if mark and number.isdecimal():
+            if head in self._sources:
+                return self._sources[head], number
+            if Path(head).is_file() and not Path(place).is_file():
+                return self._opened(head, lambda: Arrays(read_idx(Path(head)))), number
+        if inside := archive_in(place):
+            archive, member = inside
+            return self.archive(archive), member
+        return None, place
+
+    def archive(self, path: str) -> Archive:
+        """The archive in a file.
+
+        Raises:
+            DataError: It is missing, or none that can be read.
+        """
+        opened = self._opened(path, lambda: open_archive(Path(path)))
+        assert isinstance(opened, Archive)
+        return opened
+
+    def _opened(self, name: str, make: Callable[[], Source]) -> Source:
+        with self._opening:
+            if name not in self._sources:
+                self._sources[name] = make()
+            return self._sources[name]
+
+    def decode(self, place: str, channels: int | None = None) -> Array:
+        """The pixels at one place.
+
+        Raises:
+            PictureError: As `get` and `decode`.
+        """
+        kept = self._kept.get(place)
+        return decode(self.get(place) if kept is None else kept, channels, max_pixels=self.max_pixels)
+
+    def read(self, places: Sequence[str], channels: int | None = None) -> list[Array]:
+        """The pixels at some places, upright, each `(height, width, channels)`; `channels` is as of `decode`.
+
+        Raises:
+            DataError: One cannot be read; the message names it and says why.
+        """
+
+        def one(place: str) -> Array:
+            try:
+                return self.decode(place, channels)
+            except PictureError as error:
+                raise DataError(f"'{place}' {error}") from None
+
+        return list(self.each(one, places))
+
+    def facts(self, places: Sequence[str]) -> list[PictureFacts]:
+        """The sizes and channels of the pictures at some places, as they were read (not sized).
+
+        Raises:
+            DataError: One cannot be read; the message names it and says why.
+        """
+
+        def one(place: str) -> PictureFacts:
+            try:
+                return self.examine(place, self.get(place))
+            except PictureError as error:
+                raise DataError(f"'{place}' {error}") from None
+
+        known = [self._facts.get(place) or self._facts_of.get(place.rpartition("#")[0]) for place in places]
+        missing = iter(self.each(one, [place for place, facts in zip(places, known, strict=True) if facts is None]))
+        return [next(missing) if facts is None else facts for facts in known]
+
+    def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
+        """Decode what is at a place, remember what it is, and the pixels of small pictures while there is room.
+
+        Raises:
+            PictureError: It cannot be decoded.
+        """
+        pixels, notes = decoded(data, self.max_pixels)
+        facts = PictureFacts(*pixels.shape, notes)
+        self._facts[place] = self._same.setdefault(facts, facts)
+        if isinstance(data, bytes) and pixels.nbytes <= self._room:
+            self._room -= pixels.nbytes
+            self._kept[place] = pixels
+        return facts
+
+    def note_all(self, name: str, facts: PictureFacts) -> None:
+        """Remember what all pictures of a source are."""
+        self._facts_of[name] = facts
+
+    def forget(self) -> None:
+        """Free the pixels that were kept while the pictures were read; they are decoded again where asked for."""
+        self._kept, self._room = {}, 0
+
+    def each(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """`function` of every item, in their order, worked out by as many threads as the workers."""
+        if self.workers == 0:
+            yield from map(function, items)
+            return
+        rest = iter(items)
+        first = list(islice(rest, _TOGETHER))
+        if len(first) < _TOGETHER and len(first) < 2 * self.workers:
+            yield from map(function, first)
+            return
+
+        def some(part: list[T]) -> list[R]:
+            return [function(item) for item in part]
+
+        size = _TOGETHER
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="pictures") as pool:
+            waiting: deque[Future[list[R]]] = deque([pool.submit(some, first)])
+            try:
+                while waiting:
+                    while len(waiting) < 2 * self.workers and (part := list(islice(rest, size))):
+                        waiting.append(pool.submit(some, part))
+                    yield from waiting.popleft().result()
+            finally:
+                for one in waiting:
+                    one.cancel()
+
+
+def bytes_of(path: Path) -> bytes:
+    """The bytes of a picture's file.
+
+    Raises:
+        PictureError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise PictureError("missing file", "does not exist") from None
+    except OSError as error:
+        raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
+
+
+def digest_of(data: bytes | NDArray[Any]) -> str:
+    """What tells one picture from others: a hash of its file's bytes, or of an array's shape and values."""
+    digest = hashlib.blake2b(digest_size=16)
+    if not isinstance(data, bytes):
+        digest.update(repr(data.shape).encode())
+        data = np.ascontiguousarray(data).data
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

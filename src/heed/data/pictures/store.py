@@ -1,0 +1,108 @@
+"""The sized pictures of a split: kept in memory where they fit, else read and decoded as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.pictures.decode import Array
+from heed.data.pictures.normalisation import Normalisation
+from heed.data.pictures.sizing import Sizing
+from heed.data.pictures.source import Pixels
+
+Change = Callable[[Array, Sequence[int]], Array]
+"""Of sized pictures `(batch, height, width, channels)` and their numbers; the result for each depends on it alone."""
+
+_TOGETHER = 1_000
+"""Pictures that are walked through at a time."""
+_SAMPLE = 2_000
+"""Pictures, evenly spread, by which a set that is not kept is normalised."""
+_SHARED = 2**20
+"""Values of the pictures of a batch from which on several threads change them."""
+
+
+class PictureStore:
+    """Sized pictures by their numbers; what it gives does not depend on memory or on the number of threads.
+
+    Decoding and scaling release Python's lock, so threads do as well as processes and nothing is copied between them.
+    """
+
+    def __init__(self, pixels: Pixels, places: Sequence[str], sizing: Sizing, in_memory: int = 2_000) -> None:
+        """Of the pictures at these places.
+
+        Args:
+            pixels: Reads them, with as many threads as its `workers`.
+            places: Where the pictures are (`heed.data.pictures.source`).
+            sizing: Makes them of one size.
+            in_memory: Megabytes; where the sized pictures need no more, they are kept, and each is decoded once.
+        """
+        self.sizing = sizing
+        self._places, self._pixels = places, pixels
+        self.is_kept = len(places) * int(np.prod(sizing.shape)) <= in_memory * 10**6
+        self._kept = np.empty((len(places) if self.is_kept else 0, *sizing.shape), dtype=np.uint8)
+        self._known = np.zeros(len(places), dtype=bool)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def take(self, indices: Sequence[int], change: Change | None = None) -> Array:
+        """The pictures with these numbers, each changed by `change`, `(batch, height, width, channels)`.
+
+        Raises:
+            DataError: One cannot be read any more; the message names it.
+        """
+        parts = self._parts(indices, change is not None)
+
+        def made(part: Sequence[int]) -> Array:
+            pictures = self._sized(part)
+            return pictures if change is None else change(pictures, part)
+
+        if len(parts) == 1:
+            return made(parts[0])
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._pixels.workers, thread_name_prefix="pictures")
+        return np.concatenate(list(self._pool.map(made, parts)))
+
+    def parts(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
+        """The pictures with these numbers, by default all, some at a time."""
+        chosen = range(len(self)) if indices is None else indices
+        for start in range(0, len(chosen), _TOGETHER):
+            yield self.take(chosen[start : start + _TOGETHER])
+
+    def normalisation(self) -> Normalisation:
+        """Mean and deviation of each channel over all pictures, or over 2,000 of them where they are not kept."""
+        sample = None
+        if not self.is_kept and len(self) > _SAMPLE:
+            sample = [i * len(self) // _SAMPLE for i in range(_SAMPLE)]
+        return Normalisation.of(self.parts(sample), self.sizing.channels)
+
+    def _parts(self, indices: Sequence[int], changed: bool) -> list[Sequence[int]]:
+        """The pictures of each thread; one part where several would not be faster."""
+        workers, count = self._pixels.workers, len(indices)
+        decoded = not self.is_kept or not self._known[list(indices)].all()
+        heavy = changed and count * int(np.prod(self.sizing.shape)) >= _SHARED
+        if workers < 2 or count < 2 * workers or not (decoded or heavy):
+            return [indices]
+        number = 4 * workers if count >= 16 * workers else workers  # some are slower than others
+        return [indices[i * count // number : (i + 1) * count // number] for i in range(number)]
+
+    def _sized(self, indices: Sequence[int]) -> Array:
+        places: NDArray[np.int64] = np.asarray(indices, dtype=np.int64)
+        if not self.is_kept:
+            pictures = np.empty((len(places), *self.sizing.shape), dtype=np.uint8)
+            for row, i in enumerate(places.tolist()):
+                pictures[row] = self._one(i)
+            return pictures
+        for i in places[~self._known[places]].tolist():
+            self._kept[i] = self._one(i)
+            self._known[i] = True  # after it is there: another thread may ask
+        return self._kept[places]
+
+    def _one(self, index: int) -> Array:
+        # Read one by one, so that pictures in their own size are not held together.
+        (picture,) = self._pixels.read([self._places[index]], self.sizing.channels)
+        return self.sizing.apply(picture)

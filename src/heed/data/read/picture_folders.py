@@ -1,0 +1,202 @@
+"""Folders of pictures, on disk or in an archive: which files are in them, and which class each is of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from heed.data.pictures.idx import is_idx
+from heed.data.pictures.names import SPLITS, archive_in, is_archive, is_hidden, is_picture, split_in
+from heed.data.pictures.source import Pixels
+from heed.data.read.findings import Findings
+from heed.errors import DataError
+
+Parts = tuple[str, ...]
+"""A path inside a folder or an archive, part by part."""
+
+
+@dataclass
+class Listing:
+    """The files in one folder, or in a folder of an archive, by name; hidden ones are left out.
+
+    Attributes:
+        path: What was given.
+        prefix: What a place in it begins with, a separator at its end.
+        files: Their paths inside it, in order.
+        empty: Its folders without a file in them.
+        problem: Why an archive ends too soon, or "".
+    """
+
+    path: str
+    prefix: str
+    files: list[Parts]
+    empty: list[Parts] = field(default_factory=list)
+    problem: str = ""
+
+    @classmethod
+    def of(cls, path: str, pixels: Pixels) -> Listing:
+        """List a folder, an archive, or a folder in an archive as "photos.zip!train".
+
+        Raises:
+            DataError: It is missing or cannot be read.
+        """
+        if not os.path.isdir(path):
+            archive, inside = archive_in(path) or (path, "")
+            return cls._of_archive(path, archive, inside.strip("/"), pixels)
+        files: list[Parts] = []
+        empty: list[Parts] = []
+        for parts, is_empty in _walk(Path(path), (), set()):
+            (empty if is_empty else files).append(parts)
+        return cls(path, f"{path.rstrip('/')}/", sorted(files), sorted(empty))
+
+    @classmethod
+    def _of_archive(cls, path: str, archive: str, inside: str, pixels: Pixels) -> Listing:
+        opened = pixels.archive(archive)
+        start = f"{inside}/" if inside else ""
+        names = [name[len(start) :] for name in opened.names if name.startswith(start)]
+        if inside and not names:
+            tops = sorted({name.split("/")[0] for name in opened.names if "/" in name})
+            raise DataError(f"'{archive}' has no folder '{inside}'; it has {', '.join(tops[:8]) or 'no folders'}")
+        files = sorted(parts for name in names if not is_hidden(parts := tuple(name.split("/"))))
+        return cls(path, f"{archive}!{start}", files, problem=opened.problem)
+
+    @property
+    def pictures(self) -> list[Parts]:
+        """The files that are pictures by their names; all where no name says so."""
+        return [parts for parts in self.files if is_picture(parts[-1])] or self.files
+
+    @property
+    def root(self) -> Parts:
+        """The folder with the folders of the classes: the first with several entries, one level above pictures."""
+        root: Parts = ()
+        inside = self.pictures
+        while inside and all(len(parts) > len(root) + 2 for parts in inside):
+            if len({parts[len(root)] for parts in inside}) > 1:
+                break
+            root = inside[0][: len(root) + 1]
+        return root
+
+    def place(self, parts: Parts) -> str:
+        """The place of a file."""
+        return self.prefix + "/".join(parts)
+
+    def splits(self) -> dict[str, str]:
+        """Set -> the folder in it that holds it, where there are folders such as train and test with classes in them.
+
+        Empty where there is none for training, or no other.
+        """
+        root = self.root
+        depth = len(root) + 1
+        below = [parts for parts in self.pictures if parts[: len(root)] == root and len(parts) > depth]
+        tops = sorted({parts[len(root)] for parts in below if len(parts) > depth + 1})
+        found = {SPLITS[top.lower()]: top for top in tops if top.lower() in SPLITS}
+        others = {parts[len(root)] for parts in below} - {top for top in tops if top.lower() in SPLITS}
+        if "train" not in found or len(found) < 2 or any(top.lower() not in SPLITS for top in others):
+            return {}
+        return {split: self.prefix + "/".join((*root, top)) for split, top in found.items()}
+
+
+def _walk(folder: Path, inside: Parts, above: set[tuple[int, int]]) -> Iterator[tuple[Parts, bool]]:
+    """The files below a folder, links followed; and the folders that hold nothing, which are marked."""
+    try:
+        stat = folder.stat()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"cannot read folder '{folder}': {error.strerror or error}") from None
+    identity = (stat.st_dev, stat.st_ino)
+    if identity in above:  # a link to a folder that it is in
+        return
+    shown = [entry for entry in entries if not is_hidden((entry.name,))]
+    if not shown and inside:
+        yield inside, True
+    for entry in shown:
+        parts = (*inside, entry.name)
+        if entry.is_dir():
+            yield from _walk(Path(entry.path), parts, above | {identity})
+        else:
+            yield parts, False
+
+
+def bundles(path: str) -> dict[str, str]:
+    """Set -> the idx file of pictures, or the archive, that holds it, in a folder of such files; else empty."""
+    if not os.path.isdir(path):
+        return {}
+    files = sorted(entry.path for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,)))
+    found: dict[str, str] = {}
+    for file in files:
+        name = os.path.basename(file)
+        if is_archive(file) or ("label" not in name and "idx1" not in name and is_idx(Path(file))):
+            split = split_in(name) or ""
+            if split in found:  # several that claim to be the same set
+                return {}
+            found[split] = file
+    return found
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file to be read as a picture: its class, its place, and what messages call it inside what was given."""
+
+    label: str
+    place: str
+    name: str
+
+
+def entries_of(listing: Listing, findings: Findings) -> list[Entry]:
+    """The files of a listing with the class of each: the name of its folder under the root.
+
+    Raises:
+        DataError: There are no folders of classes.
+    """
+    root = listing.root
+    inside = [parts for parts in listing.files if parts[: len(root)] == root and len(parts) > len(root)]
+    within = [parts for parts in inside if len(parts) > len(root) + 1]
+    if not within:
+        raise DataError(_no_classes(listing))
+    if len(inside) > len(within):  # beside the folders of the classes
+        beside = [parts[-1] for parts in inside if len(parts) == len(root) + 1]
+        for name in (one for one in beside if is_picture(one)):
+            message = f"'{listing.place((*root, name))}' lies beside the folders of the classes; move it into one"
+            bad = findings.bad("in no class folder", listing.path, name, message, things="pictures")
+            findings.leave_out(bad.rule)
+    entries = [Entry(parts[len(root)], listing.place(parts), "/".join(parts[len(root) :])) for parts in within]
+    deeper = next((parts for parts in within if len(parts) > len(root) + 2), None)
+    if deeper is not None:
+        folder, label = "/".join(deeper[len(root) : -1]), deeper[len(root)]
+        findings.remark(f"folders inside those of the classes are read as part of them: {folder} is class '{label}'")
+    note_spellings([entry.label for entry in entries], listing.path, findings)
+    known = {entry.label for entry in entries}
+    for parts in listing.empty:
+        if len(parts) == len(root) + 1 and parts[: len(root)] == root and parts[-1] not in known:
+            findings.note("class folder without a picture", listing.path, parts[-1], unit="folder", warning=True)
+    return entries
+
+
+def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> None:
+    """Warn of classes whose names differ only in case or blanks."""
+    alike: dict[str, dict[str, int]] = {}
+    for label in labels:
+        same = alike.setdefault(" ".join(label.casefold().replace("_", " ").split()), {})
+        same[label] = same.get(label, 0) + 1
+    for names in alike.values():
+        if len(names) > 1:
+            shown = " and ".join(f"'{name}' ({count:,})" for name, count in sorted(names.items()))
+            what = f"classes that differ only in spelling are different classes: {shown}"
+            for name in sorted(names):
+                findings.note(what, where, name, unit="class name", warning=True)
+
+
+def _no_classes(listing: Listing) -> str:
+    pictures = [parts for parts in listing.files if is_picture(parts[-1])]
+    tables = [parts[-1] for parts in listing.files if len(parts) == 1 and Path(parts[-1]).suffix in (".csv", ".tsv")]
+    if not listing.files:
+        return f"'{listing.path}' is empty; expected a folder for each class, with its pictures"
+    if tables and not listing.prefix.endswith("!"):
+        return f"'{listing.path}' has no folders of classes but the table {tables[0]}; give {listing.prefix}{tables[0]}"
+    held = f"{len(pictures):,} pictures" if pictures else f"{len(listing.files):,} files"
+    return (
+        f"'{listing.path}' holds {held} and no folders; expected a folder for each class, or give a table of paths and "
+        "labels (.csv)"
+    )

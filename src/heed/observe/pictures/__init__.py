@@ -1,0 +1,1 @@
+"""Looking inside models that read pictures: where they looked, laid over the picture. Knows no task."""

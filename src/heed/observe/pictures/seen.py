@@ -1,0 +1,179 @@
+"""What was seen of a model that reads patches, as maps over a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from heed.data.pictures.decode import Array
+from heed.data.pictures.sizing import Box
+from heed.errors import ConfigError
+from heed.observe.choice import Choice
+from heed.observe.pictures.distance import Distances, even_distance, mean_distances
+from heed.observe.pictures.frames import Attentions, Gallery, PictureMap, Place, area_of
+from heed.observe.rollout import rolled_out
+from heed.observe.trace import Trace
+
+MOST_NUMBERS = 3_000_000
+"""Weights on a page of which a reader chooses; of larger models it holds the mean of each layer's heads only."""
+
+_MEAN = "mean of {count} heads"
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The patches of a model and where they lie.
+
+    Attributes:
+        grid: Rows and columns.
+        leading: Tokens before the patches: 1 where there is a class token, else 0.
+        size: Height and width of what the model reads.
+        step: Array of it from one patch to the next, down and across.
+        area: The part of the picture that the grid covers.
+    """
+
+    grid: Place
+    leading: int
+    size: Place
+    step: tuple[float, float]
+    area: Box
+
+    @property
+    def count(self) -> int:
+        """Number of patches."""
+        return self.grid[0] * self.grid[1]
+
+    def token(self, place: Place | None) -> int | None:
+        """The token of a patch; without one the class token's, None where there is none.
+
+        Raises:
+            ConfigError: There is no such patch.
+        """
+        if place is None:
+            return 0 if self.leading else None
+        row, column = place
+        rows, columns = self.grid
+        if not (0 <= row < rows and 0 <= column < columns):
+            raise ConfigError(
+                f"there is no patch in row {row}, column {column}: this model reads {rows} rows and {columns} columns "
+                "of patches, counted from 0"
+            )
+        return self.leading + row * columns + column
+
+    def on_grid(self, tokens: Tensor) -> Tensor:
+        """Numbers of all tokens `(tokens,)` as those of the patches on their grid."""
+        return tokens[self.leading :].reshape(self.grid)
+
+
+class SeenAttention:
+    """The self-attention of one picture in every layer of an encoder over patches."""
+
+    def __init__(self, seen: Trace, patches: Patches, mechanism: str = "encoder", entry: int = 0) -> None:
+        self.patches = patches
+        self.mechanism = mechanism
+        self.seen = seen.mechanisms()
+        self.layers = sorted(number for name, number in self.seen if name == mechanism)
+        self.weights = [
+            seen.maps(mechanism, number, entries=[entry]).weights[0].detach().cpu() for number in self.layers
+        ]
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of every layer."""
+        return int(self.weights[0].shape[0])
+
+    @cached_property
+    def rolled(self) -> list[Tensor]:
+        """After each layer `(tokens, tokens)`: what share of a token's state comes from each input token."""
+        return [one[0] for one in rolled_out(layer[None] for layer in self.weights)]
+
+    def maps(self, choice: Choice, place: Place | None = None) -> list[PictureMap]:
+        """Where the class token, or a patch, looked: a map for each layer and head that is chosen.
+
+        Without a class token and without a patch, the mean over all patches: what share of all attention a patch gets.
+        """
+        maps = []
+        for _, layer in choice.layers(self.seen):
+            for head in choice.heads(self.num_heads):
+                named = _MEAN.format(count=self.num_heads) if head is None else f"head {head}"
+                title = f"{self._looker(place)}: attention of layer {layer}, {named}"
+                weights = self.weights[self.layers.index(layer)]
+                maps.append(self._map(title, weights.mean(0) if head is None else weights[head], place))
+        return maps
+
+    def rollout_maps(self, choice: Choice, place: Place | None = None) -> list[PictureMap]:
+        """Attention rolled out up to each layer that is chosen."""
+        maps = []
+        for _, layer in choice.layers(self.seen):
+            title = f"{self._looker(place)}: attention rolled out over layers 0 to {layer}"
+            maps.append(self._map(title, self.rolled[self.layers.index(layer)], place, _ROLLOUT))
+        return maps
+
+    def mean_map(self, number: int, picture: Array) -> PictureMap:
+        """The mean of the heads of one of the layers, over the picture as the model reads it."""
+        p = self.patches
+        first = [(size - step * count) / 2 for size, step, count in zip(p.size, p.step, p.grid, strict=True)]
+        area = area_of(Box(0, 0, *picture.shape[:2]), p.size, (first[0], first[1]), p.step, p.grid)
+        one = self._map(f"{self._looker(None)}, mean of {self.num_heads} heads", self.weights[number].mean(0), None)
+        return replace(one, area=area, reach=Box(0, 0, *picture.shape[:2]))
+
+    def gallery(self, place: Place | None = None) -> Gallery:
+        """Every head of every layer."""
+        rows = []
+        for layer, weights in zip(self.layers, self.weights, strict=True):
+            maps = [self._map(f"layer {layer}, head {head}", one, place, short=f"head {head}")
+                    for head, one in enumerate(weights)]  # fmt: skip
+            rows.append((f"layer {layer}", tuple(maps)))
+        caption = f"{self._looker(place)}, each layer and head; every map has colours from 0 to its own largest weight."
+        return Gallery("All heads", caption, tuple(rows))
+
+    def distances(self) -> Distances:
+        """Mean attention distance of every layer and head in this picture."""
+        return distances_of([self.layer_distances()], self.patches)
+
+    def layer_distances(self) -> Tensor:
+        """`(layers, heads)` in pixels."""
+        grid, step = self.patches.grid, self.patches.step
+        return torch.cat([mean_distances(layer[None], *grid, step) for layer in self.weights])
+
+    def every(self) -> Attentions:
+        """All weights, for a page: heads one by one where they are not too many, means, and rolled out."""
+        size = self.weights[0].numel() * len(self.weights)
+        found: dict[str, Tensor] = {}
+        for i, layer in reversed(list(zip(self.layers, self.weights, strict=True))):
+            found[f"layer {i}, {_MEAN.format(count=self.num_heads)}"] = layer.mean(0)
+            if size <= MOST_NUMBERS and self.num_heads > 1:
+                found |= {f"layer {i}, head {head}": one for head, one in enumerate(layer)}
+        found |= {f"rolled out to layer {i}": one for i, one in zip(self.layers, self.rolled, strict=True)}
+        cut = {name: one[:, self.patches.leading :] for name, one in found.items()}
+        return Attentions(self.patches.grid, self.patches.area, cut)
+
+    def _looker(self, place: Place | None) -> str:
+        if place is not None:
+            return f"patch in row {place[0]}, column {place[1]}"
+        return "class token" if self.patches.leading else "mean of all patches"
+
+    def _map(self, title: str, weights: Tensor, place: Place | None, caption: str = "", short: str = "") -> PictureMap:
+        """One row of `(tokens, tokens)`, or the mean of all, over the picture."""
+        token = self.patches.token(place)
+        row = weights.mean(0) if token is None else weights[token]
+        outside = float(row[: self.patches.leading].sum())
+        said = [caption] if caption else []
+        if self.patches.leading:
+            said.append(f"{outside:.3f} of it is on the class token itself." if place is None else
+                        f"{outside:.3f} of it is on the class token.")  # fmt: skip
+        grid = self.patches.on_grid(row)
+        return PictureMap(title, grid, self.patches.area, "weight", place, outside, " ".join(said), short=short)
+
+
+_ROLLOUT = "Product over the layers of (A + I) / 2, A the mean of the heads."
+
+
+def distances_of(each: Sequence[Tensor], patches: Patches) -> Distances:
+    """The mean over pictures of `(layers, heads)` distances."""
+    even = even_distance(*patches.grid, patches.step)
+    return Distances(torch.stack(list(each)).mean(0), even, patches.size, len(each))

@@ -1,0 +1,71 @@
+"""Comparison of classifications of pictures: labels of all runs, their measures, and where each looked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from heed.data.examples import Picture, label_order
+from heed.data.pictures.source import Pixels
+from heed.evaluation.measures import Outcomes
+from heed.tasks.base.comparison import Examiner
+from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.images.page import picture_tag
+from heed.tasks.images.run import ImagesRun
+
+
+class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
+    """Labels of pictures."""
+
+    names = ("picture", "label")
+    kind = "pictures"
+    targets = "pictures"
+
+    @classmethod
+    def source_of(cls, example: Picture) -> str:
+        """What messages call the picture."""
+        return example.origin
+
+    @classmethod
+    def truth_of(cls, example: Picture) -> str:
+        """Its label."""
+        return example.label
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """Reads the pictures, which are those of the run that has them open."""
+        owners = [run for run in self.runs if run.task.is_open]
+        return (owners or [*self.runs])[0].task.access.pixels
+
+    def _lengths(self) -> tuple[list[int], str]:
+        facts = self.pixels.facts([example.place for example in self.examples])
+        return [min(one.height, one.width) for one in facts], "pixels (shorter side)"
+
+    def predict(self, run: ImagesRun, examples: Sequence[Picture], beam_size: int | None) -> list[LabelPrediction]:
+        """The label of each picture."""
+        return [run.task.prediction(row) for row in run.probabilities(examples, self.pixels)]
+
+    def count_tokens(self, run: ImagesRun, outputs: Sequence[LabelPrediction]) -> int:
+        """Pictures read."""
+        return len(outputs)
+
+    def outcomes(self, run: ImagesRun, outputs: Sequence[LabelPrediction]) -> Outcomes:
+        """Accuracy, F1 and calibration, over the labels of all runs and of the examples."""
+        found = [label for one in self.runs for label in one.task.labels]
+        labels = label_order([*found, *(example.label for example in self.examples)])
+        return run.outcomes(self.examples, outputs, labels)
+
+    def source_html(self, index: int) -> str:
+        """The picture and its name."""
+        example = self.examples[index]
+        tag = picture_tag(np.asarray(self.pixels.read([example.place])[0]), example.origin)
+        return f'<dd>{tag}<span class="hint">{escape(example.origin)}</span></dd>'
+
+    def drawing(self, run: ImagesRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+        """The most probable labels."""
+        prediction: Any = run.probabilities([self.examples[index]], self.pixels)[0]
+        return f"<p>{escape(run.task.prediction(prediction).summary())}</p>"

@@ -1,0 +1,66 @@
+"""A classifier of pictures: a model of pictures and one linear layer over the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from heed.errors import ConfigError
+from heed.models.base import ImageEncoder
+from heed.tasks.images.config import ImagesHead
+
+_BODY = "body."
+"""What the names of a body's tensors begin with."""
+
+
+class Output(nn.Linear):
+    """A linear layer that may have no rows: an imported model without a classifier has no classes."""
+
+    def reset_parameters(self) -> None:
+        """Draw the weights, where there are any."""
+        if self.out_features:
+            super().reset_parameters()
+
+
+class PictureClassifier(nn.Module):
+    """A model of pictures and `logits = V z + b`; two classes may have one output, the logit of the second."""
+
+    def __init__(self, body: ImageEncoder, num_outputs: int) -> None:
+        super().__init__()
+        self.body = body
+        self.output = Output(body.d_output, num_outputs)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Normalised pictures `(batch, channels, height, width)` to logits `(batch, num_outputs)`."""
+        return self.output(self.body(pixels))  # type: ignore[no-any-return]
+
+
+def check_head(head: ImagesHead, labels: Sequence[str]) -> None:
+    """Refuse one output for other than two classes.
+
+    Raises:
+        ConfigError: One output cannot tell that many apart.
+    """
+    if head.head == "sigmoid" and len(labels) != 2:
+        raise ConfigError(
+            f"model.head sigmoid has one output for two classes, but there are {len(labels)} ({', '.join(labels)}); "
+            "use softmax"
+        )
+
+
+def give_adapted(task: Any, parent: Any, given: dict[str, Tensor]) -> None:
+    """Change the tensors of a parent to what its body would have for pictures of another size (`ImageEncoder.adapted`).
+
+    Args:
+        task: Of the new run.
+        parent: The parent's task; of one with another model nothing is changed.
+        given: The parent's tensors by name.
+    """
+    body = task.body_class
+    if parent.body_class is not body:
+        return
+    old, new = (one.model_and_head()[0] for one in (parent, task))
+    inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
+    given |= {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}

@@ -1,0 +1,107 @@
+"""Written labels of pictures: `picture TAB label TAB probability` a line; several candidates, sorted, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heed.data.read.findings import Findings
+from heed.data.read.inputs import input_texts
+from heed.errors import ConfigError
+from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.base.outputs import TextOutputs, Written, one_line
+from heed.tasks.images.files import places_of
+
+if TYPE_CHECKING:
+    from heed.tasks.images.run import PictureLabeller
+
+_LISTS = (".txt", ".csv", ".tsv", ".list")
+
+
+class PictureOutputs(TextOutputs):
+    """A line for each picture; with --nbest that many lines, the most probable label first."""
+
+    run: PictureLabeller
+    asks = "the name of a picture's file"
+    takes_folders = True
+
+    def __init__(self, run: PictureLabeller, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        if options["csv"] and options["json"]:
+            raise ConfigError("--csv and --json are two forms of the same; give one of them")
+        self._unread: list[str] = []
+
+    def arguments(self, texts: list[str]) -> list[str]:
+        """The pictures that files, folders, patterns and archives name."""
+        return places_of(texts)
+
+    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+        """The pictures of a folder, an archive, a list of names or a table with a column of them; or one picture."""
+        if path.is_dir() or path.suffix.lower() not in _LISTS:
+            places = places_of([str(path)])
+            return places, f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
+        data = self.run.task.config.data
+        columns = getattr(data, "columns", None)
+        column, names = getattr(columns, "path", None), ("path", "file", "filename", "image")
+        found = input_texts(path, column, names, Findings.of(data, strict=True), self.run.task.labels)
+        if found is None:
+            return None
+        # As in training, paths in a table are relative to the table.
+        return [str(path.parent / one) for one in found[0]], found[1]
+
+    def header(self) -> list[str]:
+        """The names of the columns, of CSV."""
+        if not self.options["csv"]:
+            return []
+        if self.options["nbest"] > 1:
+            return [_row(["picture", "rank", "label", "probability"])]
+        return [_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.task.labels)])]
+
+    def notes(self) -> list[str]:
+        """The pictures that could not be read."""
+        return [f"left empty: {one}" for one in self._unread]
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """Each picture's label; one that cannot be read has none."""
+        predictions, problems = self.run.predict_files(texts)
+        self._unread += problems
+        for text, prediction in zip(texts, predictions, strict=True):
+            yield Written(self._lines(text, prediction), prediction.uncertainty)
+
+    def _lines(self, picture: str, prediction: LabelPrediction) -> tuple[str, ...]:
+        most, name = self.options["nbest"], one_line(picture)
+        ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:most]
+        known = bool(prediction.probabilities)
+        if self.options["json"]:
+            values = {
+                "picture": picture,
+                "label": prediction.label if known else None,
+                "probability": round(prediction.probability, 6),
+                "probabilities": {label: round(p, 6) for label, p in prediction.probabilities.items()},
+            }
+            return (json.dumps(values, ensure_ascii=False),)
+        if self.options["csv"]:
+            if most > 1:
+                rows = [[picture, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(ranked, start=1)]
+                return tuple(map(_row, rows)) or (_row([picture, "", "", ""]),)
+            each = [f"{prediction.probabilities[label]:.6f}" if known else "" for label in self.run.task.labels]
+            return (_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
+        if self.options["sort"]:
+            return ("\t".join([f"{prediction.uncertainty:.4f}", prediction.label, name]),)
+        return tuple(f"{name}\t{label}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
+
+    def answer(self, text: str) -> str:
+        """The label and the probabilities."""
+        predictions, problems = self.run.predict_files([text])
+        return problems[0] if problems else predictions[0].summary()
+
+
+def _row(values: Sequence[object]) -> str:
+    """A row of CSV without its line end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()

@@ -1,0 +1,28 @@
+"""Scores of pictures with labels, as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heed.tasks.base.report import interval, label_body
+
+TOP = 5
+"""The label counts as found among this many."""
+TOP_NAME = f"top_{TOP}"
+
+
+def picture_body(report: dict[str, Any]) -> list[str]:
+    """The scores of labels, and how often the true one is among the five most probable."""
+    first, *rest = label_body(report)
+    found = [f"  {f'top-{TOP} accuracy':<20} {interval(report[TOP_NAME])}"] if TOP_NAME in report else []
+    return [first, *found, *rest]
+
+
+def picture_errors(report: Mapping[str, Any], most: int) -> list[str]:
+    """The wrong examples of a report, the surest first."""
+    lines = [
+        f"  {e['origin']}  is {e['true']}, predicted {e['predicted']} ({e['probability']:.3f})"
+        for e in report["errors"][:most]
+    ]
+    return ["errors, the surest first:", *lines] if lines else ["no errors"]

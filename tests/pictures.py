@@ -1,0 +1,46 @@
+"""Small pictures for tests: files, folders of classes, archives."""
+
+import io
+import tarfile
+import zipfile
+
+import numpy as np
+from PIL import Image
+
+
+def noise(seed=0, height=9, width=7, channels=3):
+    """Random pixels; one channel is `(height, width)`."""
+    shape = (height, width) if channels == 1 else (height, width, channels)
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def encoded(array, kind="PNG", **options):
+    """The bytes of a file with these pixels, or with a picture of Pillow."""
+    file = io.BytesIO()
+    image = array if isinstance(array, Image.Image) else Image.fromarray(array)
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def folder_of(path, classes=("cat", "dog"), each=6, channels=3, first=0):
+    """A folder with a folder for each class, all pictures different; returns it."""
+    for number, name in enumerate(classes):
+        (path / name).mkdir(parents=True)
+        for i in range(each):
+            (path / name / f"{i}.png").write_bytes(encoded(noise(first + 1_000 * number + i, channels=channels)))
+    return path
+
+
+def packed(folder, path):
+    """The same folder as an archive, by the ending of its name."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in files:
+                archive.write(file, file.relative_to(folder).as_posix())
+    else:
+        kind = {".gz": "w:gz", ".tgz": "w:gz", ".xz": "w:xz", ".bz2": "w:bz2"}.get(path.suffix, "w")
+        with tarfile.open(path, kind) as archive:
+            for file in files:
+                archive.add(file, file.relative_to(folder).as_posix())
+    return path

@@ -1,0 +1,271 @@
+"""Pictures with labels: trained, scored, predicted, resumed, compared."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+import heed
+from heed import cli
+from heed.errors import ConfigError, DataError
+from heed.tasks import check_config, task_class
+
+SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}
+QUICK = {"training.threads": 1, "training.warmup": 0, "training.learning_rate": 0.01, "evaluation.bootstrap": 20}
+
+
+def stripes(across: bool, seed: int, height: int = 12, width: int = 12) -> np.ndarray:
+    """Stripes from left to right or from top to bottom, with noise."""
+    draw = np.random.default_rng(seed)
+    line = np.where((np.arange(height if across else width) + draw.integers(4)) % 4 < 2, 220, 40)
+    picture = np.repeat(line[:, None], width, 1) if across else np.repeat(line[None], height, 0)
+    return np.clip(picture + draw.normal(0, 20, picture.shape), 0, 255).astype(np.uint8)
+
+
+def write_stripes(folder, count, first=0, size=(12, 12)):
+    for label in ("across", "down"):
+        (folder / label).mkdir(parents=True)
+        for i in range(first, first + count):
+            Image.fromarray(stripes(label == "across", i, *size)).save(folder / label / f"{i}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return write_stripes(tmp_path_factory.mktemp("photos"), 40)
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    settings = {**SMALL, **QUICK, "training.batch_size": 16, "data.valid": 20}
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return heed.train("images", train=photos, steps=30, out=out, settings=settings, quiet=True)
+
+
+def prepare(photos, **data):
+    return task_class("images").prepare(check_config({"task": "images", "data": {"train": [str(photos)], **data}}, "t"))
+
+
+def test_a_folder_of_classes_is_learned_and_opened_again(run):
+    assert run.report["scores"]["valid"]["accuracy"] > 0.9
+    again = heed.load(run.folder)
+    pictures = [stripes(across, seed) for across in (True, False) for seed in range(900, 910)]
+    said = again.predict(pictures)
+    assert [one.label for one in said] == ["across"] * 10 + ["down"] * 10
+    assert said == run.predict(pictures)
+    assert again.task.form == run.task.form and again.task.labels == ["across", "down"]
+
+
+def test_a_file_an_array_and_a_picture_of_pillow_are_the_same(run, photos):
+    path = photos / "down" / "3.png"
+    image = Image.open(path)
+    expected = run.predict(str(path))
+    for given in (path, image, np.asarray(image), np.asarray(image)[:, :, None]):
+        assert run.predict(given).probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+    assert run.predict([path, image])[1].label == expected.label
+    assert len(run.predict(photos / "down")) == 40
+    frame = pytest.importorskip("pandas").DataFrame({"path": [str(path)] * 2})
+    assert run.predict(frame)[1].label == expected.label
+    with pytest.raises(DataError, match=r"pictures\[0\] \('missing.png'\) does not exist"):
+        run.predict("missing.png")
+
+
+def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_read(run, photos, capsys, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes((photos / "down" / "1.png").read_bytes()[:60])
+    main(["predict", str(run.folder), str(photos / "across"), str(broken), str(photos / "down" / "*1.png")])
+    out, err = capsys.readouterr()
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert len(rows) == 40 + 1 + 4
+    assert all(row[1] == "across" for row in rows[:40]) and rows[40] == [str(broken), "", ""]
+    assert f"left empty: '{broken}'" in err
+    main(["predict", str(run.folder), str(photos / "down" / "1.png"), "--nbest", "2"])
+    first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert first[1:2] + second[1:2] == ["down", "across"] and float(first[2]) + float(second[2]) == pytest.approx(1)
+
+
+def test_csv_and_json_hold_every_probability(run, photos, capsys, monkeypatch):
+    path = str(photos / "down" / "1.png")
+    main(["predict", str(run.folder), path, "--csv"])
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert row["picture"] == path and row["label"] == "down"
+    assert float(row["P(down)"]) == float(row["probability"]) == pytest.approx(1 - float(row["P(across)"]), abs=2e-6)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{path}\n{path}\n".encode())))
+    main(["predict", str(run.folder), "--json"])
+    values = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(values) == 2 and values[0]["picture"] == path and set(values[0]["probabilities"]) == {"across", "down"}
+    assert main_fails(["predict", str(run.folder), path, "--csv", "--json"], capsys).endswith("give one of them\n")
+    assert "there is no picture in the folder" in main_fails(["predict", str(run.folder), str(run.folder)], capsys)
+
+
+def main(words):
+    """A command that succeeds."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert not ended.value.code
+
+
+def main_fails(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code
+    return capsys.readouterr().err
+
+
+def test_evaluation_lists_the_wrong_ones_and_writes_them_as_a_page(run, photos, tmp_path, capsys):
+    swapped = tmp_path / "swapped"
+    (swapped / "across").mkdir(parents=True)
+    (swapped / "down").mkdir()
+    (swapped / "across" / "5.png").write_bytes((photos / "down" / "5.png").read_bytes())
+    for i in range(3):
+        (swapped / "down" / f"{i}.png").write_bytes((photos / "down" / f"{i}.png").read_bytes())
+    page = tmp_path / "errors.html"
+    main(["evaluate", str(run.folder), str(swapped), "--errors", "5", "--page", str(page)])
+    out = capsys.readouterr().out
+    assert "75.00%" in out and "is across, predicted down" in out and "5.png" in out
+    text = page.read_text()
+    assert text.count("<img") == 1 and "predicted <b>down</b>" in text and "https://" not in text
+
+
+def test_check_writes_samples_as_the_model_sees_them_augmented_too(photos, tmp_path, capsys):
+    page = tmp_path / "check.html"
+    main(["check", "images", str(photos), "data.valid=20", "data.size=8", "augment.flip=true", "--out", str(page)])
+    out = capsys.readouterr().out
+    assert "pictures are read as 8 x 8 pixels, grey" in out and "12 x 12 grey 60" in out
+    text = page.read_text()
+    assert text.count("<img") == 2 * 4 * (1 + 1 + 4)  # classes, samples; file, sized, augmented
+    assert "as it is trained on" in text and "across" in text
+    err = main_fails(["check", "table", "rows.csv", "--out", str(page)], capsys)
+    assert "--out is not available for table" in err
+
+
+def test_scores_stand_beside_the_nearest_neighbour_on_pixels(run, photos):
+    report = run.evaluate("valid")
+    (name,) = report["baselines"]
+    assert name == "nearest neighbour on pixels"
+    train, valid = run.examples("train"), run.examples("valid")
+    arrays = {p.place: np.asarray(Image.open(p.place)).astype(float).ravel() for p in (*train, *valid)}
+    near = [min(train, key=lambda t, p=p: ((arrays[t.place] - arrays[p.place]) ** 2).sum()) for p in valid]
+    right = np.mean([t.label == p.label for t, p in zip(near, valid, strict=True)])
+    assert report["baselines"][name]["accuracy"]["value"] == pytest.approx(right)
+
+
+def test_a_resumed_run_has_the_same_bits(photos, tmp_path):
+    """Batch normalisation and augmentation among them; a run ends early where a callback says so."""
+    settings = {**SMALL, **QUICK, "data.valid": 20, "training.batch_size": 16, "training.validate_every": 3}
+    settings |= {"training.schedule": "constant", "augment.crop": 1, "augment.mixup": 0.4, "augment.erase": 0.5}
+    given = dict(train=photos, quiet=True)
+    whole = heed.train("images", steps=6, out=tmp_path / "whole", settings=settings, **given)
+    heed.train("images", steps=3, out=tmp_path / "half", settings=settings, **given)
+    with pytest.raises(SystemExit):
+        cli.main(["train", str(tmp_path / "half"), "--resume", "training.steps=6"])
+    last = [load_file(tmp_path / name / "checkpoints" / "step-6" / "model.safetensors") for name in ("whole", "half")]
+    assert whole.report["training"]["updates"] == 6
+    for name, tensor in last[0].items():
+        assert torch.equal(tensor, last[1][name]), name
+
+
+def test_two_classes_by_one_output_have_the_probability_of_the_second(photos, tmp_path):
+    settings = {**SMALL, **QUICK, "data.valid": 20, "model.head": "sigmoid"}
+    run = heed.train("images", train=photos, steps=20, out=tmp_path / "run", settings=settings, quiet=True)
+    assert run.model.output.out_features == 1
+    assert run.report["scores"]["valid"]["accuracy"] > 0.9
+    one = run.predict(photos / "down" / "1.png")
+    assert sum(one.probabilities.values()) == pytest.approx(1)
+    with pytest.raises(ConfigError, match=r"model.head sigmoid has one output for two classes, but there are 10"):
+        heed.train("images", data="digits", steps=1, settings={"model.head": "sigmoid"}, quiet=True)
+
+
+def test_classes_are_weighed_as_asked(photos):
+    task = prepare(photos, valid=20, class_weights={"down": 3.0})
+    assert task.class_weights == [1.0, 3.0]
+    with pytest.raises(ConfigError, match="no training picture has the label 'up'"):
+        prepare(photos, valid=20, class_weights={"up": 2.0})
+
+
+def test_settings_of_texts_are_refused(photos):
+    with pytest.raises(ConfigError, match=r"training.batch_size counts the pictures"):
+        check_config({"task": "images", "data": {"train": ["x"]}, "training": {"batch_tokens": 100}}, "t")
+    config = check_config({"task": "images", "data": {"train": [str(photos)]}, "tokenizer": {"kind": "char"}}, "t")
+    with pytest.raises(ConfigError, match="tokenizer section does not apply to images"):
+        task_class("images").prepare(config)
+
+
+def test_batches_of_a_pass_have_every_picture_once_and_nearly_one_size(photos):
+    task = prepare(photos, valid=20)
+    for epoch in (0, 1):
+        batches = list(task.train_batches(epoch))
+        assert sorted(i for batch in batches for i in batch) == list(range(60))
+        assert {len(batch) for batch in batches} == {60}
+    task.config = task.config.model_copy(
+        update={"training": task.config.training.model_copy(update={"batch_size": 16})}
+    )
+    assert sorted(map(len, task.train_batches(0))) == [15, 15, 15, 15]
+    assert list(task.train_batches(0)) != list(task.train_batches(1))
+
+
+def test_a_run_starts_from_one_with_other_classes_and_another_size(photos, tmp_path):
+    """Positions are interpolated, the parent's normalisation stays, labels that both have keep their rows."""
+    vit = {"model.name": "vit", "model.d_model": 16, "model.num_heads": 2, "model.d_ff": 16, "model.num_layers": 1}
+    vit |= {"model.patch_size": 4, "data.valid": 20, **QUICK}
+    parent = heed.train("images", train=photos, steps=3, out=tmp_path / "parent", settings=vit, quiet=True)
+    others = write_stripes(tmp_path / "others", 20)
+    (others / "across").rename(others / "over")
+    given = {**QUICK, "data.valid": 10, "data.size": 16}
+    child = heed.train("images", train=others, parent=parent.folder, steps=1, settings=given, quiet=True,
+                       out=tmp_path / "child")  # fmt: skip
+    assert child.config.model.name == "vit" and child.task.labels == ["down", "over"]
+    assert child.model.body.grid == (4, 4) and parent.model.body.grid == (3, 3)
+    assert child.task.form.normalisation == parent.task.form.normalisation
+    taken = child.report["parent"]
+    assert "body.positions.table.weight" in taken["whole"] and "body.embedding.weight" in taken["whole"]
+    assert taken["tokens"]["output.weight"] == {"taken": 1, "of": 2}
+    same = heed.train("images", train=photos, parent=parent.folder, steps=1, settings={**QUICK, "data.valid": 20},
+                      quiet=True, out=tmp_path / "same")  # fmt: skip
+    assert same.task.form == parent.task.form and not same.report["parent"]["new"]
+
+
+def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
+    arrays = [stripes(i % 2 == 0, i) for i in range(60)]
+    labels = ["across" if i % 2 == 0 else "down" for i in range(60)]
+    test = [(stripes(True, 100), "across"), (stripes(False, 101), "down")]
+    settings = {**SMALL, **QUICK, "training.batch_size": 16}
+    run = heed.train("images", train=(arrays, labels), valid=15, test=test, steps=20, out=tmp_path / "run",
+                     settings=settings, quiet=True)  # fmt: skip
+    assert run.report["scores"]["test"]["examples"] == 2
+    again = heed.load(run.folder)
+    scores = again.evaluate([*test, *zip(arrays[:10], labels[:10], strict=True)])
+    assert scores["examples"] == 12 and scores["accuracy"]["value"] > 0.8
+    with pytest.raises(DataError, match=r"handed over in Python .* and is not kept"):
+        again.evaluate("test")
+
+
+def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos, tmp_path, capsys):
+    settings = {**SMALL, **QUICK, "training.batch_size": 16, "data.valid": 20, "data.size": 8}
+    other = heed.train("images", train=photos, steps=2, out=tmp_path / "other", settings=settings, quiet=True)
+    together = heed.ensemble([run.folder, other.folder])
+    picture = photos / "down" / "1.png"
+    expected = (run.predict(picture).probabilities["down"] + other.predict(picture).probabilities["down"]) / 2
+    assert together.predict(picture).probabilities["down"] == pytest.approx(expected, abs=1e-5)
+    assert together.evaluate("valid")["examples"] == 20
+    compared = heed.compare([run.folder, other.folder], resamples=50)
+    assert [measure.name for measure in compared.measures] == ["accuracy", "macro_f1", "calibration_error"]
+    mine = compared.results[0].scores["accuracy"].value
+    assert mine == pytest.approx(run.evaluate("valid")["accuracy"]["value"])
+    compared.save(tmp_path / "compared")
+    page = (tmp_path / "compared" / "compare.html").read_text()
+    assert "Pictures drawn at random" in page and page.count("<img") == 15
+
+
+def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
+    config = check_config(
+        {"task": "images", "data": {"train": [str(photos)], "valid": 20}, "training": {"train_size": 9}}, "t"
+    )
+    task = task_class("images").prepare(config)
+    assert sum(task.label_counts("train").values()) == 9 and set(task.label_counts("train").values()) == {4, 5}
+    assert task.labels == ["across", "down"] and len(task.splits.left_out) == 51

@@ -1,0 +1,221 @@
+"""Maps over pictures: on the right place of the picture that a person sees, in every form."""
+
+import io
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from heed.data.pictures.decode import decode
+from heed.data.pictures.sizing import Box, Sizing
+from heed.errors import ConfigError, ShapeError
+from heed.layers.transformer import EncoderBlock
+from heed.observe.choice import Choice
+from heed.observe.pictures.frames import Figure, PictureLook, PictureMap, Step, Table, area_of
+from heed.observe.pictures.gradients import class_activation, saliency
+from heed.observe.pictures.raster import laid_over, ramp, shape_within
+from heed.observe.pictures.seen import Patches, SeenAttention
+from heed.observe.pictures.shown import ShownPicture
+from heed.observe.trace import trace
+
+GREY, RED = (128, 128, 128), (255, 88, 0)  # of one luma: the ground of a map does not show where the red is
+SIZE, PATCH = 32, 4
+ANSI = re.compile(r"\x1b\[[\d;]*m")
+
+
+def photo(orientation, height=90, width=150, box=(8, 95, 23, 110)):
+    """The bytes of a JPEG that is shown as grey with a red square in `box`, stored turned as EXIF says."""
+    shown = np.full((height, width, 3), GREY, dtype=np.uint8)
+    top, left, bottom, right = box
+    shown[top:bottom, left:right] = RED
+    undo = {
+        2: [Image.Transpose.FLIP_LEFT_RIGHT], 3: [Image.Transpose.ROTATE_180], 4: [Image.Transpose.FLIP_TOP_BOTTOM],
+        5: [Image.Transpose.TRANSPOSE], 6: [Image.Transpose.ROTATE_90], 7: [Image.Transpose.TRANSVERSE],
+        8: [Image.Transpose.ROTATE_270],
+    }  # fmt: skip
+    stored = Image.fromarray(shown)
+    for turn in undo.get(orientation, []):
+        stored = stored.transpose(turn)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    buffer = io.BytesIO()
+    stored.save(buffer, "JPEG", quality=95, subsampling=0, exif=exif)
+    return buffer.getvalue()
+
+
+def redness(sized):
+    """One number for each patch, as a model that looks for red would have them."""
+    red = np.clip(sized[:, :, 0].astype(float) - sized[:, :, 2], 0, None)
+    return torch.tensor(red.reshape(SIZE // PATCH, PATCH, SIZE // PATCH, PATCH).mean((1, 3)))
+
+
+@pytest.mark.parametrize("crop", ["centre", "pad", "squash"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_planted_patch_of_a_rotated_picture_that_is_not_square_is_where_the_drawn_map_has_it(orientation, crop):
+    box = (8, 95, 23, 110)
+    picture = decode(photo(orientation, box=box))
+    assert picture.shape == (90, 150, 3)
+    sizing = Sizing(SIZE, SIZE, 3, crop)
+    seen = sizing.placed(picture.shape[:2])
+    grid = (SIZE // PATCH, SIZE // PATCH)
+    area = area_of(seen, (SIZE, SIZE), (0, 0), (PATCH, PATCH), grid)
+    one = PictureMap("red", redness(sizing.apply(picture)), area)
+    shape = (180, 300)
+    drawn = laid_over(picture, one, shape).astype(float)
+    brightest = ramp()[0, -1].astype(float)
+    near = np.abs(drawn - (0.56 * brightest + 0.44 * 128)).sum(2) < 12
+    y, x = np.nonzero(near)
+    assert len(y), "nothing is drawn as the largest number"
+    cell_height, cell_width = ((area.bottom - area.top) / grid[0], (area.right - area.left) / grid[1])
+    assert abs(y.mean() / 2 - (box[0] + box[2]) / 2) <= cell_height / 2 + 1
+    assert abs(x.mean() / 2 - (box[1] + box[3]) / 2) <= cell_width / 2 + 1
+    cell = one.cell(*one.best())
+    assert cell.top < (box[0] + box[2]) / 2 + cell_height / 2 and cell.bottom > (box[0] + box[2]) / 2 - cell_height / 2
+
+
+def test_what_the_model_did_not_see_is_faded_and_has_no_number():
+    picture = np.full((40, 80, 3), 100, dtype=np.uint8)
+    seen = Sizing(8, 8, 3).placed((40, 80))
+    drawn = laid_over(picture, PictureMap("m", torch.ones(2, 2), seen), (40, 80))
+    assert np.array_equal(drawn[:, :20], np.full((40, 20, 3), round(100 * 0.3 + 225 * 0.7)))
+    assert np.array_equal(drawn[:, 20:60], np.broadcast_to(drawn[0, 20], (40, 40, 3)))
+
+
+def test_overlapping_patches_are_drawn_around_their_centres():
+    """Patches of 8, one every 4: a cell is 4 wide, and the first begins 2 inside the picture."""
+    area = area_of(Box(0, 0, 20, 20), (20, 20), (2, 2), (4, 4), (4, 4))
+    one = PictureMap("m", torch.ones(4, 4), area)
+    centres = [((c.top + c.bottom) / 2, (c.left + c.right) / 2) for c in (one.cell(0, 0), one.cell(3, 1))]
+    assert centres == [(4, 4), (16, 8)]
+
+
+def test_a_map_that_is_no_grid_is_refused():
+    with pytest.raises(ShapeError, match=r"weights of 'm' have shape \(4,\), expected a grid"):
+        PictureMap("m", torch.ones(4), Box(0, 0, 1, 1))
+
+
+def make_look(picture=None, heads=4, layers=3, leading=1):
+    torch.manual_seed(0)
+    picture = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8) if picture is None else picture
+    seen_box = Sizing(12, 12, 3).placed(picture.shape[:2])
+    blocks = torch.nn.ModuleList(EncoderBlock(16, heads, 24, norm="pre", layer=i) for i in range(layers))
+    for parameter in blocks.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    with torch.no_grad(), trace(blocks.eval()) as seen:
+        x = torch.randn(1, 9 + leading, 16)
+        for block in blocks:
+            x = block(x)
+    area = area_of(seen_box, (12, 12), (0, 0), (4, 4), (3, 3))
+    attention = SeenAttention(seen, Patches((3, 3), leading, (12, 12), (4, 4), area))
+    maps = (*attention.maps(Choice()), *attention.rollout_maps(Choice()), *attention.maps(Choice(head=1), (2, 0)))
+    step = Step(
+        "patches", ("9 patches.",), (Figure("the picture", picture),), Table(("patch", "norm"), (("0", "1.5"),))
+    )
+    look = PictureLook("vit on digits", "a&b<c>.jpg", picture, seen_box, (12, 12), "7", (("7", 0.9), ("1", 0.1)), maps,
+                       attention.gallery(), attention.distances(), (step,), ("a note",), attention.every())  # fmt: skip
+    return seen, attention, look
+
+
+def test_maps_hold_the_row_of_the_class_token_or_of_a_patch():
+    seen, attention, look = make_look()
+    weights = seen.maps("encoder", 2).weights[0]
+    mean, rolled, patch = look.maps
+    assert torch.allclose(mean.weights, weights.mean(0)[0, 1:].reshape(3, 3))
+    assert mean.outside == pytest.approx(float(weights.mean(0)[0, 0]))
+    assert mean.outside + float(mean.weights.sum()) == pytest.approx(1, abs=1e-6)
+    assert rolled.outside + float(rolled.weights.sum()) == pytest.approx(1, abs=1e-6)
+    assert torch.equal(patch.weights, weights[1, 1 + 2 * 3 + 0, 1:].reshape(3, 3)) and patch.query == (2, 0)
+    assert patch.title == "patch in row 2, column 0: attention of layer 2, head 1"
+    assert [len(maps) for _, maps in attention.gallery().rows] == [4, 4, 4]
+    with pytest.raises(ConfigError, match="no patch in row 3, column 0: this model reads 3 rows and 3 columns"):
+        attention.maps(Choice(), (3, 0))
+
+
+def test_without_a_class_token_a_map_is_the_share_of_all_attention_that_each_patch_gets():
+    seen, _, look = make_look(leading=0)
+    weights = seen.maps("encoder", 2).weights[0]
+    assert torch.allclose(look.maps[0].weights, weights.mean(0).mean(0).reshape(3, 3))
+    assert look.maps[0].title.startswith("mean of all patches") and look.maps[0].outside == 0
+
+
+@pytest.mark.parametrize("shape", [(60, 90, 3), (8, 8, 1), (400, 200, 3), (1, 1, 1), (3, 500, 3)])
+def test_every_form_is_complete(shape, tmp_path):
+    picture = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+    _, _, look = make_look(picture)
+    shown = ShownPicture(look, steps=True)
+    root = ElementTree.fromstring(shown.svg())
+    texts = "".join(root.itertext())
+    assert "a&b<c>.jpg: 7 0.900, 1 0.100" in texts and "layer 2, head 3" in texts
+    assert Image.open(io.BytesIO(shown.png())).size[0] > 1000
+    page = shown.html()
+    assert "a&amp;b&lt;c&gt;.jpg" in page and "http" not in page.replace("http://www.w3.org", "").replace(
+        "http-equiv", ""
+    )
+    data = json.loads(re.search(r'class="data">(.*?)</script>', page).group(1))
+    assert data["grid"] == [3, 3] and data["classToken"] == 1 and len(data["weights"]) == 3 * 5 + 3
+    numbers = json.loads(shown.json())
+    assert np.allclose(numbers["maps"][0]["weights"], look.maps[0].weights.numpy(), atol=1e-6)
+    assert np.allclose(numbers["distances"]["layers"], look.distances.values.numpy(), atol=1e-6)
+    for ending in ("html", "svg", "png", "json", "txt"):
+        shown.save(tmp_path / f"look.{ending}")
+        assert (tmp_path / f"look.{ending}").stat().st_size > 1000
+    assert shown.png() == shown.png() and shown.html() == page
+    with pytest.raises(ConfigError, match=r"ends in '.gif'; valid: .html, .svg, .png, .json, .txt"):
+        shown.save(tmp_path / "look.gif")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_terminal_shows_half_blocks_in_colour_or_grey_and_plain_characters_in_a_pipe(width):
+    _, _, look = make_look()
+    shown = ShownPicture(look, steps=True)
+    for color, code in ((True, "\x1b[38;2;"), ("grey", "\x1b[38;5;")):
+        text = shown.text(width, color)
+        assert code in text and "\u2580" in text
+        assert max(len(ANSI.sub("", line)) for line in text.split("\n")[5:]) <= max(width, 60)
+    greys = {int(n) for n in re.findall(r"[34]8;5;(\d+)", shown.text(width, "grey"))}
+    assert greys <= set(range(232, 256)) and len(greys) > 5
+    plain = shown.text(width)
+    assert "\x1b" not in plain and "\u2580" not in plain and "\u2588" in plain
+    assert "step 1 of 1: patches" in plain and "step 1" not in ShownPicture(look, steps=False).text(width)
+
+
+def test_the_brightest_cell_of_the_terminal_is_the_largest_weight():
+    picture = np.full((24, 24, 1), 90, dtype=np.uint8)
+    weights = torch.zeros(3, 3)
+    weights[0, 2] = 1.0
+    look = PictureLook(
+        "t", "p", picture, Box(0, 0, 24, 24), (12, 12), "", (), (PictureMap("m", weights, Box(0, 0, 24, 24)),)
+    )
+    lines = ShownPicture(look, False).text(100).split("\n")
+    filled = [
+        (i, line.index("\u2588"), line.rindex("\u2588")) for i, line in enumerate(lines) if "\u2588\u2588\u2588" in line
+    ]
+    first = next(i for i, line in enumerate(lines) if "\u00b7\u00b7\u00b7" in line)
+    assert [i - first for i, _, _ in filled] == [0, 1, 2, 3]  # a third of 24 rows, two to a character
+    assert {(a, b) for _, a, b in filled} == {(24 + 3 + 16, 24 + 3 + 23)}
+
+
+def test_small_pictures_grow_by_whole_numbers_and_large_ones_shrink():
+    assert shape_within((8, 8), 300) == (296, 296)
+    assert shape_within((28, 20), 300) == (280, 200)
+    assert shape_within((2000, 1000), 300) == (300, 150)
+    assert shape_within((200, 160), 300) == (200, 160)
+
+
+def test_the_saliency_of_a_linear_model_is_the_size_of_its_weights():
+    weights = torch.randn(3, 5, 4)
+    found = saliency(lambda pixels: (pixels * weights).sum((1, 2, 3)), torch.randn(1, 3, 5, 4))
+    assert torch.allclose(found, weights.abs().amax(0))
+
+
+def test_grad_cam_against_its_equation_in_numpy():
+    generator = torch.Generator().manual_seed(0)
+    states, gradient = (torch.randn(6, 3, 4, generator=generator) for _ in range(2))
+    expected = np.zeros((3, 4))
+    for k in range(6):
+        expected += np.mean(gradient[k].numpy()) * states[k].numpy()
+    assert np.allclose(class_activation(states, gradient).numpy(), np.maximum(expected, 0), atol=1e-6)

@@ -1,0 +1,503 @@
+"""Labelled pictures from folders, archives, tables and idx files; every odd file is named, or left out and counted."""
+
+import gzip
+import os
+import shutil
+import struct
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from heed.cli import main
+from heed.config.pictures import DigitPictures, PictureData
+from heed.data.pictures.source import Pixels
+from heed.data.read.picture_contents import picture_content
+from heed.data.store.pictures import open_pictures
+from heed.errors import DataError
+from pictures import encoded, folder_of, noise, packed
+
+
+def opened(train, **fields):
+    data = PictureData(**{"train": [str(one) for one in (train if isinstance(train, list) else [train])], **fields})
+    pixels = Pixels.of(data)
+    return open_pictures(data, pixels), pixels
+
+
+def refusal(train, **fields):
+    with pytest.raises(DataError) as error:
+        opened(train, **fields)
+    return str(error.value)
+
+
+def labels_of(splits, split="train"):
+    return sorted({one.label for one in splits.examples[split]})
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return folder_of(tmp_path / "photos")
+
+
+# --- folders
+
+
+def test_each_folder_is_a_class_and_pixels_are_found_by_place(photos):
+    splits, pixels = opened(photos, valid=2)
+    examples = [*splits.examples["train"], *splits.examples["valid"]]
+    assert len(splits.examples["train"]) == 10 and {one.label for one in examples} == {"cat", "dog"}
+    for one in examples:
+        number = int(one.origin.split("/")[1].removesuffix(".png")) + 1_000 * (one.label == "dog")
+        assert (pixels.read([one.place])[0] == noise(number)).all()
+    facts = pixels.facts([one.place for one in examples])
+    assert {(one.height, one.width, one.channels) for one in facts} == {(9, 7, 3)}
+
+
+def test_the_same_pictures_are_held_out_wherever_the_folder_lies(photos, tmp_path):
+    before = {one.digest for one in opened(photos, valid=3)[0].examples["valid"]}
+    shutil.move(photos, tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "cat" / "0.png").rename(tmp_path / "elsewhere" / "cat" / "z.png")
+    assert {one.digest for one in opened(tmp_path / "elsewhere", valid=3)[0].examples["valid"]} == before
+
+
+def test_folders_inside_those_of_the_classes_belong_to_them(photos):
+    (photos / "cat" / "siamese").mkdir()
+    (photos / "cat" / "siamese" / "1.png").write_bytes(encoded(noise(77)))
+    splits, _ = opened(photos, valid=2)
+    assert labels_of(splits) == ["cat", "dog"] and splits.counts["train"].read == 13
+    said = "\n".join(splits.remarks)
+    assert "folders inside those of the classes" in said and "cat/siamese is class 'cat'" in said
+
+
+def test_the_folder_above_the_classes_is_found(tmp_path):
+    folder_of(tmp_path / "photos" / "data" / "animals")
+    (tmp_path / "photos" / "README.txt").write_text("about")
+    assert labels_of(opened(tmp_path / "photos", valid=2)[0]) == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(("train", "valid", "test"), [("train", "val", "test"), ("Training", "Validation", "Testing")])
+def test_train_and_test_inside_are_the_sets(tmp_path, train, valid, test):
+    for number, name in enumerate((train, valid, test)):
+        folder_of(tmp_path / "photos" / name, first=10_000 * number, each=6 - number)
+    splits, pixels = opened(tmp_path / "photos")
+    assert {name: len(some) for name, some in splits.examples.items()} == {"train": 12, "valid": 10, "test": 8}
+    assert any(one.startswith("data.test is ") and one.endswith(test) for one in splits.remarks)
+    archive = packed(tmp_path / "photos", tmp_path / "photos.zip")
+    inside, _ = opened(archive)
+    assert [one.digest for one in inside.examples["test"]] == [one.digest for one in splits.examples["test"]]
+    assert pixels.read([splits.examples["test"][0].place])[0].shape == (9, 7, 3)
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    splits, _ = opened(folder_of(tmp_path / "photos", classes=("bus", "car", "train")), valid=3)
+    assert labels_of(splits) == ["bus", "car", "train"] and "test" not in splits.examples
+
+
+def test_two_spellings_of_a_class_are_warned_of(tmp_path):
+    splits, _ = opened(folder_of(tmp_path / "photos", classes=("Cat", "cat", "dog")), valid=3)
+    assert "warning: " in splits.notes
+    assert "classes that differ only in spelling are different classes: 'Cat' (6) and 'cat' (6)" in splits.notes
+
+
+def test_an_empty_class_folder_is_warned_of(photos):
+    (photos / "emu").mkdir()
+    assert "class folder without a picture: 1 folder (emu)" in opened(photos, valid=2)[0].notes
+
+
+def test_hidden_files_and_those_of_systems_are_left_alone(photos):
+    for name in (".DS_Store", "Thumbs.db", "._0.png", ".hidden/1.png"):
+        file = photos / "cat" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"no picture")
+    (photos / ".git").mkdir()
+    (photos / ".git" / "x.png").write_bytes(b"no picture")
+    assert opened(photos, valid=2)[0].counts["train"].read == 12
+
+
+def test_links_are_followed_but_not_in_circles(photos, tmp_path):
+    os.symlink(photos / "cat", tmp_path / "photos" / "puma", target_is_directory=True)
+    os.symlink(photos, photos / "dog" / "again", target_is_directory=True)
+    splits, _ = opened(photos, valid=2)
+    assert labels_of(splits) == ["cat", "dog", "puma"]
+
+
+def test_pictures_without_class_folders_say_what_is_expected(tmp_path):
+    (tmp_path / "photos").mkdir()
+    assert "is empty; expected a folder for each class" in refusal(tmp_path / "photos")
+    for i in range(3):
+        (tmp_path / "photos" / f"{i}.png").write_bytes(encoded(noise(i)))
+    assert "holds 3 pictures and no folders; expected a folder for each class, or give a table" in refusal(
+        tmp_path / "photos"
+    )
+    (tmp_path / "photos" / "labels.csv").write_text("file,label\n0.png,a\n")
+    assert f"has no folders of classes but the table labels.csv; give {tmp_path}/photos/labels.csv" in refusal(
+        tmp_path / "photos"
+    )
+
+
+def test_a_picture_beside_the_class_folders_is_a_bad_one(photos):
+    (photos / "lost.png").write_bytes(encoded(noise(99)))
+    assert f"'{photos}/lost.png' lies beside the folders of the classes; move it into one" in refusal(photos)
+    splits, _ = opened(photos, valid=2, bad_lines="skip")
+    assert splits.counts["train"].filtered["in no class folder"] == 1
+
+
+def test_a_folder_of_texts_is_no_folder_of_pictures(tmp_path):
+    for name in ("good", "bad"):
+        (tmp_path / "texts" / name).mkdir(parents=True)
+        (tmp_path / "texts" / name / "1.txt").write_text(f"a {name} film")
+    said = refusal(tmp_path / "texts")
+    assert "holds no pictures: " in said and "it is text that begins with 'a bad film'" in said
+
+
+def test_a_missing_folder_and_a_single_picture_are_named(tmp_path):
+    assert refusal(tmp_path / "none") == f"no file '{tmp_path / 'none'}'"
+    (tmp_path / "one.png").write_bytes(encoded(noise()))
+    assert "is one picture; expected a folder with a folder for each class" in refusal(tmp_path / "one.png")
+
+
+# --- odd files
+
+
+def spoil(photos, kind):
+    file = photos / "cat" / "3.png"
+    whole = encoded(noise(5, 60, 60))
+    content = {
+        "text": b"notes about cats",
+        "empty": b"",
+        "cut": whole[: len(whole) // 2],
+        "bomb": encoded(Image.new("1", (12_000, 10_000))),
+    }.get(kind)
+    if content is not None:
+        file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "reason"),
+    [
+        ("text", "no picture", "is no picture: it is text that begins with 'notes about cats'"),
+        ("empty", "empty file", "is empty (0 bytes)"),
+        ("cut", "damaged picture", "is cut off or damaged: "),
+        ("bomb", "too many pixels", "has 12,000 x 10,000 = 120,000,000 pixels, more than data.max_pixels=100000000"),
+    ],
+)
+def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, kind, rule, reason):
+    file = spoil(photos, kind)
+    said = refusal(photos)
+    assert said.startswith(f"'{file}' {reason}")
+    assert said.endswith("; data.bad_lines=skip leaves such pictures out and counts them")
+    splits, _ = opened(photos, valid=2, bad_lines="skip")
+    counts = splits.counts["train"]
+    assert (counts.read, counts.filtered[rule]) == (12, 1) and counts.kept == 9
+    assert f"{rule}, left out: 1 picture (cat/3.png)" in splits.notes
+
+
+def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
+    file, read = photos / "dog" / "2.png", type(photos).read_bytes
+
+    def refused(path):
+        if path == file:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(type(photos), "read_bytes", refused)  # tests may run as root
+    assert refusal(photos).startswith(f"'{file}' cannot be read: Permission denied")
+
+
+def test_one_text_among_many_pictures_is_found_in_its_place(tmp_path):
+    folder_of(tmp_path / "photos", each=150)
+    (tmp_path / "photos" / "dog" / "77.png").write_text("hello")
+    splits, _ = opened(tmp_path / "photos", bad_lines="skip", workers=3)
+    assert splits.counts["train"].filtered["no picture"] == 1 and "(dog/77.png)" in splits.notes
+
+
+def test_an_animation_is_noted(photos):
+    frames = [Image.new("RGB", (5, 5), colour) for colour in ("red", "blue")]
+    frames[0].save(photos / "cat" / "a.gif", save_all=True, append_images=frames[1:])
+    assert "animated, the first frame is used: 1 picture (cat/a.gif)" in opened(photos, valid=2)[0].notes
+
+
+def test_the_same_picture_again_is_found_whatever_it_is_called(photos):
+    shutil.copy(photos / "cat" / "0.png", photos / "cat" / "again.png")
+    shutil.copy(photos / "cat" / "1.png", photos / "dog" / "a_cat.png")
+    splits, _ = opened(photos, valid=2)
+    assert "the same picture again, kept: 1 picture (cat/again.png)" in splits.notes
+    assert "the same picture again with other labels, kept: 1 picture" in splits.notes
+    assert opened(photos, valid=2, duplicates="drop")[0].counts["train"].filtered["the same picture again"] == 1
+
+
+def test_the_same_picture_in_training_and_test_is_found(photos, tmp_path):
+    test = folder_of(tmp_path / "test", first=50_000, each=2)
+    shutil.copy(photos / "dog" / "4.png", test / "dog" / "new_name.png")
+    splits, _ = opened(photos, valid=2, test=[str(test)])
+    assert "warning: test: picture stands in the training set as well" in splits.notes
+    dropped, _ = opened(photos, valid=2, test=[str(test)], overlap="drop")
+    assert len(dropped.examples["train"]) == len(splits.examples["train"]) - 1
+
+
+# --- archives
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar", "tar.gz", "tgz", "tar.xz", "tar.bz2"])
+def test_an_archive_is_read_as_its_folder(photos, tmp_path, ending):
+    there, _ = opened(photos, valid=2)
+    archive = packed(photos, tmp_path / f"photos.{ending}")
+    shutil.rmtree(photos)
+    splits, _ = opened(archive, valid=2)
+    for split in ("train", "valid"):
+        assert [one.digest for one in splits.examples[split]] == [one.digest for one in there.examples[split]]
+    one = splits.examples["train"][0]
+    assert one.place == f"{archive}!cat/0.png" and (Pixels().read([one.place])[0] == noise(0)).all()
+
+
+def test_a_folder_in_an_archive_can_be_given(tmp_path):
+    folder_of(tmp_path / "photos" / "one")
+    folder_of(tmp_path / "photos" / "two", classes=("emu", "yak"), first=5_000)
+    archive = packed(tmp_path / "photos", tmp_path / "photos.zip")
+    assert labels_of(opened(f"{archive}!two", valid=2)[0]) == ["emu", "yak"]
+    assert f"'{archive}' has no folder 'three'; it has one, two" in refusal(f"{archive}!three")
+
+
+def test_a_large_archive_is_unpacked_into_the_cache_once(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("heed.data.pictures.archives._SMALL", 2_000)
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+    archive = packed(photos, tmp_path / "photos.tar.gz")
+    splits, pixels = opened(archive, valid=2)
+    place = splits.examples["train"][3].place
+    assert len(list((tmp_path / "cache" / "entries").glob("*/members.bin"))) == 1
+    before = pixels.read([place])[0]
+    monkeypatch.setattr("heed.data.pictures.archives._Unpacking.read", None)  # not again
+    assert (Pixels().read([place])[0] == before).all()
+
+
+def test_a_cut_off_archive_is_an_error_or_gives_what_is_before(tmp_path):
+    folder_of(tmp_path / "photos", each=40)
+    archive = packed(tmp_path / "photos", tmp_path / "photos.tar.gz")
+    archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * 0.8)])
+    said = refusal(archive)
+    assert f"'{archive}' is cut off or damaged after " in said and "data.bad_lines=skip uses" in said
+    splits, _ = opened(archive, bad_lines="skip")
+    assert 40 < splits.counts["train"].read < 80 and "cut off or damaged" in splits.notes
+
+
+def test_what_is_called_an_archive_and_is_none_is_named(tmp_path):
+    for name in ("photos.zip", "photos.tar", "photos.tar.gz"):
+        (tmp_path / name).write_bytes(b"no archive at all, whatever it is called")
+        assert refusal(tmp_path / name).startswith(f"'{tmp_path / name}' is no ")
+
+
+# --- tables
+
+
+def test_a_table_names_pictures_relative_to_itself(photos, tmp_path):
+    rows = [f"photos/{name}/{i}.png,{name},{name}{i}" for name in ("cat", "dog") for i in range(6)]
+    (tmp_path / "labels.csv").write_text("\n".join(["image,animal,id", *rows]) + "\n")
+    splits, pixels = opened(tmp_path / "labels.csv", valid=2)
+    assert labels_of(splits) == ["cat", "dog"] and splits.examples["train"][0].origin.startswith("labels.csv:")
+    assert "columns: the picture is 'image', the label is 'animal'" in "\n".join(splits.remarks)
+    assert pixels.read([splits.examples["train"][0].place])[0].shape == (9, 7, 3)
+
+
+def test_a_table_without_a_header_and_with_tabs_is_recognised(photos, tmp_path):
+    rows = [f"{name}\tphotos/{name}/{i}.png" for name in ("cat", "dog") for i in range(6)]
+    (tmp_path / "labels.tsv").write_text("\n".join(rows) + "\n")
+    splits, _ = opened(tmp_path / "labels.tsv", valid=2)
+    assert labels_of(splits) == ["cat", "dog"] and splits.counts["train"].read == 12
+    assert "the picture is 1, the label is 0; the file has no header" in "\n".join(splits.remarks)
+
+
+def test_columns_of_a_table_can_be_named(photos, tmp_path):
+    rows = [f"photos/{name}/{i}.png;{name};{i % 2}" for name in ("cat", "dog") for i in range(6)]
+    (tmp_path / "labels.csv").write_text("\n".join(["where;what;odd", *rows]) + "\n")
+    assert labels_of(opened(tmp_path / "labels.csv", valid=2, columns={"label": "odd"})[0]) == ["0", "1"]
+    said = refusal(tmp_path / "labels.csv")
+    assert "which column holds the label is unclear ('what', 'odd'); data.columns.label says which" in said
+    said = refusal(tmp_path / "labels.csv", columns={"label": "wat"})
+    assert "wat" in said and "did you mean 'what'?" in said
+
+
+def test_a_row_that_names_no_file_is_a_bad_line(photos, tmp_path):
+    (tmp_path / "labels.csv").write_text("path,label\nphotos/cat/0.png,cat\nphotos/cat/99.png,cat\nphotos/dog/1.png,\n")
+    said = refusal(tmp_path / "labels.csv")
+    assert f"'{tmp_path}/labels.csv' line 3 names 'photos/cat/99.png', but there is no file" in said
+    assert "paths are relative to the table" in said
+    with pytest.raises(DataError, match=r"no training picture is left|no validation picture is left"):
+        opened(tmp_path / "labels.csv", bad_lines="skip")
+
+
+def test_a_table_of_texts_is_no_table_of_pictures(tmp_path):
+    (tmp_path / "texts.csv").write_text("text,label\n" + "a fine film to see,good\nthe worst of all,bad\n" * 10)
+    said = refusal(tmp_path / "texts.csv")
+    assert "data.columns.path says which does" in said
+    assert "no column names pictures: column 1 (good, bad) repeats beside the texts" in said
+
+
+# --- idx
+
+
+def write_idx(path, array, kind=8):
+    data = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.fixture
+def idx(tmp_path):
+    rng = np.random.default_rng(1)
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for split, count in (("train", 40), ("t10k", 10)):
+        images = rng.integers(0, 256, (count, 5, 4), dtype=np.uint8)
+        write_idx(folder / f"{split}-images-idx3-ubyte.gz", images)
+        write_idx(folder / f"{split}-labels-idx1-ubyte.gz", np.arange(count, dtype=np.uint8) % 3)
+    return folder
+
+
+def test_idx_files_find_their_labels_by_name(idx):
+    splits, pixels = opened(idx / "train-images-idx3-ubyte.gz", valid=5)
+    assert len(splits.examples["train"]) == 35 and labels_of(splits) == ["0", "1", "2"]
+    with gzip.open(idx / "train-images-idx3-ubyte.gz") as file:
+        images = np.frombuffer(file.read()[16:], np.uint8).reshape(40, 5, 4)
+    for one in splits.examples["train"]:
+        number = int(one.place.rpartition("#")[2])
+        assert one.label == str(number % 3) and (pixels.read([one.place])[0][:, :, 0] == images[number]).all()
+    assert (Pixels().read([f"{idx}/train-images-idx3-ubyte.gz#7"])[0][:, :, 0] == images[7]).all()
+
+
+def test_a_folder_of_idx_files_gives_both_sets_and_classes_have_names(idx):
+    splits, _ = opened(idx, valid=5, classes=["shirt", "shoe", "bag"])
+    assert len(splits.examples["test"]) == 10 and labels_of(splits, "test") == ["bag", "shirt", "shoe"]
+    assert splits.examples["test"][1].label == "shoe"
+    (idx.parent / "names.txt").write_text("shirt\nshoe\nbag\n")
+    named, _ = opened(idx, valid=5, classes=str(idx.parent / "names.txt"))
+    assert [one.label for one in named.examples["test"]] == [one.label for one in splits.examples["test"]]
+    assert "has the label 2 (the first too large is at 2), but data.classes names 2 classes" in refusal(
+        idx, classes=["a", "b"]
+    )
+
+
+def test_labels_can_be_given_after_the_pictures(idx):
+    (idx / "train-labels-idx1-ubyte.gz").rename(idx / "answers")
+    pictures = idx / "train-images-idx3-ubyte.gz"
+    assert "has no labels beside it ('train-labels-idx1-ubyte' or 'train-labels-idx1-ubyte.gz')" in refusal(pictures)
+    (idx / "answers").write_bytes(gzip.decompress((idx / "answers").read_bytes()))
+    assert len(opened([pictures, idx / "answers"], valid=5)[0].examples["train"]) == 35
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda data: data[:-3], r"40 x 5 x 4 bytes are 800, but 797 follow its header"),
+        (lambda data: data[:2] + bytes([0x0D]) + data[3:], "holds numbers of type float32, expected bytes"),
+        (lambda data: data[:9], "is cut off: its header has 9 bytes, expected 16"),
+    ],
+)
+def test_a_spoiled_idx_file_is_named(idx, spoil, message):
+    path = idx / "train-images-idx3-ubyte.gz"
+    (idx / "train-images-idx3-ubyte").write_bytes(spoil(gzip.decompress(path.read_bytes())))
+    assert message in refusal(idx / "train-images-idx3-ubyte")
+
+
+def test_an_idx_file_of_labels_alone_and_unequal_counts_are_named(idx):
+    assert "holds labels, not pictures" in refusal(idx / "train-labels-idx1-ubyte.gz")
+    write_idx(idx / "train-labels-idx1-ubyte.gz", np.zeros(39, np.uint8))
+    assert "has 39 labels, and" in refusal(idx / "train-images-idx3-ubyte.gz")
+
+
+# --- classes, workers, digits
+
+
+def test_classes_that_are_not_named_are_bad_ones(photos):
+    said = refusal(photos, classes=["cats", "dog"])
+    assert "is of class 'cat', which data.classes does not name; did you mean 'cats'?" in said
+    with pytest.raises(DataError, match=r"data.classes names 'dog' twice"):
+        opened(photos, classes=["dog", "cat", "dog"])
+
+
+@pytest.mark.parametrize("workers", [0, 1, 4])
+def test_the_result_does_not_depend_on_the_workers(tmp_path, workers):
+    folder_of(tmp_path / "photos", each=70)
+    splits, pixels = opened(tmp_path / "photos", workers=workers, valid=10)
+    places = [one.place for one in splits.examples["train"]]
+    assert [one.origin for one in splits.examples["train"]] == sorted(one.origin for one in splits.examples["train"])
+    pixels.forget()
+    for place, array in zip(places, pixels.read(places), strict=True):
+        name, file = place.split("/")[-2:]
+        assert (array == noise(int(file.removesuffix(".png")) + 1_000 * (name == "dog"))).all()
+
+
+def test_a_picture_that_vanished_after_reading_is_named(photos):
+    splits, pixels = opened(photos, valid=2)
+    pixels.forget()
+    place = splits.examples["train"][0].place
+    os.remove(place)
+    with pytest.raises(DataError, match=r"cat/0.png' does not exist"):
+        pixels.read([place])
+
+
+def test_pixels_can_be_sent_to_another_process(photos, tmp_path):
+    import pickle
+
+    for path in (photos, packed(photos, tmp_path / "p.zip"), packed(photos, tmp_path / "p.tar")):
+        splits, pixels = opened(path, valid=2)
+        places = [one.place for one in splits.examples["train"]]
+        there = pickle.loads(pickle.dumps(pixels))
+        there.forget()
+        assert all((a == b).all() for a, b in zip(there.read(places), pixels.read(places), strict=True))
+
+
+def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    data = DigitPictures()
+    pixels = Pixels.of(data)
+    splits = open_pictures(data, pixels)
+    assert {name: len(some) for name, some in splits.examples.items()} == {"train": 1_297, "valid": 100, "test": 400}
+    assert len({one.place for some in splits.examples.values() for one in some}) == 1_797
+    for split in splits.examples:
+        assert labels_of(splits, split) == list("0123456789")
+    one = splits.examples["test"][5]
+    number = int(one.place.removeprefix("digits#"))
+    assert one.label == str(digits.target[number])
+    assert (pixels.read([one.place])[0][:, :, 0] == np.rint(digits.images[number] * 255 / 16)).all()
+    fewer = open_pictures(DigitPictures(train=50), pixels)
+    assert [one.place for one in fewer.examples["test"]] == [one.place for one in splits.examples["test"]]
+    other = open_pictures(DigitPictures(seed=2), pixels)
+    assert [one.place for one in other.examples["test"]] != [one.place for one in splits.examples["test"]]
+
+
+# --- pictures given to a task of texts or numbers
+
+
+@pytest.mark.parametrize("task", ["classification", "translation", "tagging", "language_modelling", "table", "series"])
+def test_a_task_of_texts_or_numbers_says_that_it_was_given_pictures(task, photos, idx, tmp_path, capsys):
+    packed(photos, tmp_path / "photos.zip")
+    packed(photos, tmp_path / "photos.tar.gz")
+    (tmp_path / "list.csv").write_text("file,label\n" + "".join(f"photos/cat/{i}.png,cat\n" for i in range(6)))
+    given = {
+        "photos": "it is a folder of pictures (as cat/0.png)",
+        "photos.zip": "it is an archive of pictures (as cat/0.png)",
+        "photos.tar.gz": "it is an archive of pictures (as cat/0.png)",
+        "mnist": "it is a folder of pictures (as t10k-images-idx3-ubyte.gz)",
+        "mnist/train-images-idx3-ubyte.gz": "it is an idx file, as those of MNIST",
+        "photos/cat/1.png": "it is a picture",
+        "list.csv": "its column 'file' names pictures (as photos/cat/0.png)",
+    }
+    for name, why in given.items():
+        with pytest.raises(SystemExit):
+            main(["train", task, str(tmp_path / name), "--minutes", "1", "--out", str(tmp_path / "run")])
+        said = capsys.readouterr().err
+        assert f"'{tmp_path / name}': {why}; {task} reads " in " ".join(said.split()), said
+        assert not (tmp_path / "run").exists()
+
+
+def test_texts_beside_pictures_stay_texts(tmp_path):
+    rows = "".join(f"{i}.png,a small picture of a cat,cat\n{i}.jpg,a large dog in the sun,dog\n" for i in range(9))
+    (tmp_path / "captions.csv").write_text("file,text,label\n" + rows)
+    (tmp_path / "texts" / "good").mkdir(parents=True)
+    for name in ("1.txt", "2.txt", "cover.png"):
+        (tmp_path / "texts" / "good" / name).write_text("a text")
+    assert picture_content(tmp_path / "captions.csv") is None and picture_content(tmp_path / "texts") is None
+    assert picture_content(tmp_path / "none") is None
