@@ -116,7 +116,7 @@ class ImageCNNConfig(ImageConfig):
     dropout: float = Field(0.2, ge=0, lt=1)
     """Probability with which a number of the picture's vector is dropped in training."""
 
-    sizes = named_sizes(tiny=dict(num_filters=(32, 64), convolutions=1), small=dict(num_filters=(32, 64)))
+    sizes = named_sizes(tiny=dict(num_filters=(16, 32), convolutions=1), small=dict(num_filters=(32, 64)))
 
     @field_validator("num_filters")
     @classmethod

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from heed.tasks.images.config import ImagesConfig
     from heed.tasks.images.task import Images
 
-_MINUTES, _EPOCHS = 2.0, 60
+_MINUTES, _EPOCHS = 2.0, 30
 """Minutes of a run; and passes of one over few small pictures, so that it repeats bit for bit."""
 _FEW = 2_000_000
 """Numbers in the training pictures up to which these are few and small; scikit-learn's digits are 83,000."""
@@ -24,9 +24,18 @@ _FEW_RATE, _RATE, _FINE_RATE, _WIDTH = 0.004, 0.002, 0.0005, 128
 """Largest learning rates: over few small pictures, else, and of a body that was trained before; of this width."""
 
 
-def size_for(num_pictures: int) -> str:
-    """The named size for an amount of training pictures."""
-    return "tiny" if num_pictures <= 3_000 else "small"
+_FEW_VALIDATED = 200
+"""Validation pictures up to which accuracy tells checkpoints apart too coarsely: of 100 it is soon 100 %."""
+
+
+def size_for(task: Images) -> str:
+    """The named size for an amount of training pictures: tiny for few that are large."""
+    return "tiny" if not is_small(task) and len(task.splits.examples["train"]) <= 3_000 else "small"
+
+
+def selected_by(task: Images) -> str:
+    """The validation score that chooses weights."""
+    return "loss" if len(task.splits.examples["valid"]) <= _FEW_VALIDATED else "accuracy"
 
 
 def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -45,14 +54,16 @@ def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str
 
 
 def is_small(task: Images) -> bool:
-    """Whether a run is over few small pictures and by a model whose size nobody chose, so that passes take a moment."""
+    """Whether a run is over few small pictures and by a model that is not large, so that passes take a moment."""
     sizing, section = task.form.sizing, task.config.model
     numbers = len(task.splits.examples["train"]) * sizing.height * sizing.width * sizing.channels
-    return numbers <= _FEW and section.size in ("auto", "tiny") and section.from_ is None
+    return numbers <= _FEW and section.size in ("auto", "tiny", "small") and section.from_ is None
 
 
 def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
     """The settled configuration of a task with what suits its pictures and its model, where nothing was given."""
+    if getattr(settled.data, "imported", None) is not None:
+        return settled  # it has no pictures to train on
     training, augment, fields = settled.training, settled.augment, dict[str, Any]()
     small, width = is_small(task), max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
     rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
