@@ -6,16 +6,20 @@ import signal
 import threading
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from heed.config import TrainingConfig
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.device import pin, to_device
 from heed.runs.train import train_config
 from heed.tasks import check_config
+from heed.training.batches import Place, draws
 from heed.training.cost import Cost
 from heed.training.feed import Feed
+from heed.training.processes import Processes
 from heed.training.progress import Quiet
 
 
@@ -65,6 +69,23 @@ def test_a_thread_begins_only_where_items_are_waited_for():
             time.sleep(0.004)
         assert feed.is_ahead == wanted
         feed.close()
+
+
+def test_a_thread_that_makes_waiting_longer_ends_and_no_item_is_lost():
+    def slow_in_threads():
+        for item in range(60):
+            time.sleep(0.02 if threading.current_thread().name == "heed-batches" else 0.002)
+            yield item
+
+    feed, ahead = Feed(slow_in_threads()), []
+    for number in range(60):
+        assert next(feed) == number
+        ahead.append(feed.is_ahead)
+        time.sleep(0.004)
+    assert ahead[20:25] == [True] * 5 and ahead[35:] == [False] * 25
+    with pytest.raises(StopIteration):
+        next(feed)
+    assert not threads()
 
 
 def test_no_more_than_two_items_are_ahead():
@@ -170,3 +191,37 @@ def test_a_copy_waits_for_nothing_from_pinned_memory_only():
     parts[0].pinned, parts[1].pinned = True, False
     to_device(Two(*parts), torch.device("cuda"))
     assert asked == [(True, True), (False, False)]
+
+
+class Numbers:
+    """A task of 11 examples in batches of 2; `collate_all` also notes how many batches it made."""
+
+    def __init__(self):
+        self.made = []
+
+    def train_batches(self, epoch):
+        return [[(i + epoch) % 11, (i + 1 + epoch) % 11] for i in range(0, 11, 2)]
+
+    def collate(self, indices, epoch=0):
+        return SimpleNamespace(indices=indices, num_targets=10 * epoch + sum(indices), padding_share=0.5)
+
+
+class Together(Numbers):
+    updates_together = 4
+
+    def collate_all(self, batches, epoch):
+        self.made.append(len(batches))
+        return [self.collate(indices, epoch) for indices in batches]
+
+
+@pytest.mark.parametrize(("accumulate", "parts"), [(1, 1), (2, 1), (1, 2), (4, 2)])
+@pytest.mark.parametrize("batch", [0, 3])
+def test_batches_that_a_task_makes_together_are_those_of_the_same_updates(accumulate, parts, batch):
+    config = TrainingConfig(steps=1, accumulate=accumulate)
+    plan = next(draws(Numbers(), config, Processes(), Place(1, 0, ""), print)).place.plan
+    given = config, Processes(), Place(1, batch, plan), pytest.fail
+    together = Together()
+    alone = itertools.islice(draws(Numbers(), *given, micro_batches=parts), 15)
+    for one, other in zip(alone, draws(together, *given, micro_batches=parts), strict=False):
+        assert one == other
+    assert together.made[0] == parts * min(4 * accumulate, 6 - batch)  # four updates, or what is left of the pass

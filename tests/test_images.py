@@ -132,6 +132,18 @@ def test_evaluation_lists_the_wrong_ones_and_writes_them_as_a_page(run, photos, 
     assert text.count("<img") == 1 and "predicted <b>down</b>" in text and "https://" not in text
 
 
+def test_check_writes_samples_as_the_model_sees_them_augmented_too(photos, tmp_path, capsys):
+    page = tmp_path / "check.html"
+    main(["check", "images", str(photos), "data.valid=20", "data.size=8", "augment.flip=true", "--out", str(page)])
+    out = capsys.readouterr().out
+    assert "pictures are read as 8 x 8 pixels, grey" in out and "12 x 12 grey 60" in out
+    text = page.read_text()
+    assert text.count("<img") == 2 * 4 * (1 + 1 + 4)  # classes, samples; file, sized, augmented
+    assert "as it is trained on" in text and "across" in text
+    err = main_fails(["check", "table", "rows.csv", "--out", str(page)], capsys)
+    assert "--out is not available for table" in err
+
+
 def test_scores_stand_beside_the_nearest_neighbour_on_pixels(run, photos):
     report = run.evaluate("valid")
     (name,) = report["baselines"]
@@ -195,3 +207,65 @@ def test_batches_of_a_pass_have_every_picture_once_and_nearly_one_size(photos):
     )
     assert sorted(map(len, task.train_batches(0))) == [15, 15, 15, 15]
     assert list(task.train_batches(0)) != list(task.train_batches(1))
+
+
+def test_a_run_starts_from_one_with_other_classes_and_another_size(photos, tmp_path):
+    """Positions are interpolated, the parent's normalisation stays, labels that both have keep their rows."""
+    vit = {"model.name": "vit", "model.d_model": 16, "model.num_heads": 2, "model.d_ff": 16, "model.num_layers": 1}
+    vit |= {"model.patch_size": 4, "data.valid": 20, **QUICK}
+    parent = heed.train("images", train=photos, steps=3, out=tmp_path / "parent", settings=vit, quiet=True)
+    others = write_stripes(tmp_path / "others", 20)
+    (others / "across").rename(others / "over")
+    given = {**QUICK, "data.valid": 10, "data.size": 16}
+    child = heed.train("images", train=others, parent=parent.folder, steps=1, settings=given, quiet=True,
+                       out=tmp_path / "child")  # fmt: skip
+    assert child.config.model.name == "vit" and child.task.labels == ["down", "over"]
+    assert child.model.body.grid == (4, 4) and parent.model.body.grid == (3, 3)
+    assert child.task.form.normalisation == parent.task.form.normalisation
+    taken = child.report["parent"]
+    assert "body.positions.table.weight" in taken["whole"] and "body.embedding.weight" in taken["whole"]
+    assert taken["tokens"]["output.weight"] == {"taken": 1, "of": 2}
+    same = heed.train("images", train=photos, parent=parent.folder, steps=1, settings={**QUICK, "data.valid": 20},
+                      quiet=True, out=tmp_path / "same")  # fmt: skip
+    assert same.task.form == parent.task.form and not same.report["parent"]["new"]
+
+
+def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
+    arrays = [stripes(i % 2 == 0, i) for i in range(60)]
+    labels = ["across" if i % 2 == 0 else "down" for i in range(60)]
+    test = [(stripes(True, 100), "across"), (stripes(False, 101), "down")]
+    settings = {**SMALL, **QUICK, "training.batch_size": 16}
+    run = heed.train("images", train=(arrays, labels), valid=15, test=test, steps=20, out=tmp_path / "run",
+                     settings=settings, quiet=True)  # fmt: skip
+    assert run.report["scores"]["test"]["examples"] == 2
+    again = heed.load(run.folder)
+    scores = again.evaluate([*test, *zip(arrays[:10], labels[:10], strict=True)])
+    assert scores["examples"] == 12 and scores["accuracy"]["value"] > 0.8
+    with pytest.raises(DataError, match=r"handed over in Python .* and is not kept"):
+        again.evaluate("test")
+
+
+def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos, tmp_path, capsys):
+    settings = {**SMALL, **QUICK, "training.batch_size": 16, "data.valid": 20, "data.size": 8}
+    other = heed.train("images", train=photos, steps=2, out=tmp_path / "other", settings=settings, quiet=True)
+    together = heed.ensemble([run.folder, other.folder])
+    picture = photos / "down" / "1.png"
+    expected = (run.predict(picture).probabilities["down"] + other.predict(picture).probabilities["down"]) / 2
+    assert together.predict(picture).probabilities["down"] == pytest.approx(expected, abs=1e-5)
+    assert together.evaluate("valid")["examples"] == 20
+    compared = heed.compare([run.folder, other.folder], resamples=50)
+    assert [measure.name for measure in compared.measures] == ["accuracy", "macro_f1", "calibration_error"]
+    mine = compared.results[0].scores["accuracy"].value
+    assert mine == pytest.approx(run.evaluate("valid")["accuracy"]["value"])
+    compared.save(tmp_path / "compared")
+    page = (tmp_path / "compared" / "compare.html").read_text()
+    assert "Pictures drawn at random" in page and page.count("<img") == 15
+
+
+def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
+    config = check_config(
+        {"task": "images", "data": {"train": [str(photos)], "valid": 20}, "training": {"train_size": 9}}, "t"
+    )
+    task = task_class("images").prepare(config)
+    assert sum(task.label_counts("train").values()) == 9 and set(task.label_counts("train").values()) == {4, 5}
+    assert task.labels == ["across", "down"] and len(task.splits.left_out) == 51

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from heed.config.augment import AugmentSection
-from heed.data.batch.pictures import collate_pictures
+from heed.data.batch.pictures import collate_pictures, updates_together
 from heed.data.pictures.augment.augment import Augment
 from heed.data.pictures.normalisation import Normalisation
 from heed.data.pictures.sizing import Sizing
@@ -57,9 +57,11 @@ def test_pictures_are_the_same_with_any_number_of_workers(photos, megabytes):
         order = torch.randperm(40, generator=torch.Generator().manual_seed(1)).tolist()
         batches.append(
             [
-                collate_pictures(store, targets, order[i : i + 25], form, augment, num_labels=3, epoch=epoch)
+                batch
                 for epoch in (0, 1)
-                for i in (0, 25)
+                for batch in collate_pictures(
+                    store, targets, [order[:25], order[25:]], form, augment, num_labels=3, epoch=epoch
+                )
             ]
         )
     for others in batches[1:]:
@@ -131,7 +133,27 @@ def test_a_file_that_is_gone_is_named(photos, tmp_path):
 def test_a_batch_has_normalised_pictures_and_their_labels(photos):
     store = stored(photos, sizing=Sizing(16, 16, 1))
     form = PictureForm(store.sizing, store.normalisation())
-    batch = collate_pictures(store, torch.arange(40), [7, 0, 39], form)
+    (batch,) = collate_pictures(store, torch.arange(40), [[7, 0, 39]], form)
     assert batch.indices == [7, 0, 39] and batch.targets.tolist() == [7, 0, 39] and batch.num_targets == 3
     assert torch.equal(batch.pixels, form.tensor(store.take([7, 0, 39])))
     assert batch.pixels.shape == (3, 1, 16, 16)
+
+
+def test_batches_made_together_are_those_made_one_by_one(photos):
+    store = stored(photos)
+    augment = Augment(AugmentSection(flip=True, crop=2, randaugment=1, erase=0.5, mixup=0.4), seed=3)
+    form = PictureForm(store.sizing, store.normalisation())
+    chosen = [[7, 0, 39], [3], [1, 2, 4, 5, 6], [8]]
+    given = form, augment
+    together = collate_pictures(store, torch.arange(40), chosen, *given, num_labels=40, epoch=5)
+    for indices, one in zip(chosen, together, strict=True):
+        (alone,) = collate_pictures(store, torch.arange(40), [indices], *given, num_labels=40, epoch=5)
+        assert one.indices == indices
+        assert torch.equal(one.pixels, alone.pixels) and torch.equal(one.targets, alone.targets)
+
+
+def test_small_pictures_are_made_for_several_updates_at_once():
+    assert updates_together(64, (8, 8, 1)) == 16
+    assert updates_together(128, (28, 28, 1)) == 1
+    assert updates_together(32, (28, 28, 1)) == 5
+    assert updates_together(128, (224, 224, 3)) == 1

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from heed.cli import main
 from heed.config.pictures import DigitPictures, PictureData
 from heed.data.pictures.source import Pixels
+from heed.data.read.picture_contents import picture_content
 from heed.data.store.pictures import open_pictures
 from heed.errors import DataError
 from pictures import encoded, folder_of, noise, packed
@@ -464,3 +466,38 @@ def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
     assert [one.place for one in fewer.examples["test"]] == [one.place for one in splits.examples["test"]]
     other = open_pictures(DigitPictures(seed=2), pixels)
     assert [one.place for one in other.examples["test"]] != [one.place for one in splits.examples["test"]]
+
+
+# --- pictures given to a task of texts or numbers
+
+
+@pytest.mark.parametrize("task", ["classification", "translation", "tagging", "language_modelling", "table", "series"])
+def test_a_task_of_texts_or_numbers_says_that_it_was_given_pictures(task, photos, idx, tmp_path, capsys):
+    packed(photos, tmp_path / "photos.zip")
+    packed(photos, tmp_path / "photos.tar.gz")
+    (tmp_path / "list.csv").write_text("file,label\n" + "".join(f"photos/cat/{i}.png,cat\n" for i in range(6)))
+    given = {
+        "photos": "it is a folder of pictures (as cat/0.png)",
+        "photos.zip": "it is an archive of pictures (as cat/0.png)",
+        "photos.tar.gz": "it is an archive of pictures (as cat/0.png)",
+        "mnist": "it is a folder of pictures (as t10k-images-idx3-ubyte.gz)",
+        "mnist/train-images-idx3-ubyte.gz": "it is an idx file, as those of MNIST",
+        "photos/cat/1.png": "it is a picture",
+        "list.csv": "its column 'file' names pictures (as photos/cat/0.png)",
+    }
+    for name, why in given.items():
+        with pytest.raises(SystemExit):
+            main(["train", task, str(tmp_path / name), "--minutes", "1", "--out", str(tmp_path / "run")])
+        said = capsys.readouterr().err
+        assert f"'{tmp_path / name}': {why}; {task} reads " in " ".join(said.split()), said
+        assert not (tmp_path / "run").exists()
+
+
+def test_texts_beside_pictures_stay_texts(tmp_path):
+    rows = "".join(f"{i}.png,a small picture of a cat,cat\n{i}.jpg,a large dog in the sun,dog\n" for i in range(9))
+    (tmp_path / "captions.csv").write_text("file,text,label\n" + rows)
+    (tmp_path / "texts" / "good").mkdir(parents=True)
+    for name in ("1.txt", "2.txt", "cover.png"):
+        (tmp_path / "texts" / "good" / name).write_text("a text")
+    assert picture_content(tmp_path / "captions.csv") is None and picture_content(tmp_path / "texts") is None
+    assert picture_content(tmp_path / "none") is None

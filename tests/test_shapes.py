@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heed.config.pictures import ShapePictures
-from heed.data.embedded.shapes import FIGURES, Arrangement, arrangements, draw_shapes
+from heed.data.embedded.shapes import ARROWS, FIGURES, Arrangement, arrangements, draw_shapes
 from heed.data.pictures.source import Pixels
 from heed.data.store.pictures import open_pictures
 from heed.errors import DataError
@@ -15,60 +15,56 @@ from heed.errors import DataError
 SIZES = {"train": 400, "valid": 50, "test": 100}
 
 
-def figures_of(picture, corners):
-    """The figure at each corner, found by comparing pixels."""
-    found = []
-    for row, column in corners:
-        bright = picture[row : row + 5, column : column + 5] > 127
-        marks = tuple("".join("#" if pixel else "." for pixel in line) for line in bright)
-        found.append({marks: kind for kind, marks in FIGURES.items()}[marks])
-    return found
+def figure_at(picture, row, column):
+    """The name of the arrow or figure at a place, found by comparing pixels."""
+    bright = picture[row : row + 5, column : column + 5] > 127
+    marks = tuple("".join("#" if pixel else "." for pixel in line) for line in bright)
+    return {marks: name for name, marks in (FIGURES | ARROWS).items()}[marks]
 
 
-def test_the_label_says_whether_opposite_corners_show_the_same_figure():
-    for one in islice(arrangements("train", 1, (32, 24), 12, 4, colours=False), 200):
-        top_left, top_right, bottom_left, bottom_right = figures_of(one.drawn(32, 24), one.corners)
-        assert (top_left == bottom_right and top_right == bottom_left) == (one.label == "same")
-        assert sorted(Counter([top_left, top_right, bottom_left, bottom_right]).values()) == [2, 2]
-        assert one.corners[3] == (one.corners[0][0] + 12, one.corners[0][1] + 12)
-        assert (one.drawn(32, 24) > 127).sum() == sum(  # nothing but the four figures is bright
-            sum(line.count("#") for line in FIGURES[kind]) for kind in one.kinds
+def test_the_label_is_the_figure_that_the_arrow_points_at():
+    for one in islice(arrangements("train", 1, (32, 24), 12, colours=False), 200):
+        arrow, right, down, across = (figure_at(one.drawn(32, 24), *corner) for corner in one.corners)
+        assert one.label == {"right": right, "down": down, "across": across}[arrow]
+        assert len({right, down, across}) == 3
+        (top, left), (_, x), (y, _), (bottom, end) = one.corners
+        assert all(abs(apart - 12) <= 2 for apart in (bottom - top, end - left, x - left, y - top))
+        assert (one.drawn(32, 24) > 127).sum() == sum(  # nothing else is bright
+            sum(line.count("#") for line in (FIGURES | ARROWS)[name]) for name in (arrow, right, down, across)
         )
 
 
-def test_no_window_without_two_figures_tells_the_label():
-    """With both kinds exchanged, which keeps the label, every window shows the other figure at the same place."""
-    for one in islice(arrangements("train", 2, (32, 32), 16, 4, colours=False), 50):
-        a, b = one.kinds[0], next(kind for kind in one.kinds if kind != one.kinds[0])
-        swapped = Arrangement(tuple(b if kind == a else a for kind in one.kinds), one.top, one.left, one.distance)
-        assert swapped.label == one.label
-        changed = np.argwhere(one.drawn(32, 32) != swapped.drawn(32, 32))
-        boxes = {(row, column) for row, column in one.corners}
-        for row, column in changed:
-            assert sum(0 <= row - top < 5 and 0 <= column - left < 5 for top, left in boxes) == 1
+def test_no_part_that_touches_one_figure_tells_the_label():
+    """Each window in which a label's pictures differ from another's touches two figures."""
+    one = next(arrangements("train", 2, (32, 32), 16, colours=False))
+    drawn = {arrow: Arrangement(arrow, one.kinds, one.corners).drawn(32, 32) for arrow in ARROWS}
+    (row, column), *_ = one.corners
+    for picture in drawn.values():
+        outside = picture.copy()
+        outside[row : row + 5, column : column + 5] = drawn["right"][row : row + 5, column : column + 5]
+        assert np.array_equal(outside, drawn["right"])  # but for the arrow the three labels' pictures are the same
+    counts = Counter(
+        (arrangement.arrow, place, kind, arrangement.label == kind)
+        for arrangement in islice(arrangements("train", 1, (32, 32), 16, colours=False), 6_000)
+        for place, kind in zip(ARROWS, arrangement.kinds, strict=True)
+    )
+    for place in ARROWS:  # a figure, wherever it stands, is the right one a third of the time
+        for kind in FIGURES:
+            right = sum(counts[arrow, place, kind, True] for arrow in ARROWS)
+            wrong = sum(counts[arrow, place, kind, False] for arrow in ARROWS)
+            assert right / (right + wrong) == pytest.approx(1 / 3, abs=0.04)
 
 
-def test_a_small_split_of_few_arrangements_has_both_labels_as_often():
-    drawn = list(islice(arrangements("test", 1, (16, 16), 8, 4, colours=False), 1_000))
-    assert len(set(drawn)) < 100 and 0.45 < sum(one.label == "same" for one in drawn) / 1_000 < 0.55
-    with pytest.raises(
-        DataError, match=r"too few different pictures to keep some for test alone; make data\.size larger"
-    ):
-        next(arrangements("test", 1, (10, 10), 5, 2, colours=False))
-
-
-def test_both_labels_and_all_kinds_are_as_frequent():
-    drawn = list(islice(arrangements("train", 1, (32, 32), 16, 4, colours=False), 4_000))
-    assert 0.47 < sum(one.label == "same" for one in drawn) / 4_000 < 0.53
-    for label in ("same", "different"):
-        counts = Counter(kind for one in drawn if one.label == label for kind in one.kinds)
-        assert set(counts) == set(FIGURES)
-        assert max(counts.values()) < 1.15 * min(counts.values())
+def test_all_labels_and_arrows_are_as_frequent():
+    drawn = list(islice(arrangements("test", 1, (32, 32), 16, colours=False), 1_000))
+    labels, arrows = Counter(one.label for one in drawn), Counter(one.arrow for one in drawn)
+    assert set(labels) == set(FIGURES) and max(labels.values()) < 1.3 * min(labels.values())
+    assert set(arrows) == set(ARROWS) and max(arrows.values()) < 1.3 * min(arrows.values())
 
 
 def test_no_arrangement_of_the_training_pictures_is_in_another_split_under_any_seed():
     shown = {
-        (seed, split): {repr(one) for one in islice(arrangements(split, seed, (16, 16), 8, 4, False), 200)}
+        (seed, split): {repr(one) for one in islice(arrangements(split, seed, (14, 14), 7, False), 300)}
         for seed in (1, 2)
         for split in ("train", "valid", "test")
     }
@@ -91,41 +87,38 @@ def test_places_name_the_pixels_of_each_example():
     drawn, pixels = draw_shapes(SIZES, 1, noise=0.0)
     examples = [one for split in SIZES for one in drawn[split]]
     assert [one.place for one in examples] == [f"shapes#{i}" for i in range(550)]
-    for arrangement, example in zip(
-        islice(arrangements("valid", 1, (32, 32), 16, 4, False), 50), drawn["valid"], strict=True
-    ):
+    shown = islice(arrangements("valid", 1, (32, 32), 16, False), 50)
+    for arrangement, example in zip(shown, drawn["valid"], strict=True):
         number = int(example.place.split("#")[1])
         assert np.array_equal(pixels[number], arrangement.drawn(32, 32))
         assert example.label == arrangement.label
 
 
-def test_noise_has_the_deviation_asked_for_and_colours_say_nothing():
+def test_noise_has_the_deviation_asked_for_and_figures_may_have_colours():
     _, plain = draw_shapes(SIZES, 1, noise=0.0)
     _, noisy = draw_shapes(SIZES, 1, noise=0.1)
     assert np.std(noisy.astype(float) - plain) == pytest.approx(25.5, rel=0.05)
-    drawn, coloured = draw_shapes(SIZES, 1, colours=True, noise=0.0)
+    _, coloured = draw_shapes(SIZES, 1, colours=True, noise=0.0)
     assert coloured.shape == (550, 32, 32, 3)
-    assert 0.4 < np.mean([one.label == "same" for one in drawn["train"]]) < 0.6
+    assert len({tuple(colour) for colour in coloured.reshape(-1, 3)}) == 7  # six, and the background
 
 
 def test_figures_that_overlap_or_do_not_fit_are_refused():
-    with pytest.raises(DataError, match=r"data\.distance is 28 in pictures of 32 x 32 pixels, expected 5 to 27"):
+    with pytest.raises(DataError, match=r"data\.distance is 28 in pictures of 32 x 32 pixels, expected 7 to 25"):
         draw_shapes(SIZES, 1, distance=28)
-    with pytest.raises(DataError, match=r"data\.distance is 4 in pictures of 32 x 32 pixels, expected 5 to 27"):
+    with pytest.raises(DataError, match=r"data\.distance is 4 in pictures of 32 x 32 pixels, expected 7 to 25"):
         draw_shapes(SIZES, 1, distance=4)
-    with pytest.raises(DataError, match=r"in pictures of 8 x 8 pixels, which is too small .* use data\.size=10"):
+    with pytest.raises(DataError, match=r"in pictures of 8 x 8 pixels, which is too small .* use data\.size=14"):
         draw_shapes(SIZES, 1, size=(8, 8))
-    with pytest.raises(DataError, match=r"data\.kinds is 5, expected 2 to 4 \(plus, cross, square, diamond\)"):
-        draw_shapes(SIZES, 1, kinds=5)
 
 
 def test_the_section_of_shapes_opens_what_it_says():
-    data = ShapePictures(train=60, valid=10, test=20, size=(20, 24), distance=13, kinds=2, colours=True, noise=0.05)
+    data = ShapePictures(train=60, valid=10, test=20, size=(20, 24), distance=13, colours=True, noise=0.05)
     pixels = Pixels.of(data)
     splits = open_pictures(data, pixels)
     assert {name: len(part) for name, part in splits.examples.items()} == {"train": 60, "valid": 10, "test": 20}
     drawn, arrays = draw_shapes(
-        {"train": 60, "valid": 10, "test": 20}, 1, size=(20, 24), distance=13, kinds=2, colours=True, noise=0.05
+        {"train": 60, "valid": 10, "test": 20}, 1, size=(20, 24), distance=13, colours=True, noise=0.05
     )
     read = pixels.read([one.place for one in splits.examples["test"]])
     assert np.array_equal(np.stack(read), arrays[70:]) and list(splits.examples["test"]) == drawn["test"]

@@ -20,6 +20,7 @@ from heed.cli.options import (
     FormOption,
     ModelOption,
     OutOption,
+    PageOption,
     ParentOption,
     RunArgument,
     SizeOption,
@@ -111,7 +112,7 @@ def train(
 
 
 @app.command(cls=called("TASK FILE...", "CONFIG.yaml", "RUN"))
-def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption = None) -> None:
+def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption = None, out: PageOption = None) -> None:
     """Say what is in your data, or whether a run is whole.
 
     Reads all the data and shows counts, lengths, unknown tokens and samples; trains nothing. Of a run folder (or
@@ -119,7 +120,7 @@ def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption =
     """
     from heed.cli.check import run_check
 
-    run_check(words, _fields({"data.valid": _held_out(valid), "data.test": _split_files(test)}))
+    run_check(words, _fields({"data.valid": _held_out(valid), "data.test": _split_files(test)}), out)
 
 
 def _fields(given: dict[str, Any]) -> list[str]:
@@ -331,7 +332,9 @@ def look(
     texts: Annotated[
         list[str] | None,
         Argument(
-            metavar="[TEXT]", help="What the model reads (of pairs, two texts); none: the curves of its training."
+            metavar="[TEXT]",
+            help="What the model reads (of pairs, two texts; of pictures, a file or test:N of its test set); none: "
+            "the curves of its training.",
         ),
     ] = None,
     steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,

@@ -6,21 +6,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from heed.cli.settings import settings_from
+from heed.cli.terminal import write_output
 from heed.config import OwnData
-from heed.errors import DataError, HeedError
+from heed.errors import ConfigError, DataError, HeedError
 from heed.runs.check import check_run
 from heed.tasks import task_class
+from heed.tasks.base.capabilities import DrawsSamples
 
 
-def run_check(words: list[str], fields: list[str]) -> None:
+def run_check(words: list[str], fields: list[str], out: Path | None = None) -> None:
     """Print what is in the data and what is wrong with it; of a run folder, the state of each file.
 
+    `out` is a file for a page of samples, of tasks that have one.
+
     Raises:
+        ConfigError: The task has no such page.
         SystemExit: With 2, a file of the run folder is missing or altered.
         DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
             without them, so that one sees them all and not the first alone.
     """
     if words[0] == "last" or Path(words[0]).is_dir():
+        if out is not None:
+            raise ConfigError(f"--out is for a page of samples of data, and '{words[0]}' is a run folder")
         state = check_run(words[0])
         print(state)
         if not state.whole:
@@ -28,8 +35,13 @@ def run_check(words: list[str], fields: list[str]) -> None:
         return
     settings = settings_from(words, fields)
     kind, data = task_class(settings.task), settings.data
+    if out is not None and not issubclass(kind, DrawsSamples):
+        raise ConfigError(f"--out is not available for {settings.task}: it writes pages of pictures")
     try:
-        print(kind.prepare(settings).overview())
+        task = kind.prepare(settings)
+        print(task.overview())
+        if out is not None and isinstance(task, DrawsSamples):
+            write_output(task.samples_page(), out)
     except DataError:
         if not isinstance(data, OwnData) or data.bad_lines == "skip":
             raise

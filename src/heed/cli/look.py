@@ -11,8 +11,9 @@ from typing import Any
 import heed
 from heed import folder
 from heed.cli.flags import options_of
-from heed.cli.terminal import form_of, use_color, width, write_output
+from heed.cli.terminal import colors_of_pictures, form_of, use_color, width, write_output
 from heed.errors import ConfigError
+from heed.observe.shown import Shown
 from heed.tasks.base.capabilities import Looks, capability
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.run import TextRun
@@ -33,7 +34,7 @@ class Drawing:
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
-    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "json", "text"))
+    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows a page of HTML, not {form}; leave --as away, and end --out in .html")
@@ -44,9 +45,9 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     else:
         shown = _look(name, texts, flags, drawing)
     if form == "text" and out is None:
-        print(shown.text(width(), use_color()))
+        print(shown.text(width(), colors_of_pictures() if isinstance(shown, Shown) else use_color()))
         return
-    drawn = {"html": shown.html, "svg": shown.svg, "json": shown.json, "text": shown.text}[form]()
+    drawn = getattr(shown, form, _no_png)()
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
     write_output(drawn, out)
@@ -57,17 +58,22 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
     run = heed.load(name)
     typed = run.typed(texts) if isinstance(run, TextRun) else texts
-    if len(typed) != 1:
+    several = getattr(run, "looks_at_several", False)
+    if len(typed) != 1 and not several:
         raise ConfigError(f"look is at one text, and {len(typed)} were given; put a text with blanks into quotes")
     layer, head = drawing.layer, drawing.head
     return capability(run, Looks).look(
-        typed[0],
+        typed[0] if len(typed) == 1 else typed,
         steps=drawing.steps,
         mechanism=drawing.mechanism,
         layer="all" if layer == "all" else _number("layer", layer, "all"),
         head=head if head in ("mean", "all") else _number("head", head, "mean or all"),
         **options_of(run.config.task, "look", flags),
     )
+
+
+def _no_png() -> str:
+    raise ConfigError("a PNG is for a look at a picture; write .svg or .html")
 
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:

@@ -62,4 +62,10 @@ FormOption = Annotated[
         "Output", "--as", metavar="text|html|svg|json", help="How to write it; as the ending of --out says, or text."
     ),
 ]
-OutOption = Annotated[Path | None, option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt.")]
+OutOption = Annotated[
+    Path | None,
+    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt; a look at a picture also .png."),
+]
+PageOption = Annotated[
+    Path | None, option(metavar="FILE", help="Also write a page (HTML) of samples as the model sees them.")
+]

@@ -7,16 +7,23 @@ import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
 from heed.errors import ConfigError
 
-_ENDINGS = {".html": "html", ".svg": "svg", ".json": "json", ".txt": "text"}
+_ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
 
 
 def use_color() -> bool:
     """Whether stdout is a terminal that wants colour (NO_COLOR and pipes do not)."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def colors_of_pictures() -> bool | Literal["grey"]:
+    """How pictures are drawn on stdout: in 24-bit colour (True), in grey where a terminal does not say it has it."""
+    if not use_color():
+        return False
+    return True if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") else "grey"
 
 
 def interactive() -> bool:
@@ -79,9 +86,16 @@ def open_output(path: Path | None) -> AbstractContextManager[TextIO]:
         raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def write_output(text: str, out: Path | None) -> None:
-    """Write to a file, or to stdout."""
-    with open_output(out) as file:
-        file.write(text)
+def write_output(text: str | bytes, out: Path | None) -> None:
+    """Write to a file, or to stdout; bytes go to a file only."""
+    if isinstance(text, bytes):
+        assert out is not None
+        try:
+            out.write_bytes(text)
+        except OSError as error:
+            raise ConfigError(f"cannot write '{out}': {error.strerror}") from None
+    else:
+        with open_output(out) as file:
+            file.write(text)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)

@@ -112,9 +112,8 @@ class ShapePictures(EmbeddedPictures):
     size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
     """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
     distance: int = Field(16, gt=0)
-    """Pixels from a figure to the next, from middle to middle; figures have 5 pixels."""
-    kinds: int = Field(4, ge=2, le=4)
-    """Kinds of figures, of which each picture shows two."""
+    """Pixels from the arrow to the next figures, from middle to middle, before each is moved by a pixel at most;
+    figures have 5 pixels."""
     colours: bool = False
     """Give each figure a colour of its own, which says nothing of the label; pictures then have 3 channels."""
     noise: float = Field(0.1, ge=0, allow_inf_nan=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from heed.config import TrainingConfig
-from heed.training.contracts import Batch, Trainable
+from heed.training.contracts import Batch, CollatesTogether, Trainable
 from heed.training.micro_batches import divided
 from heed.training.processes import Processes
 
@@ -56,6 +56,7 @@ def draws(
         micro_batches: Number of parts of each batch.
     """
     epoch, start = place.epoch, place.batch
+    together = task.updates_together if isinstance(task, CollatesTogether) else 1
     while True:
         plan = task.train_batches(epoch)
         mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
@@ -65,14 +66,25 @@ def draws(
             say(f"{changed}; starting pass {epoch + 1} from its first batch")
             continue
         while start < len(plan):
-            chosen = plan[start : start + config.accumulate]
-            start += len(chosen)
-            shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
-            batches = [(finish(task.collate(indices, epoch)), counts) for indices, counts in shares]
-            targets = sum(batch.num_targets for batch, counts in batches if counts)
-            padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
-            yield Draw(batches, Place(epoch, start, mark), targets, padding)
+            updates: list[tuple[list[tuple[list[int], bool]], Place]] = []
+            while start < len(plan) and len(updates) < together:
+                chosen = plan[start : start + config.accumulate]
+                start += len(chosen)
+                shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
+                updates.append((shares, Place(epoch, start, mark)))
+            made = iter(_collated(task, [indices for shares, _ in updates for indices, _ in shares], epoch))
+            for shares, end in updates:
+                batches = [(finish(next(made)), counts) for _, counts in shares]
+                targets = sum(batch.num_targets for batch, counts in batches if counts)
+                padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
+                yield Draw(batches, end, targets, padding)
         epoch, start = epoch + 1, 0
+
+
+def _collated(task: Trainable, batches: list[list[int]], epoch: int) -> Sequence[Batch]:
+    if isinstance(task, CollatesTogether):
+        return task.collate_all(batches, epoch)
+    return [task.collate(indices, epoch) for indices in batches]
 
 
 def _shares(indices: list[int], processes: Processes, micro_batches: int) -> list[tuple[list[int], bool]]:

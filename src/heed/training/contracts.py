@@ -116,6 +116,18 @@ class Groups(Protocol):
 
 
 @runtime_checkable
+class CollatesTogether(Protocol):
+    """A task that makes several small batches at once in less time than one after the other."""
+
+    @property
+    def updates_together(self) -> int:
+        """For how many updates at a time."""
+
+    def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[Any]:
+        """What `collate` gives for each of these batches."""
+
+
+@runtime_checkable
 class Scores(Protocol):
     """A task that knows what scoring takes, where that may be more than training does."""
 

@@ -10,8 +10,10 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_TRIED, _SHARE = 20, 0.02
-"""After so many items made when asked for, a thread begins where waiting for them took more than this share."""
+_TRIED, _SHARE = 20, 0.015
+"""From so many items made when asked for on, a thread begins where waiting for them took more than this share."""
+_JUDGED = 10
+"""After so many items of the thread, it ends again where they were waited for longer than without it."""
 _AHEAD = 2
 """Items that are made and not yet asked for."""
 _PATIENCE = 5.0
@@ -22,44 +24,51 @@ class Feed(Generic[T]):
     """The items of an iterator, in its order, whoever makes them. An error of the iterator comes where its item would.
 
     The thread takes a share of the processor, and of Python's lock, from the one that asks: it begins only where that
-    pays. Nothing but the iterator runs in it.
+    may pay, and ends where it does not. (On a busy machine it may be stopped while it holds the lock; the one that asks
+    then waits hundreds of times as long as making the item takes.) Nothing but the iterator runs in it.
     """
 
     def __init__(self, source: Iterator[T], ahead: bool = False) -> None:
-        """Begin; `ahead` starts the thread at once."""
+        """Begin; `ahead` starts the thread at once, and for good."""
         self._source = source
         self._made: SimpleQueue[T | BaseException] = SimpleQueue()
         self._room = threading.Semaphore(_AHEAD)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._drawn, self._waited, self._began = 0, 0.0, time.perf_counter()
+        self._alone, self._ahead = _Waiting(), _Waiting()
+        self._for_good = ahead
         if ahead:
             self._start()
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the thread has begun."""
+        """Whether the thread is at work."""
         return self._thread is not None
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
-        if self._thread is not None:
-            return self._taken()
         start = time.perf_counter()
-        if self._drawn == 0:
-            self._began = start
-        item = next(self._source)
-        now = time.perf_counter()
-        self._drawn += 1
-        self._waited += now - start
-        if self._drawn == _TRIED and self._waited > _SHARE * (now - self._began):
-            self._start()
+        if self._thread is None and self._made.empty():
+            item = next(self._source)
+            self._alone.note(start)
+            if not self._for_good and self._alone.count >= _TRIED and self._alone.share > _SHARE:
+                self._start()
+            return item
+        item = self._taken()
+        if self._thread is not None and not self._for_good:
+            self._ahead.note(start)
+            if self._ahead.count == _JUDGED:
+                self._for_good = True
+                if self._ahead.share > self._alone.share:
+                    self.close()
+                    if not self._thread.is_alive():
+                        self._thread = None  # what it made comes first, then the rest is made when asked for
         return item
 
     def close(self) -> None:
-        """End the thread, if there is one; what it made is lost."""
+        """End the thread, if there is one; what it made is lost unless it is asked for."""
         self._closed.set()
         self._room.release()
         if self._thread is not None:
@@ -87,3 +96,29 @@ class Feed(Generic[T]):
             raise item
         self._room.release()
         return item
+
+
+class _Waiting:
+    """How long items were waited for, as a share of the time since the first of them.
+
+    The first item and the longest wait do not count: a pass is planned before the first, and on a busy machine any wait
+    may take long.
+    """
+
+    def __init__(self) -> None:
+        self.count, self._sum, self._longest, self._began = 0, 0.0, 0.0, 0.0
+
+    def note(self, start: float) -> None:
+        """One item, asked for at this time, is here."""
+        self._now = time.perf_counter()
+        self.count += 1
+        if self.count == 1:
+            self._began = self._now
+            return
+        self._sum += self._now - start
+        self._longest = max(self._longest, self._now - start)
+
+    @property
+    def share(self) -> float:
+        """The share of the time."""
+        return (self._sum - self._longest) / max(1e-9, self._now - self._began)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +12,9 @@ from heed.data.batch.rows import Batch
 from heed.data.pictures.augment.augment import Augment
 from heed.data.pictures.store import PictureStore
 from heed.data.pictures.stored import PictureForm
+
+_TOGETHER, _MOST = 2**17, 16
+"""Values of the pictures that are read and changed together, and the number of updates that they are for."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,22 @@ class PictureBatch(Batch):
 def collate_pictures(
     store: PictureStore,
     targets: Tensor,
-    indices: list[int],
+    batches: Sequence[list[int]],
     form: PictureForm,
     augment: Augment | None = None,
     *,
     num_labels: int = 0,
     epoch: int = 0,
-) -> PictureBatch:
-    """A batch of some pictures of a split.
+) -> list[PictureBatch]:
+    """Batches of some pictures of a split.
+
+    Pictures are read and changed for all of them together, which takes less time where they are small. Each batch has
+    tensors of its own, so that what is computed from it does not depend on the others.
 
     Args:
         store: The pictures of the split.
         targets: Label numbers of the split `(pictures,)`.
-        indices: Which pictures.
+        batches: Which pictures.
         form: How they are normalised.
         augment: Random changes, in training.
         num_labels: How many labels there are, where pictures are mixed.
@@ -62,8 +69,18 @@ def collate_pictures(
     change = None
     if augment is not None and augment.config.changes_pictures:
         change = partial(augment.pictures, epoch=epoch)
-    pixels = form.normalisation.tensor(store.take(indices, change))
-    chosen = targets[indices]
-    if augment is not None:
-        pixels, chosen = augment.batch(pixels, chosen, num_labels, indices, epoch)
-    return PictureBatch(indices, pixels, chosen)
+    pictures = store.take([i for indices in batches for i in indices], change)
+    made, start = [], 0
+    for indices in batches:
+        pixels = form.normalisation.tensor(pictures[start : start + len(indices)])
+        chosen = targets[indices]
+        if augment is not None:
+            pixels, chosen = augment.batch(pixels, chosen, num_labels, indices, epoch)
+        made.append(PictureBatch(indices, pixels, chosen))
+        start += len(indices)
+    return made
+
+
+def updates_together(num_pictures: int, shape: tuple[int, int, int]) -> int:
+    """For how many updates of so many pictures batches are made at a time: more of small pictures."""
+    return max(1, min(_MOST, _TOGETHER // max(1, num_pictures * shape[0] * shape[1] * shape[2])))

@@ -1,16 +1,17 @@
-"""Pictures of four figures on the corners of a square; the label says whether opposite corners show the same figure.
+"""Pictures of an arrow and three figures on the corners of a square; the label is the figure it points at.
 
-Two figures are of one kind and two of another, always, so that what is in a picture never tells its label; only what
-stands where does. Alike are either opposite corners ("same"), or the corners of a row or of a column ("different"):
+The arrow stands at the upper left and points right, down, or across at the opposite corner; the three figures are of
+different kinds:
 
-    plus  cross      plus  plus       plus  cross
-    cross plus       cross cross      plus  cross
-    same             different        different
+    arrow right  plus        arrow down  plus         arrow across  plus
+    cross        square      cross       square       cross         square
+    plus                     cross                    square
 
-The two kinds can change places without changing the label. A sum of scores of parts of the picture, each of which
-touches one figure only, is therefore best (in cross-entropy) where it says nothing: to decide, a model has to see
-figures together that are `distance` pixels apart. A square window of fewer than `distance - 3` pixels never touches two
-figures, and one of `distance + 5` can hold all four. The whole square stands anywhere in the picture.
+Which figures a picture shows says nothing of which of them is meant. A sum of scores of parts of the picture, each of
+which touches one figure only, can therefore do no better than a third: to decide, a model has to see arrow and figure
+together, which are about `distance` pixels apart. The square stands anywhere in the picture, and each figure is moved
+by a pixel at most, so that pictures are not learned by heart. A square window of fewer than `distance - 5` pixels never
+touches two figures, and one of `distance + 7` can hold all four.
 
 Source: E18 and E19 of the lecture notes' claims ("CNN is local"); the pictures are ours.
 """
@@ -39,22 +40,26 @@ FIGURES = {
     "square": ("#####", "#...#", "#...#", "#...#", "#####"),
     "diamond": ("..#..", ".#.#.", "#...#", ".#.#.", "..#.."),
 }
-"""Figures by kind, row by row."""
+"""Figures by kind, row by row; the kinds are the labels."""
+
+ARROWS = {
+    "right": ("..#..", "...#.", "#####", "...#.", "..#.."),
+    "down": ("..#..", "..#..", "#.#.#", ".###.", "..#.."),
+    "across": ("#....", ".#..#", "..#.#", "...##", ".####"),
+}
+"""Arrows by the corner that they point at: the upper right, the lower left, the lower right."""
 
 FIGURE_SIZE = 5
-"""Pixels of a figure from side to side."""
+"""Pixels of a figure, or an arrow, from side to side."""
 
-LABELS = ("different", "same")
+MOVED = 1
+"""Pixels by which each figure is moved at most, along rows and along columns."""
 
 COLOURS = ((255, 64, 64), (64, 255, 64), (96, 96, 255), (255, 255, 64), (255, 64, 255), (64, 255, 255))
 """Red, green and blue of the colours of figures."""
 
-_ALIKE = {"same": ("ABBA",), "different": ("AABB", "ABAB")}
-"""Which corners are alike: top left, top right, bottom left, bottom right."""
 _DARK, _BRIGHT = 64, 192
 """Background and figures before noise; both leave room for it."""
-_TRIES = 2_000
-"""Draws to find an arrangement of a split; one in twenty is in the smallest splits."""
 _TOGETHER = 1_000
 """Pictures whose noise is drawn at a time."""
 
@@ -64,35 +69,29 @@ class Arrangement:
     """What a picture shows but for its noise.
 
     Attributes:
-        kinds: Figures at top left, top right, bottom left and bottom right.
-        top, left: Pixels above, and left of, the upper left figure.
-        distance: Pixels from a figure to the next, from middle to middle, along rows and along columns.
-        colours: Number of the colour of each figure in `COLOURS`; none in a grey picture.
+        arrow: Where the arrow points.
+        kinds: Figures at the upper right, the lower left and the lower right.
+        corners: First row and column of the arrow and of each figure.
+        colours: Number of the colour of each of the four in `COLOURS`; none in a grey picture.
     """
 
-    kinds: tuple[str, str, str, str]
-    top: int
-    left: int
-    distance: int
+    arrow: str
+    kinds: tuple[str, ...]
+    corners: tuple[tuple[int, int], ...]
     colours: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
-        """Whether opposite corners show the same figure."""
-        return "same" if self.kinds[0] == self.kinds[3] else "different"
-
-    @property
-    def corners(self) -> list[tuple[int, int]]:
-        """First row and column of each figure."""
-        steps = (0, self.distance)
-        return [(self.top + down, self.left + right) for down in steps for right in steps]
+        """The figure that the arrow points at."""
+        return self.kinds[list(ARROWS).index(self.arrow)]
 
     def drawn(self, height: int, width: int) -> NDArray[np.uint8]:
         """The picture without noise, `(height, width)`, or `(height, width, 3)` where figures have colours."""
         shape = (height, width, 3) if self.colours else (height, width)
         picture = np.full(shape, _DARK, dtype=np.uint8)
-        for i, (kind, (row, column)) in enumerate(zip(self.kinds, self.corners, strict=True)):
-            inside = np.array([[mark == "#" for mark in line] for line in FIGURES[kind]])
+        shown = [ARROWS[self.arrow], *(FIGURES[kind] for kind in self.kinds)]
+        for i, (lines, (row, column)) in enumerate(zip(shown, self.corners, strict=True)):
+            inside = np.array([[mark == "#" for mark in line] for line in lines])
             window = picture[row : row + FIGURE_SIZE, column : column + FIGURE_SIZE]
             window[inside] = COLOURS[self.colours[i]] if self.colours else _BRIGHT
         return picture
@@ -104,34 +103,31 @@ def draw_shapes(
     *,
     size: tuple[int, int] = (32, 32),
     distance: int = 16,
-    kinds: int = 4,
     colours: bool = False,
     noise: float = 0.1,
 ) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
     """So many pictures for each split, and the pixels of all, `(number, height, width)` or with 3 channels at the end.
 
     What a picture shows decides its split, so that no arrangement of the training pictures is in another split, under
-    whatever noise and seed. Both labels are equally likely.
+    whatever noise and seed. All labels are equally likely.
 
     Args:
         sizes: Number of pictures of each split.
         seed: Decides what is drawn; a smaller split is the beginning of a larger one.
         size: Height and width in pixels.
-        distance: Pixels from a figure to the next, from middle to middle.
-        kinds: Kinds of figures that are drawn from, 2 to 4.
+        distance: Pixels from the arrow to the next figures, from middle to middle, before each is moved.
         colours: Give each figure a colour of its own, which says nothing.
-        noise: Standard deviation of the normal noise on each pixel, as a share of full brightness.
+        noise: Standard deviation of the normal noise on each number, as a share of full brightness.
 
     Raises:
-        DataError: Figures of this distance overlap or do not fit, there are not that many kinds, or too few different
-            pictures.
+        DataError: Figures of this distance overlap or do not fit.
     """
-    check_shapes(size, distance, kinds)
+    check_distance(size, distance)
     drawn: dict[Split, list[Picture]] = {}
     pixels: list[NDArray[np.uint8]] = []
     first = 0
     for split, count in sizes.items():
-        chosen = list(islice(arrangements(split, seed, size, distance, kinds, colours), count))
+        chosen = list(islice(arrangements(split, seed, size, distance, colours), count))
         plain = np.array([one.drawn(*size) for one in chosen])
         noisy = _with_noise(plain, noise, Random(f"{seed}:{split}:noise").getrandbits(32))
         digests = [blake2b(repr(array.shape).encode() + array.tobytes(), digest_size=16).hexdigest() for array in noisy]
@@ -144,52 +140,39 @@ def draw_shapes(
     return drawn, np.concatenate(pixels)
 
 
-def arrangements(
-    split: Split, seed: int, size: tuple[int, int], distance: int, kinds: int, colours: bool
-) -> Iterator[Arrangement]:
-    """The arrangements of a split, without end: the same each time for a seed, each label in half of them.
-
-    Raises:
-        DataError: There are so few arrangements that none of a label is in the split.
-    """
+def arrangements(split: Split, seed: int, size: tuple[int, int], distance: int, colours: bool) -> Iterator[Arrangement]:
+    """The arrangements of a split, without end: the same each time for a seed."""
     rng = Random(f"{seed}:{split}")
-    names = list(FIGURES)[:kinds]
-    rows, columns = (side - distance - FIGURE_SIZE + 1 for side in size)
-
-    def draw(label: str) -> Arrangement:
-        a, b = rng.sample(names, 2)
-        one, two, three, four = (a if letter == "A" else b for letter in rng.choice(_ALIKE[label]))
-        top, left = rng.randrange(rows), rng.randrange(columns)
-        hues = tuple(rng.randrange(len(COLOURS)) for _ in range(4)) if colours else ()
-        return Arrangement((one, two, three, four), top, left, distance, hues)
-
+    rows, columns = (side - distance - FIGURE_SIZE - 2 * MOVED + 1 for side in size)
     while True:
-        label = rng.choice(LABELS)  # kept while others are drawn, or a small split would have more of one
-        drawn = next((one for one in map(draw, [label] * _TRIES) if split_of(f"shapes:{one}") == split), None)
-        if drawn is None:
-            raise DataError(
-                f"of {size[0]} x {size[1]} pixels and data.distance={distance} there are too few different pictures to "
-                f"keep some for {split} alone; make data.size larger, or data.kinds, or give figures data.colours"
-            )
-        yield drawn
+        arrow, kinds = rng.choice(list(ARROWS)), rng.sample(list(FIGURES), 3)
+        top, left = rng.randrange(rows), rng.randrange(columns)
+        corners = tuple(
+            (top + down + rng.randint(0, 2 * MOVED), left + right + rng.randint(0, 2 * MOVED))
+            for down in (0, distance)
+            for right in (0, distance)
+        )
+        hues = tuple(rng.randrange(len(COLOURS)) for _ in range(4)) if colours else ()
+        drawn = Arrangement(arrow, tuple(kinds), corners, hues)
+        if split_of(f"shapes:{drawn}") == split:  # there are 470,000 arrangements and more
+            yield drawn
 
 
-def check_shapes(size: tuple[int, int], distance: int, kinds: int) -> None:
+def check_distance(size: tuple[int, int], distance: int) -> None:
     """Refuse figures that overlap or do not fit into the picture.
 
     Raises:
         DataError: It names the field.
     """
-    largest = min(size) - FIGURE_SIZE
-    if not FIGURE_SIZE <= distance <= largest:
+    least, largest = FIGURE_SIZE + 2 * MOVED, min(size) - FIGURE_SIZE - 2 * MOVED
+    if not least <= distance <= largest:
         room = (
-            f"expected {FIGURE_SIZE} to {largest}: figures of {FIGURE_SIZE} pixels must not overlap and have to fit"
-            if largest >= FIGURE_SIZE
-            else f"which is too small for two figures of {FIGURE_SIZE} pixels; use data.size={2 * FIGURE_SIZE} or more"
+            f"expected {least} to {largest}: figures of {FIGURE_SIZE} pixels, moved by {MOVED}, must not overlap and "
+            "have to fit"
+            if largest >= least
+            else f"which is too small for two figures of {FIGURE_SIZE} pixels; use data.size={2 * least} or more"
         )
         raise DataError(f"data.distance is {distance} in pictures of {size[0]} x {size[1]} pixels, {room}")
-    if not 2 <= kinds <= len(FIGURES):
-        raise DataError(f"data.kinds is {kinds}, expected 2 to {len(FIGURES)} ({', '.join(FIGURES)})")
 
 
 def _with_noise(plain: NDArray[np.uint8], noise: float, seed: int) -> NDArray[np.uint8]:

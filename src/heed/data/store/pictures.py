@@ -46,7 +46,6 @@ def open_pictures(
             data.seed,
             size=(sides, sides) if isinstance(sides, int) else sides,
             distance=data.distance,
-            kinds=data.kinds,
             colours=data.colours,
             noise=data.noise,
         )

@@ -31,6 +31,7 @@ class PictureMap:
         caption: How to read it.
         marked: A box of the picture that is outlined (the receptive field of a unit), or None.
         short: What stands under it in a gallery.
+        reach: The part of the picture over which it is drawn, the outer cells going on to its edges; `area` by default.
     """
 
     title: str
@@ -42,6 +43,7 @@ class PictureMap:
     caption: str = ""
     marked: Box | None = None
     short: str = ""
+    reach: Box | None = None
 
     def __post_init__(self) -> None:
         if self.weights.dim() != 2 or not self.weights.numel():

@@ -12,7 +12,6 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
@@ -75,30 +74,35 @@ def shape_within(size: tuple[int, int], most: int) -> tuple[int, int]:
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 
-def shares_at(grid: Tensor, area: Box, size: tuple[int, int], shape: tuple[int, int]) -> NDArray[np.float64]:
-    """The number over each pixel of a drawing, NaN where the grid does not reach.
+def shares_at(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> NDArray[np.float64]:
+    """The level of a map over each pixel of a drawing, 0 to 1, NaN where the map does not reach.
 
     Args:
-        grid: `(rows, columns)`.
-        area: The part of the picture that the grid covers.
+        one: The map.
         size: Height and width of the picture.
         shape: Height and width of the drawing of the whole picture.
     """
-    rows, columns = grid.shape
-    y = ((np.arange(shape[0]) + 0.5) * size[0] / shape[0] - area.top) / (area.bottom - area.top)
-    x = ((np.arange(shape[1]) + 0.5) * size[1] / shape[1] - area.left) / (area.right - area.left)
-    values = grid.numpy()[
-        np.clip((y * rows).astype(int), 0, rows - 1)[:, None], np.clip((x * columns).astype(int), 0, columns - 1)
-    ].astype(np.float64)
-    inside = ((y >= 0) & (y < 1))[:, None] & ((x >= 0) & (x < 1))
-    values[~inside] = np.nan
+    (rows, columns), area, reach = one.grid, one.area, one.reach or one.area
+    y = (np.arange(shape[0]) + 0.5) * size[0] / shape[0]
+    x = (np.arange(shape[1]) + 0.5) * size[1] / shape[1]
+    down = np.floor((y - area.top) / (area.bottom - area.top) * rows).astype(int)
+    across = np.floor((x - area.left) / (area.right - area.left) * columns).astype(int)
+    values: NDArray[np.float64] = (
+        one.levels().numpy()[np.clip(down, 0, rows - 1)[:, None], np.clip(across, 0, columns - 1)].astype(np.float64)
+    )
+    values[~_inside(reach, y, x)] = np.nan
     return values
+
+
+def _inside(box: Box, y: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = ((y >= box.top) & (y < box.bottom))[:, None] & ((x >= box.left) & (x < box.right))
+    return inside
 
 
 def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
     """A map over a picture, `(height, width, 3)`; what the map does not reach is faded."""
     ground = grey(fitted(colored(picture), *shape))[:, :, None]
-    levels = shares_at(one.levels(), one.area, picture.shape[:2], shape)  # type: ignore[arg-type]
+    levels = shares_at(one, (picture.shape[0], picture.shape[1]), shape)
     outside = np.isnan(levels)
     colors = _ramp(256)[np.round(np.where(outside, 0.0, levels) * 255).astype(int)]
     mixed = STRENGTH * colors + (1 - STRENGTH) * ground
@@ -116,7 +120,7 @@ def with_seen(picture: Array, seen: Box, shape: tuple[int, int]) -> Array:
     drawn = fitted(colored(picture), *shape).astype(np.float64)
     y = (np.arange(shape[0]) + 0.5) * picture.shape[0] / shape[0]
     x = (np.arange(shape[1]) + 0.5) * picture.shape[1] / shape[1]
-    inside = ((y >= seen.top) & (y < seen.bottom))[:, None] & ((x >= seen.left) & (x < seen.right))
+    inside = _inside(seen, y, x)
     drawn[~inside] = faded(drawn[~inside])
     return np.round(drawn).astype(np.uint8)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
 from heed.observe.pictures.distance import Distances, even_distance, mean_distances
-from heed.observe.pictures.frames import Attentions, Gallery, PictureMap, Place
+from heed.observe.pictures.frames import Attentions, Gallery, PictureMap, Place, area_of
 from heed.observe.rollout import rolled_out
 from heed.observe.trace import Trace
 
@@ -111,6 +112,14 @@ class SeenAttention:
             title = f"{self._looker(place)}: attention rolled out over layers 0 to {layer}"
             maps.append(self._map(title, self.rolled[self.layers.index(layer)], place, _ROLLOUT))
         return maps
+
+    def mean_map(self, number: int, picture: Array) -> PictureMap:
+        """The mean of the heads of one of the layers, over the picture as the model reads it."""
+        p = self.patches
+        first = [(size - step * count) / 2 for size, step, count in zip(p.size, p.step, p.grid, strict=True)]
+        area = area_of(Box(0, 0, *picture.shape[:2]), p.size, (first[0], first[1]), p.step, p.grid)
+        one = self._map(f"{self._looker(None)}, mean of {self.num_heads} heads", self.weights[number].mean(0), None)
+        return replace(one, area=area, reach=Box(0, 0, *picture.shape[:2]))
 
     def gallery(self, place: Place | None = None) -> Gallery:
         """Every head of every layer."""

@@ -124,9 +124,8 @@ def _picture_block(look: PictureLook, columns: int, ink: Ink) -> Block:
         lines[0] += "; it does not see the faded part"
     drawn = blocks_of(with_seen(look.picture, look.seen, shape), ink)
     if ink == "none":
-        reached = shares_at(
-            torch.ones(1, 1), look.seen, (look.picture.shape[0], look.picture.shape[1]), (len(drawn), shape[1])
-        )
+        whole = PictureMap("", torch.ones(1, 1), look.seen)
+        reached = shares_at(whole, (look.picture.shape[0], look.picture.shape[1]), (len(drawn), shape[1]))
         drawn = [
             ("".join(_NOTHING if np.isnan(v) else sign for v, sign in zip(row, line, strict=True)), columns)
             for row, (line, columns) in zip(reached, drawn, strict=True)
@@ -164,7 +163,7 @@ def _marked(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Array
 def _plain_map(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Block:
     """Shades for weights; o in the middle of the place that looked; blank where the map does not reach."""
     size = (look.picture.shape[0], look.picture.shape[1])
-    levels = shares_at(one.levels(), one.area, size, (max(1, shape[0] // 2), shape[1]))
+    levels = shares_at(one, size, (max(1, shape[0] // 2), shape[1]))
     rows = [[_NOTHING if np.isnan(v) else shaded(float(v), "\u00b7") for v in row] for row in levels]
     if one.query is not None:
         cell = one.cell(*one.query)

@@ -93,6 +93,14 @@ class Baselines(Protocol):
         """What plain ways without a model make of examples, by name."""
 
 
+@runtime_checkable
+class DrawsSamples(Protocol):
+    """A page of samples (`heed check --out`); a task has it, not a run."""
+
+    def samples_page(self) -> str:
+        """Training examples as the model sees them, as a page of HTML."""
+
+
 CAPABILITIES: tuple[type[Any], ...] = (Writes, Looks, Compares, Combines, Exports, Aligns, ListsErrors, DrawsErrors)
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+from heed.config import HubSection
+from heed.config.memory import InMemory
+from heed.data.read.picture_contents import picture_content
+from heed.errors import DataError
 from heed.tasks import spec_of, task_names
 
 
@@ -19,3 +24,20 @@ def advice(looks_like: str, path: Path) -> str:
         if content == looks_like
     ]
     return f"; train on it with: {', or '.join(commands)}" if commands else ""
+
+
+def refuse_pictures(config: Any) -> None:
+    """Refuse training files that hold pictures, where the task does not read these.
+
+    Raises:
+        DataError: It names the command that can use them.
+    """
+    takes = (content for content, _ in spec_of(config.task).takes)
+    files = getattr(config.data, "train", None)
+    if not isinstance(files, list) or isinstance(config.data, HubSection | InMemory) or "pictures" in takes:
+        return
+    for file in files:
+        content = picture_content(Path(file))
+        if content is not None:
+            unit = spec_of(config.task).unit
+            raise DataError(f"'{file}': {content.why}; {config.task} reads {unit}s{advice('pictures', Path(file))}")

@@ -14,6 +14,7 @@ from heed.data.store.subset import take_subset
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
+from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.settling import from_data, model_and_head, with_model
 from heed.tasks.base.transfer import Parent, Transfers
@@ -66,6 +67,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
             ConfigError: There are fewer training examples.
             DataError: The data cannot be read.
         """
+        refuse_pictures(config)
         splits = cls.open_splits(config) if given is None else cls.open_splits(config, given)
         size = config.training.train_size
         return splits if size is None else take_subset(splits, size, config.training.seed)

@@ -8,8 +8,8 @@ from typing import Any
 from heed.data.examples import Picture
 from heed.data.pictures.sizing import Sizing
 from heed.data.pictures.source import Pixels, Source
+from heed.data.pictures.store import PictureStore
 from heed.tasks.images.pictures import PictureSplits
-from heed.tasks.images.store import PictureStore
 
 
 class PictureAccess:
@@ -37,6 +37,10 @@ class PictureAccess:
         self._sources |= sources
         for name, source in sources.items():
             self.pixels.add(name, source)
+
+    def keep(self, name: str, store: PictureStore) -> None:
+        """Take the sized pictures of a split from elsewhere."""
+        self._stores[name] = store
 
     def split(self, name: str) -> PictureStore:
         """The sized pictures of a split."""

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from heed.data.pictures.store import PictureStore
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.images.store import PictureStore
 
 _MOST_NUMBERS = 20_000_000
 """Numbers in the training pictures that are compared with: some seconds for ten thousand pictures."""
@@ -28,7 +28,7 @@ class NearestPicture:
         height, width, channels = store.sizing.shape
         self._step = 1 + (len(store) * height * width * channels) // _MOST_NUMBERS
         places = range(0, len(store), self._step)
-        self._known = np.concatenate([_rows(store.take(places[i : i + _ROWS])) for i in range(0, len(places), _ROWS)])
+        self._known = np.concatenate([_rows(part) for part in store.parts(places)])
         self._labels = [labels[i] for i in places]
 
     @property

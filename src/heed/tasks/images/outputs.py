@@ -17,7 +17,7 @@ from heed.tasks.base.outputs import TextOutputs, Written, one_line
 from heed.tasks.images.files import places_of
 
 if TYPE_CHECKING:
-    from heed.tasks.images.run import ImagesRun
+    from heed.tasks.images.run import PictureLabeller
 
 _LISTS = (".txt", ".csv", ".tsv", ".list")
 
@@ -25,11 +25,11 @@ _LISTS = (".txt", ".csv", ".tsv", ".list")
 class PictureOutputs(TextOutputs):
     """A line for each picture; with --nbest that many lines, the most probable label first."""
 
-    run: ImagesRun
+    run: PictureLabeller
     asks = "the name of a picture's file"
     takes_folders = True
 
-    def __init__(self, run: ImagesRun, options: Mapping[str, Any]) -> None:
+    def __init__(self, run: PictureLabeller, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         if options["csv"] and options["json"]:
             raise ConfigError("--csv and --json are two forms of the same; give one of them")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heed.data.pictures.sizing import Sizing
 from heed.data.read.findings import found_table
@@ -48,6 +48,19 @@ def overview_of(task: Images) -> str:
             *_samples(task),
         ]
     )
+
+
+def counts_of(task: Images) -> dict[str, Any]:
+    """Per split: pictures, what was left out by which rule, labels."""
+    splits = task.splits
+    return {
+        name: {
+            "examples": len(pictures),
+            **(splits.counts[name].as_values() if name in splits.counts else {}),
+            "labels": task.label_counts(name),
+        }
+        for name, pictures in splits.examples.items()
+    }
 
 
 def _sizes(task: Images) -> list[str]:

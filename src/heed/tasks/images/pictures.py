@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heed.data.examples import Picture, label_order
-from heed.data.pictures.normalisation import Normalisation
 from heed.data.pictures.sizing import Sizing, settled_size
 from heed.data.pictures.source import Pixels
+from heed.data.pictures.store import PictureStore
 from heed.data.pictures.stored import PictureForm
 from heed.data.read.pictures import class_names
 from heed.data.store.pictures import open_pictures
 from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError, suggest
 from heed.tasks.base.contents import advice
-from heed.tasks.images.store import PictureStore
 
 
 @dataclass
@@ -54,8 +53,12 @@ def ordered_classes(data: Any, found: Collection[str]) -> list[str]:
     return names
 
 
-def form_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None) -> PictureForm:
+def form_of(
+    data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None
+) -> tuple[PictureForm, PictureStore]:
     """How a new run reads pictures: what the `data` section says, else what follows from the training pictures.
+
+    The sized training pictures come with it.
 
     A run that goes on with the weights of another one takes over its size, channels and normalisation where the section
     leaves them open, since the weights are made for them.
@@ -73,10 +76,10 @@ def form_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: Picture
         height, width = (data.size, data.size) if isinstance(data.size, int) else data.size
         if (height, width) != (sizing.height, sizing.width):
             sizing = Sizing(height, width, sizing.channels, sizing.crop, sizing.resample)
-    if parent is not None and len(parent.normalisation.mean) == sizing.channels:
-        return PictureForm(sizing, parent.normalisation)
     store = PictureStore(pixels, [picture.place for picture in train], sizing, data.in_memory)
-    return PictureForm(sizing, Normalisation.of(store.parts(), sizing.channels))
+    if parent is not None and len(parent.normalisation.mean) == sizing.channels:
+        return PictureForm(sizing, parent.normalisation), store
+    return PictureForm(sizing, store.normalisation()), store
 
 
 def check_classes(task: Any) -> None:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from heed.data.examples import Picture
@@ -16,7 +15,7 @@ from heed.data.pictures.decode import PictureError
 from heed.data.pictures.source import Pixels
 from heed.data.read.findings import Findings
 from heed.data.read.memory import column_names
-from heed.data.read.picture_memory import pictures_of
+from heed.data.read.picture_memory import hold_pictures, pictures_of
 from heed.data.read.pictures import picture_reader
 from heed.errors import ConfigError, DataError, UnknownKeywordError
 from heed.evaluation.measures import Outcomes, share
@@ -103,7 +102,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
 
     def held(self, data: Any) -> Sequence[Picture]:
         """Pictures of data in Python, in the forms that `heed.train` takes."""
-        held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
+        held = hold_pictures(data, "examples", self.config.data, Findings.of(self.config.data, strict=True))
         self.task.access.know(held.sources)
         return held
 
@@ -153,8 +152,8 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         if self._nearest is None or not examples:
             return {}
         store = self.task.access.some(examples)
-        parts = [store.take(range(len(store))[i : i + _TOGETHER]) for i in range(0, len(store), _TOGETHER)]
-        made = self.outcomes(examples, self._nearest.predict(np.concatenate(parts)))
+        said = [one for part in store.parts() for one in self._nearest.predict(part)]
+        made = self.outcomes(examples, said)
         kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1"))
         return {self._nearest.name: replace(made, measures=kept, further=())}
 

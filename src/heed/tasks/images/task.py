@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from heed.data.batch.pictures import PictureBatch
 from heed.data.batch.plan import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.pictures.augment.augment import Augment
+from heed.data.pictures.store import PictureStore
 from heed.data.pictures.stored import PictureForm
 from heed.data.read.findings import Findings
 from heed.data.read.picture_memory import hold_pictures
@@ -35,14 +37,14 @@ from heed.tasks.base.labels import (
     save_labels,
 )
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.images import defaults
 from heed.tasks.images.access import PictureAccess
 from heed.tasks.images.config import ImagesConfig, ImagesHead
-from heed.tasks.images.model import PictureClassifier
-from heed.tasks.images.overview import form_line, overview_of
+from heed.tasks.images.model import PictureClassifier, give_adapted
+from heed.tasks.images.overview import counts_of, form_line, overview_of
+from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
-from heed.tasks.images.store import PictureStore
 from heed.training.processes import current
 
 _SCORED = 4
@@ -89,7 +91,9 @@ class Images(Task[ImagesConfig, Picture]):
         check_labels(labels)
         check_weights(config.data.class_weights, labels, "picture")
         theirs = parent.task.form if parent is not None and isinstance(parent.task, Images) else None
-        task = cls(config, form_of(config.data, train, splits.pixels, theirs), labels, splits)
+        form, store = form_of(config.data, train, splits.pixels, theirs)
+        task = cls(config, form, labels, splits)
+        task.access.keep("train", store)
         task.settle(parent)
         for split in task.split_names:
             task.targets_of(task.splits.examples[split])  # labels that training never saw are found now
@@ -139,25 +143,19 @@ class Images(Task[ImagesConfig, Picture]):
 
     def label_counts(self, split: str) -> dict[str, int]:
         """How often each label occurs in a split."""
-        counts = dict.fromkeys(self.labels, 0)
-        for picture in self.splits.examples[split]:
-            counts[picture.label] = counts.get(picture.label, 0) + 1
-        return counts
+        return dict.fromkeys(self.labels, 0) | Counter(picture.label for picture in self.splits.examples[split])
 
     def overview(self) -> str:
         """Counts, what was found in the files, sizes, mean and deviation of each channel, labels, samples."""
         return overview_of(self)
 
+    def samples_page(self) -> str:
+        """Training pictures as they are in their files, as the model sees them, and augmented, as a page."""
+        return samples_page(self, f"Pictures of {self.config.data.name}")
+
     def report_counts(self) -> dict[str, Any]:
         """Per split: pictures, what was left out by which rule, labels."""
-        return {
-            name: {
-                "examples": len(pictures),
-                **(self.splits.counts[name].as_values() if name in self.splits.counts else {}),
-                "labels": self.label_counts(name),
-            }
-            for name, pictures in self.splits.examples.items()
-        }
+        return counts_of(self)
 
     # Model ----------------------------------------------------------------------------------------------------
 
@@ -208,6 +206,10 @@ class Images(Task[ImagesConfig, Picture]):
         assert isinstance(body, ImageEncoder)
         return PictureClassifier(body, len(self.axes()["labels"]))
 
+    def taken_from(self, parent: Parent, own: Any, prefix: str, given: dict[str, Tensor]) -> None:
+        """Positions of patches are interpolated where the pictures have another size."""
+        give_adapted(self, parent.task, given)
+
     def axes(self) -> dict[str, list[str]]:
         """Labels; two classes with one output are one row, which tells both apart."""
         return {"labels": [" against ".join(self.labels)] if self.sigmoid else self.labels}
@@ -222,13 +224,13 @@ class Images(Task[ImagesConfig, Picture]):
     def collate(self, indices: list[int], epoch: int = 0) -> PictureBatch:
         """One batch of training pictures, augmented."""
         targets = torch.tensor([self._train_targets[i] for i in indices])
-        changed = self.augment.pictures(self.sized("train").take(indices), indices, epoch)
+        changed = self.sized("train").take(indices, lambda some, at: self.augment.pictures(some, at, epoch))
         mixed = self.augment.batch(self.form.tensor(changed), targets, len(self.labels), indices, epoch)
         return PictureBatch(indices, *mixed)
 
     @cached_property
     def augment(self) -> Augment:
-        """The random changes of training pictures."""
+        """Random changes."""
         return Augment(self.config.augment, self.config.training.seed)
 
     @cached_property
@@ -244,26 +246,25 @@ class Images(Task[ImagesConfig, Picture]):
     @cached_property
     def class_weights(self) -> list[float] | None:
         """The weight of each class, or None where all count alike."""
-        counts, total = self.label_counts("train"), len(self.splits.examples["train"])
-        return class_weights(self.config.data.class_weights, self.labels, counts, total)
+        total = len(self.splits.examples["train"])
+        return class_weights(self.config.data.class_weights, self.labels, self.label_counts("train"), total)
 
     def work(self, indices: list[int]) -> int:
         """Pictures of a batch."""
         return len(indices)
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some training pictures, and how many there are."""
+        """Name the first of some training pictures."""
         return f"{len(indices)} pictures, the first {self.splits.examples['train'][indices[0]].origin}"
 
     def validate(self, model: PictureClassifier) -> dict[str, float]:
         """Loss in nats per picture (unweighted), accuracy, macro and micro F1 on the validation set."""
         store, places = self.sized("valid"), range(len(self.splits.examples["valid"]))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, store, part)), places))
-        true = self.targets_of(self.splits.examples["valid"])
+        true, count = self.targets_of(self.splits.examples["valid"]), len(self.labels)
         loss = float(label_loss(logits, torch.tensor(true), self.sigmoid)) / len(true)
-        predicted = self.probabilities(logits).argmax(-1).numpy()
-        count = len(self.labels)
-        return {"loss": loss, **values_of(f1_measures(one_hot(true, count), one_hot(predicted, count)))}
+        predicted = one_hot(self.probabilities(logits).argmax(-1).numpy(), count)
+        return {"loss": loss, **values_of(f1_measures(one_hot(true, count), predicted))}
 
     # Using a model --------------------------------------------------------------------------------------------
 

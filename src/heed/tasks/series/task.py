@@ -25,6 +25,7 @@ from heed.data.read.numbers import Numbers, Standard, read_numbers, text_columns
 from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
+from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
@@ -68,6 +69,7 @@ class Series(NumericTask[SeriesConfig, Part]):
             )
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
+        refuse_pictures(config)
         columns, splits = open_series(config, given)
         rows = np.concatenate([part.values[part.start :] for part in splits.examples["train"]])
         return cls(config, Standard.of(columns, rows), splits).settle(parent)

@@ -1,0 +1,245 @@
+"""A picture and its label under the microscope: where a model looked, what its score depends on, how far it can see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from PIL.Image import Image
+from torch import Tensor
+
+from heed.data.examples import Picture
+from heed.data.pictures.decode import Array
+from heed.data.pictures.sizing import Box
+from heed.data.read.picture_memory import pictures_of
+from heed.errors import ConfigError
+from heed.observe.choice import Choice
+from heed.observe.edits import Edit
+from heed.observe.pictures.frames import PictureLook, Place
+from heed.observe.pictures.seen import SeenAttention, distances_of
+from heed.observe.pictures.shown import ShownDistances, ShownPicture
+from heed.observe.shown import Shown
+from heed.tasks.base.looking import watched
+from heed.tasks.images.files import places_of
+from heed.tasks.images.maps import Looking, patches_of_body
+from heed.tasks.images.model import PictureClassifier
+from heed.tasks.images.steps import steps_of
+from heed.tasks.images.task import Images
+
+MOST_PICTURES = 128
+"""Of several pictures so many are read for the mean attention distance, as in the paper."""
+
+_TOP = 5
+_TOGETHER = 16
+
+
+def look_at_picture(
+    task: Images,
+    model: PictureClassifier,
+    picture: Array,
+    source: str,
+    *,
+    edits: Sequence[Edit] = (),
+    choice: Choice | None = None,
+    maps: Sequence[str] = (),
+    patch: Place | None = None,
+    label: str | None = None,
+    steps: bool = False,
+    title: str = "",
+) -> PictureLook:
+    """Look at the label that a model gives to a picture.
+
+    Args:
+        task: Sizes and normalises pictures.
+        model: What is looked at.
+        picture: Decoded, upright, of any size, `(height, width, channels)`.
+        source: Where it is, for people.
+        edits: Changes of attention weights.
+        choice: Which attention is shown: by default the last layer, the mean of its heads.
+        maps: Of `MAPS`; by default attention, rollout and gradient, of a model without attention gradient, saliency
+            and field.
+        patch: The patch from which attention is shown, by default the class token; the unit of `field`.
+        label: The label whose score gradients are of; by default the most probable.
+        steps: Whether to go from the picture to the label step by step.
+        title: The title.
+
+    Raises:
+        ConfigError: There is no such attention, patch, label or map, or the model has no attention.
+    """
+    choice = choice or Choice()
+    look = Looking(task, model, picture, edits)
+    choice.check(look.seen.mechanisms())
+    attention = look.attention
+    if attention is not None:
+        choice.heads(attention.num_heads)
+    elif unknown := [name for name in maps if name in ("attention", "rollout")]:
+        raise ConfigError(
+            f"model {task.config.model.name} has no attention, so there is no map '{unknown[0]}'; use gradient, "
+            "saliency or field"
+        )
+    elif choice != Choice():
+        raise ConfigError(
+            f"model {task.config.model.name} has no attention, so --layer, --head and --mechanism do not apply"
+        )
+    usual = ("attention", "rollout", "gradient") if attention is not None else ("gradient", "saliency", "field")
+    number = look.number_of(label)
+    drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
+    notes = [f"gradients are of the score of '{task.labels[number]}', not of the predicted label"] if label else []
+    if attention is not None and not maps:
+        notes.append(f"{choice_line(choice, attention)}; --map, --layer, --head and --patch choose")
+    notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
+    ranked = sorted(range(len(task.labels)), key=lambda i: -float(look.probabilities[i]))
+    top = tuple((task.labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
+    return PictureLook(
+        title or f"{task.config.model.name} on {task.config.data.name}",
+        source,
+        picture,
+        look.box,
+        look.size,
+        task.prediction(look.probabilities).label,
+        top,
+        tuple(drawn),
+        attention.gallery(patch) if attention is not None else None,
+        attention.distances() if attention is not None else None,
+        steps_of(task, model, look.seen, look.sized, look.logits, look.probabilities, attention) if steps else (),
+        tuple(notes),
+        attention.every() if attention is not None else None,
+    )
+
+
+def choice_line(choice: Choice, attention: SeenAttention) -> str:
+    """What is shown of the attention."""
+    layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
+    heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
+    return f"shown: {layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
+
+
+def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence[Array], title: str = "") -> Shown:
+    """The mean attention distance of each layer and head over several pictures, at most `MOST_PICTURES` of them.
+
+    Raises:
+        ConfigError: The model has no attention.
+    """
+    chosen = pictures[:: -(-len(pictures) // MOST_PICTURES)]
+    device = next(model.parameters()).device
+    patches = patches_of_body(model.body, Box(0, 0, 1, 1))
+    if patches is None:
+        raise ConfigError(
+            f"{len(pictures)} pictures were given, and of several only the mean attention distance is shown; model "
+            f"{task.config.model.name} has no attention, so give one picture"
+        )
+    each: list[Tensor] = []
+    for start in range(0, len(chosen), _TOGETHER):
+        pixels = task.form.tensor(task.form.sized(chosen[start : start + _TOGETHER])).to(device)
+        with watched(model) as seen:
+            model(pixels)
+        each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
+    name = title or f"{task.config.model.name} on {task.config.data.name}"
+    return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
+
+
+def _are_names(pictures: Any) -> bool:
+    return isinstance(pictures, list | tuple) and all(isinstance(one, str | Path) for one in pictures)
+
+
+def place_of(text: str) -> Place:
+    """A place on a grid, as typed: "3,5".
+
+    Raises:
+        ConfigError: It is none.
+    """
+    parts = text.replace(" ", "").split(",")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
+    return int(parts[0]), int(parts[1])
+
+
+class LooksAtPictures:
+    """The part of a run that looks inside at a picture."""
+
+    task: Images
+    model: PictureClassifier
+    looks_at_several = True
+    """Whether several pictures may be looked at together (their mean attention distance is shown)."""
+    examples: Callable[[str], Sequence[Any]]
+
+    def look(
+        self,
+        picture: Any,
+        *,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+        map: Sequence[str] = (),
+        patch: Place | str | None = None,
+        label: str | None = None,
+    ) -> Shown:
+        """Look inside at one picture: where the model looked, what its score depends on; a notebook shows the result.
+
+        Args:
+            picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Several,
+                or a folder, for the mean attention distance of each layer over all of them.
+            steps: Whether to show every step from the picture to its label.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            mechanism: Only this attention ("encoder").
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+            map: What is drawn over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
+            patch: Row and column of the patch from which is looked; of "field" the unit. By default the class token.
+            label: The label whose score gradients are of; by default the most probable.
+
+        Raises:
+            ConfigError: There is no such attention, patch, label or map.
+            DataError: The picture cannot be read.
+        """
+        arrays, sources = self.opened(picture)
+        title = f"{self.task.config.model.name} on {self.task.config.data.name}"
+        if len(arrays) != 1:
+            return look_at_distances(self.task, self.model, arrays, title)
+        look = look_at_picture(
+            self.task,
+            self.model,
+            arrays[0],
+            sources[0],
+            edits=edits,
+            choice=Choice(mechanism, layer, head),
+            maps=(map,) if isinstance(map, str) else tuple(map),
+            patch=place_of(patch) if isinstance(patch, str) else patch,
+            label=label,
+            steps=steps,
+            title=title,
+        )
+        return ShownPicture(look, steps)
+
+    def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
+        """The pixels of what was handed over, and what each picture is called."""
+        own = self._own(pictures) if isinstance(pictures, str) and not Path(pictures).exists() else None
+        if own is not None:
+            return self.task.access.pixels.read([own.place]), [own.origin or own.place]
+        pixels = self.task.access.pixels
+        if isinstance(pictures, str | Path) or _are_names(pictures):
+            names = places_of([str(pictures)] if isinstance(pictures, str | Path) else list(map(str, pictures)))
+            names = names[:: -(-len(names) // MOST_PICTURES)]
+            return pixels.read(names), names
+        given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
+        examples = pictures_of(given, "pictures", pixels)
+        return pixels.read([example.place for example in examples]), [example.origin for example in examples]
+
+    def _own(self, text: str) -> Picture | None:
+        """A picture of the run's own data: "test:17", its number in a split from 0; or as reports call it."""
+        if found := re.fullmatch(r"(train|valid|test):(\d+)", text):
+            examples = self.examples(found[1])
+            number = int(found[2])
+            if number >= len(examples):
+                raise ConfigError(
+                    f"there is no picture {text}: the {found[1]} set has {len(examples):,}, counted from 0"
+                )
+            return cast(Picture, examples[number])
+        if "#" not in text:
+            return None
+        every = (one for split in ("test", "valid", "train") for one in self.examples(split))
+        return next((one for one in every if text in (one.origin, one.place)), None)

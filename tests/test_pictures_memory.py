@@ -1,0 +1,211 @@
+"""Pictures handed over in Python, and those of data sets of the Hub (local folders that the same library reads)."""
+
+import gc
+import io
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from heed.config.pictures import HubPictures, MemoryPictures
+from heed.data.pictures.source import Pixels
+from heed.data.read.findings import Findings
+from heed.data.read.picture_memory import hold_pictures, pictures_of
+from heed.data.store.pictures import open_pictures
+from heed.errors import DataError
+from pictures import encoded, folder_of, noise
+
+
+def held(data, findings=None, **fields):
+    """The examples of some data, and their pixels."""
+    section = MemoryPictures(memory={}, **fields)
+    examples = hold_pictures(data, "train", section, findings or Findings())
+    pixels = Pixels.of(section, {"train": examples})
+    return examples, pixels.read([one.place for one in examples])
+
+
+def refusal(data, **fields):
+    with pytest.raises(DataError) as error:
+        held(data, **fields)
+    return str(error.value)
+
+
+def test_a_stack_of_arrays_and_a_list_of_labels():
+    stack = np.stack([noise(i) for i in range(4)])
+    examples, arrays = held((stack, [3, 1, 2, 3]))
+    assert [one.label for one in examples] == ["3", "1", "2", "3"] and examples[2].origin == "train[2]"
+    assert all((array == one).all() for array, one in zip(arrays, stack, strict=True))
+    grey, arrays = held((stack[..., 0], np.array(["a", "b", "a", "b"])))
+    assert arrays[0].shape == (9, 7, 1) and [one.label for one in grey] == ["a", "b", "a", "b"]
+
+
+def test_numbers_from_zero_to_one_are_judged_by_the_whole_set():
+    bright, dark = np.full((2, 2), 1.0), np.full((2, 2), 0.5)
+    _, arrays = held(([bright, dark], ["a", "b"]))
+    assert [int(array[0, 0, 0]) for array in arrays] == [255, 128]
+    _, arrays = held(([bright, np.full((2, 2), 200.0)], ["a", "b"]))  # 0 to 255, of which one is dark
+    assert [int(array[0, 0, 0]) for array in arrays] == [1, 200]
+
+
+def test_a_list_of_pictures_in_every_form(tmp_path):
+    colours = noise(7)
+    (tmp_path / "one.png").write_bytes(encoded(colours))
+    forms = [
+        str(tmp_path / "one.png"),
+        tmp_path / "one.png",
+        encoded(colours),
+        Image.fromarray(colours),
+        colours,
+        colours.tolist(),
+        {"bytes": encoded(colours), "path": None},
+        {"bytes": None, "path": str(tmp_path / "one.png")},
+    ]
+    examples, arrays = held([(form, "cat") for form in forms])
+    assert len(arrays) == len(forms) and all((array == colours).all() for array in arrays)
+    assert len({one.digest for one in examples[:3]}) == 1  # the same file
+    assert len({one.digest for one in examples[3:6]}) == 1  # the same pixels
+
+
+def test_a_data_frame_and_a_dict_of_columns(tmp_path):
+    folder_of(tmp_path / "photos", each=2)
+    files = [str(tmp_path / "photos" / name / f"{i}.png") for name in ("cat", "dog") for i in range(2)]
+    examples, arrays = held(pd.DataFrame({"image": files, "id": range(4), "class": ["cat", "cat", "dog", "dog"]}))
+    assert [one.label for one in examples] == ["cat", "cat", "dog", "dog"] and (arrays[1] == noise(1)).all()
+    _, arrays = held({"picture": np.stack([noise(1), noise(2)]), "label": ["a", "b"]})
+    assert (arrays[1] == noise(2)).all()
+    examples, _ = held(pd.DataFrame({"x": files, "y2": list("abab")}), columns={"path": "x", "label": "y2"})
+    assert [one.label for one in examples] == list("abab")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([(np.zeros(64), "a")], "train[0] is an array of shape (64,), expected (height, width)"),
+        ([(noise(1), None)], "train[0] has the label missing (None), expected a name or a number"),
+        ([(noise(1), "a"), (17, "b")], "train[1] is int 17, expected a path, an array, a picture of Pillow or"),
+        ([("none.png", "a")], "train[0] ('none.png') does not exist"),
+        ([(b"hello you", "a")], "train[0] is no picture: it is text that begins with 'hello you'"),
+        ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; each needs one of the other"),
+        ([], "train is empty"),
+    ],
+)
+def test_what_cannot_be_used_is_named(data, message):
+    assert refusal(data).startswith(message)
+
+
+def test_pictures_that_cannot_be_used_may_be_left_out():
+    findings = Findings("skip")
+    examples, arrays = held([(noise(1), "a"), (b"", "a"), (noise(2), ""), (noise(3), "b")], findings)
+    assert [one.label for one in examples] == ["a", "b"] and (arrays[1] == noise(3)).all()
+    assert dict(findings.left_out) == {"empty file": 1, "no label": 1}
+
+
+def test_pictures_in_memory_are_held_out_and_compared_as_files_are():
+    train = [(noise(i), "ab"[i % 2]) for i in range(30)]
+    section = MemoryPictures(memory={}, valid=5, test=["test"])
+    given = {"train": hold_pictures([*train, train[3]], "train", section, Findings()),
+             "test": hold_pictures(train[:2], "test", section, Findings())}  # fmt: skip
+    pixels = Pixels.of(section, given)
+    splits = open_pictures(section, pixels, given)
+    assert len(splits.examples["valid"]) >= 5 and "the same picture again, kept: 1 picture" in splits.notes
+    assert pixels.read([one.place for one in splits.examples["test"]])[1].shape == (9, 7, 3)
+
+
+def test_pictures_to_predict_are_one_or_many(tmp_path):
+    (tmp_path / "one.png").write_bytes(encoded(noise(1)))
+    pixels = Pixels()
+    for given, count in (
+        (tmp_path / "one.png", 1),
+        (noise(1, channels=1), 1),
+        ([noise(1), noise(2)], 2),
+        (Image.new("L", (3, 3)), 1),
+    ):
+        found = pictures_of(given, "pictures", pixels)
+        assert len(found) == len(pixels.read([one.place for one in found])) == count
+    first, second = pictures_of([noise(1)], "pictures", pixels), pictures_of([noise(2)], "pictures", pixels)
+    assert (pixels.read([first[0].place])[0] == noise(1)).all() and (
+        pixels.read([second[0].place])[0] == noise(2)
+    ).all()
+    with pytest.raises(DataError, match=r"pictures\[1\] \('none.png'\) does not exist"):
+        pictures_of([noise(1), "none.png"], "pictures", pixels)
+    with pytest.raises(DataError, match=r"pictures is int 3, expected a path"):
+        pictures_of(3, "pictures", pixels)
+
+
+# --- data sets of the Hub
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+    datasets.disable_progress_bars()
+    yield
+    gc.collect()  # memory-mapped files are closed with their tables
+
+
+FEATURES = datasets.Features(
+    {"img": datasets.Image(), "id": datasets.Value("int64"), "fine": datasets.ClassLabel(names=["cat", "dog"])}
+)
+
+
+def saved(folder, rows=20, features=FEATURES, **more):
+    made = [{"img": Image.fromarray(noise(i)), "id": i, "fine": i % 2} for i in range(rows)]
+    sets = {name: datasets.Dataset.from_list(some, features=features) for name, some in {"train": made, **more}.items()}
+    datasets.DatasetDict(sets).save_to_disk(folder)
+    return str(folder)
+
+
+def of_hub(hub, **fields):
+    data = HubPictures(hub=hub, **fields)
+    pixels = Pixels.of(data)
+    return open_pictures(data, pixels), pixels
+
+
+def test_a_data_set_of_pictures_is_read_by_its_columns(tmp_path):
+    test = [{"img": Image.fromarray(noise(100 + i)), "id": i, "fine": 1} for i in range(3)]
+    splits, pixels = of_hub(saved(tmp_path / "set", test=test), valid=4)
+    assert len(splits.examples["train"]) == 16 and {one.label for one in splits.examples["train"]} == {"cat", "dog"}
+    assert [one.label for one in splits.examples["test"]] == ["dog"] * 3
+    for i, array in enumerate(pixels.read([one.place for one in splits.examples["test"]])):
+        assert (array == noise(100 + i)).all()
+    pixels.forget()
+    one = splits.examples["train"][5]
+    assert (pixels.read([one.place])[0] == noise(int(one.place.rpartition("#")[2]))).all()
+    some, _ = of_hub(str(tmp_path / "set"), train="train[:9]", valid=2)
+    assert len(some.examples["train"]) == 7
+
+
+def test_a_damaged_picture_of_a_data_set_is_named_by_its_row(tmp_path):
+    file = io.BytesIO()
+    Image.fromarray(noise(1)).save(file, "PNG")
+    bad = [{"img": {"bytes": b"no picture", "path": None}, "id": 0, "fine": 0}]
+    hub = saved(tmp_path / "set", test=bad)
+    with pytest.raises(
+        DataError, match=r"set split test row 1 is no picture: it is text that begins with 'no picture'"
+    ):
+        of_hub(hub, valid=2)
+    missing = [{"img": None, "id": 0, "fine": 0}, {"img": Image.fromarray(noise(1)), "id": 1, "fine": None}]
+    splits, _ = of_hub(saved(tmp_path / "other", test=missing), valid=2, bad_lines="skip")
+    assert splits.counts["test"].filtered == {"no picture": 1, "no label": 1}
+
+
+def test_columns_of_a_data_set_that_are_unclear_or_missing_are_named(tmp_path):
+    features = datasets.Features(
+        {"img": datasets.Image(), "a": datasets.Value("string"), "b": datasets.Value("string")}
+    )
+    rows = [{"img": Image.fromarray(noise(i)), "a": "x", "b": "yz"[i % 2]} for i in range(8)]
+    datasets.DatasetDict({"train": datasets.Dataset.from_list(rows, features=features)}).save_to_disk(tmp_path / "set")
+    hub = str(tmp_path / "set")
+    with pytest.raises(
+        DataError, match=r"data.columns.label: which column of .*set holds the label is unclear \(a, b\)"
+    ):
+        of_hub(hub, valid=2)
+    assert {one.label for one in of_hub(hub, valid=2, columns={"label": "b"})[0].examples["train"]} == {"y", "z"}
+    with pytest.raises(DataError, match=r"data.columns.path: .*set has no column 'imgs'; did you mean 'img'\?"):
+        of_hub(hub, valid=2, columns={"path": "imgs", "label": "b"})
+    texts = datasets.Dataset.from_list([{"text": "a", "label": "b"}] * 4)
+    datasets.DatasetDict({"train": texts}).save_to_disk(tmp_path / "texts")
+    with pytest.raises(DataError, match=r"has no column of pictures; its columns: text, label"):
+        of_hub(str(tmp_path / "texts"), valid=2)
