@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
+from heed.errors import ConfigError
 from heed.models.base import ImageEncoder
+from heed.tasks.images.config import ImagesHead
 
 _BODY = "body."
 """What the names of a body's tensors begin with."""
@@ -23,6 +26,19 @@ class PictureClassifier(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Normalised pictures `(batch, channels, height, width)` to logits `(batch, num_outputs)`."""
         return self.output(self.body(pixels))  # type: ignore[no-any-return]
+
+
+def check_head(head: ImagesHead, labels: Sequence[str]) -> None:
+    """Refuse one output for other than two classes.
+
+    Raises:
+        ConfigError: One output cannot tell that many apart.
+    """
+    if head.head == "sigmoid" and len(labels) != 2:
+        raise ConfigError(
+            f"model.head sigmoid has one output for two classes, but there are {len(labels)} ({', '.join(labels)}); "
+            "use softmax"
+        )
 
 
 def give_adapted(task: Any, parent: Any, given: dict[str, Tensor]) -> None:

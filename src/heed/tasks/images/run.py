@@ -23,6 +23,7 @@ from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import Run, part
 from heed.tasks.images.files import places_of
+from heed.tasks.images.look import LooksAtPictures
 from heed.tasks.images.model import PictureClassifier
 from heed.tasks.images.nearest import NearestPicture
 from heed.tasks.images.outputs import PictureOutputs
@@ -165,7 +166,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return PictureOutputs(self, options)
 
 
-class ImagesRun(PictureLabeller):
+class ImagesRun(LooksAtPictures, PictureLabeller):
     """A model that gives pictures labels."""
 
     examiner, ensemble = part("comparison"), part("ensemble")
