@@ -38,7 +38,7 @@ class Shown(ABC):
     def json(self) -> str:
         """Everything as JSON."""
 
-    def png(self) -> bytes:
+    def png(self, index: int | None = None) -> bytes:
         """As pixels; only what shows a picture has this form.
 
         Raises:

@@ -47,9 +47,9 @@ class ShownPicture(Shown):
         """The picture and its maps as one SVG; with an index that map only."""
         return to_svg(look_scene(self.look if index is None else self.look.only(index)))
 
-    def png(self) -> bytes:
+    def png(self, index: int | None = None) -> bytes:
         """The drawing of `svg` as a PNG."""
-        return to_png(look_scene(self.look))
+        return to_png(look_scene(self.look if index is None else self.look.only(index)))
 
     def json(self) -> str:
         """Every number as JSON, six decimals; no pixels."""
@@ -85,7 +85,7 @@ class ShownDistances(Shown):
         """The plot as SVG."""
         return to_svg(distances_scene(self.distances))
 
-    def png(self) -> bytes:
+    def png(self, index: int | None = None) -> bytes:
         """The plot as a PNG."""
         return to_png(distances_scene(self.distances))
 

@@ -45,7 +45,8 @@ def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str
 def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
     """The settled configuration of a task with a time budget where none was given."""
     training = settled.training
-    if training.minutes is None and training.steps is None and training.epochs is None:
+    imported = getattr(settled.data, "imported", None) is not None  # it has no pictures to train on
+    if not imported and training.minutes is None and training.steps is None and training.epochs is None:
         sizing = task.form.sizing
         numbers = len(task.splits.examples["train"]) * sizing.height * sizing.width * sizing.channels
         training = training.model_copy(update={"minutes": _SHORT if numbers <= _FEW else _MINUTES})

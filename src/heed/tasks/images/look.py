@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from PIL.Image import Image
 from torch import Tensor
@@ -217,29 +217,36 @@ class LooksAtPictures:
 
     def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
         """The pixels of what was handed over, and what each picture is called."""
-        own = self._own(pictures) if isinstance(pictures, str) and not Path(pictures).exists() else None
-        if own is not None:
-            return self.task.access.pixels.read([own.place]), [own.origin or own.place]
         pixels = self.task.access.pixels
         if isinstance(pictures, str | Path) or _are_names(pictures):
-            names = places_of([str(pictures)] if isinstance(pictures, str | Path) else list(map(str, pictures)))
-            names = names[:: -(-len(names) // MOST_PICTURES)]
-            return pixels.read(names), names
+            texts = [str(pictures)] if isinstance(pictures, str | Path) else list(map(str, pictures))
+            named = [pair for text in texts for pair in self._named(text)]
+            named = named[:: -(-len(named) // MOST_PICTURES)]
+            # Whoever asks for a picture of the run's own data has opened it by now.
+            return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
         given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
         examples = pictures_of(given, "pictures", pixels)
         return pixels.read([example.place for example in examples]), [example.origin for example in examples]
 
-    def _own(self, text: str) -> Picture | None:
-        """A picture of the run's own data: "test:17", its number in a split from 0; or as reports call it."""
-        if found := re.fullmatch(r"(train|valid|test):(\d+)", text):
-            examples = self.examples(found[1])
-            number = int(found[2])
-            if number >= len(examples):
-                raise ConfigError(
-                    f"there is no picture {text}: the {found[1]} set has {len(examples):,}, counted from 0"
-                )
-            return cast(Picture, examples[number])
-        if "#" not in text:
-            return None
-        every = (one for split in ("test", "valid", "train") for one in self.examples(split))
-        return next((one for one in every if text in (one.origin, one.place)), None)
+    def _named(self, text: str) -> list[tuple[str, str]]:
+        """Where the pictures are that a text names, and what they are called.
+
+        "test:17" is one of the run's own, by its number in a split from 0, "test" all of them; so is what reports call
+        one. Everything else is a file, a folder or a pattern.
+        """
+        found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
+        own: Sequence[Picture] = ()
+        if Path(text).exists():
+            pass
+        elif found is not None:
+            own = self.examples(found[1])
+            if found[2] is not None:
+                if int(found[2]) >= len(own):
+                    raise ConfigError(
+                        f"there is no picture {text}: the {found[1]} set has {len(own):,}, counted from 0"
+                    )
+                own = [own[int(found[2])]]
+        elif "#" in text:
+            every = (one for split in ("test", "valid", "train") for one in self.examples(split))
+            own = [one for one in every if text in (one.origin, one.place)][:1]
+        return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]

@@ -15,13 +15,22 @@ _BODY = "body."
 """What the names of a body's tensors begin with."""
 
 
+class Output(nn.Linear):
+    """A linear layer that may have no rows: an imported model without a classifier has no classes."""
+
+    def reset_parameters(self) -> None:
+        """Draw the weights, where there are any."""
+        if self.out_features:
+            super().reset_parameters()
+
+
 class PictureClassifier(nn.Module):
     """A model of pictures and `logits = V z + b`; two classes may have one output, the logit of the second."""
 
     def __init__(self, body: ImageEncoder, num_outputs: int) -> None:
         super().__init__()
         self.body = body
-        self.output = nn.Linear(body.d_output, num_outputs)
+        self.output = Output(body.d_output, num_outputs)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Normalised pictures `(batch, channels, height, width)` to logits `(batch, num_outputs)`."""

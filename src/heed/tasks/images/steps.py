@@ -160,8 +160,8 @@ def _blocks(
     for i, (before, after) in enumerate(pairwise(states)):
         with torch.no_grad():
             said = task.probabilities(model.output(read(after)).float().cpu())[0]
+            moved = torch.cosine_similarity(read(before).float(), read(after).float(), dim=-1)
         best = int(said.argmax())
-        moved = torch.cosine_similarity(read(before).float(), read(after).float(), dim=-1)
         whole = attention.mean_map(i, picture)
         drawn = laid_over(picture, whole, (picture.shape[0] * _times(picture), picture.shape[1] * _times(picture)))
         steps.append(

@@ -223,9 +223,8 @@ class Images(Task[ImagesConfig, Picture]):
 
     def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[PictureBatch]:
         """Several batches: small pictures are changed together."""
-        store, count = self.sized("train"), len(self.labels)
-        given = store, self._train_targets, batches, self.form, self.augment
-        return collate_pictures(*given, num_labels=count, epoch=epoch)
+        given = self.sized("train"), self._train_targets, batches, self.form, self.augment
+        return collate_pictures(*given, num_labels=len(self.labels), epoch=epoch)
 
     @property
     def updates_together(self) -> int:

@@ -1,0 +1,231 @@
+"""Looking at pictures through a trained run: what is drawn is what the model computed, on the right place."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import heed
+from heed import cli
+from heed.errors import ConfigError
+from heed.observe.edits import Uniform
+from heed.observe.pictures.raster import ramp
+
+GREY, RED, BLUE = (128, 128, 128), (255, 88, 0), (60, 130, 255)
+QUICK = {
+    "data.size": 32, "data.valid": 4, "training.threads": 1, "training.warmup": 0, "evaluation.bootstrap": 1,
+    "training.batch_size": 8,
+}  # fmt: skip
+VIT = {"model.name": "vit", "model.patch_size": 4, "model.d_model": 8, "model.num_heads": 2, "model.num_layers": 3,
+       "model.d_ff": 8}  # fmt: skip
+CNN = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1}
+RESNET = {"model.name": "resnet", "model.form": "cifar", "model.depth": 8, "model.num_filters": 4}
+
+
+def picture(color, height=60, width=100, top=8, left=60, side=12):
+    shown = np.full((height, width, 3), GREY, dtype=np.uint8)
+    shown[top : top + side, left : left + side] = color
+    return shown
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    root = tmp_path_factory.mktemp("look") / "photos"
+    for label, color in (("red", RED), ("blue", BLUE)):
+        (root / label).mkdir(parents=True)
+        for i in range(8):
+            Image.fromarray(picture(color, top=4 * i, left=25 + 5 * i)).save(root / label / f"{i}.png")
+    return root
+
+
+def trained(photos, settings, name=None):
+    out = photos.parent / (name or settings["model.name"])
+    return heed.train("images", train=photos, steps=1, out=out, settings={**QUICK, **settings}, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def vit(photos):
+    return trained(photos, VIT)
+
+
+@pytest.fixture(scope="module")
+def cnn(photos):
+    return trained(photos, CNN)
+
+
+def test_maps_are_the_models_own_weights(vit, photos):
+    path = photos / "red" / "3.png"
+    shown = vit.look(path, layer="all", head="all", map=["attention", "rollout"])
+    pixels = vit.task.form.tensor([np.asarray(Image.open(path))])
+    with torch.no_grad(), heed.trace(vit.model.eval()) as seen:
+        probabilities = vit.model(pixels).softmax(-1)[0]
+    weights = [seen.maps("encoder", layer).weights[0] for layer in range(3)]
+    for i, one in enumerate(shown.maps[:6]):
+        assert torch.allclose(one.weights, weights[i // 2][i % 2][0, 1:].reshape(8, 8), atol=1e-6)
+        assert one.outside + float(one.weights.sum()) == pytest.approx(1, abs=1e-5)
+    rolled = np.eye(65)
+    for layer, one in zip(weights, shown.maps[6:], strict=True):
+        rolled = (layer.double().mean(0).numpy() + np.eye(65)) / 2 @ rolled
+        assert np.allclose(rolled.sum(1), 1)
+        assert np.allclose(one.weights.numpy().ravel(), rolled[0, 1:], atol=1e-6)
+    assert shown.look.top[0][1] == pytest.approx(float(probabilities.max()), abs=1e-5)
+    assert [len(maps) for _, maps in shown.look.gallery.rows] == [2, 2, 2]
+    patch = vit.look(path, map="attention", patch=(2, 5), head=1).maps[0]
+    assert torch.allclose(patch.weights.ravel(), weights[2][1][1 + 2 * 8 + 5, 1:], atol=1e-6)
+
+
+def plant(run):
+    """Make the class token look at red patches only: the first unit of an embedding is how red a patch is."""
+    body, form = run.model.body, run.task.form
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.zero_()
+        ground = form.tensor([np.full((32, 32, 3), 128, dtype=np.uint8)])[0, :, 0, 0]
+        scale = torch.tensor(form.normalisation.deviation)
+        body.embedding.weight[0] = torch.cat([torch.full((16,), s) for s in (float(scale[0]), 0.0, -float(scale[2]))])
+        body.embedding.bias[0] = -16 * (ground[0] * scale[0] - ground[2] * scale[2])
+        for block in body.blocks:
+            block.around_attention.norm.weight.fill_(1)
+            for head in range(2):
+                block.attention.w_query.bias[head * 4] = 10.0
+                block.attention.w_key.weight[head * 4, 0] = 1.0
+
+
+@pytest.fixture(scope="module")
+def planted(photos):
+    run = trained(photos, {**VIT, "model.positions": "none"}, "planted")
+    plant(run)
+    return run
+
+
+@pytest.mark.parametrize("orientation", [1, 6, 7])
+def test_a_planted_bright_patch_of_a_rotated_photo_is_where_the_drawn_map_has_it(planted, orientation, tmp_path):
+    run = planted
+    shown_as = picture(RED, top=8, left=60)  # grey and red are of one luma: the ground does not show the patch
+    turn = {1: None, 6: Image.Transpose.ROTATE_90, 7: Image.Transpose.TRANSVERSE}[orientation]
+    stored = Image.fromarray(shown_as) if turn is None else Image.fromarray(shown_as).transpose(turn)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / "photo.jpg", quality=95, subsampling=0, exif=exif)
+    shown = run.look(str(tmp_path / "photo.jpg"), map="attention")
+    (one,) = shown.maps
+    assert float(one.weights.max()) > 10 * float(one.weights.median())
+    drawn = np.asarray(Image.open(io.BytesIO(shown.png(0)))).astype(float)
+    # The map is the second panel, 200 x 120 units at two pixels each; above it stand lines of text on white.
+    left = 2 * (16 + 240 + 16)
+    top = int(np.nonzero((drawn[:, left + 2] < 250).all(1) & (drawn[:, left + 390] < 250).all(1))[0][0])
+    brightest = 0.56 * ramp()[0, -1].astype(float) + 0.44 * 128
+    y, x = np.nonzero(np.abs(drawn - brightest).sum(2) < 15)
+    assert abs((y.mean() - top) / 4 - 14) < 5 and abs((x.mean() - left) / 4 - 66) < 5
+    assert (y >= top).all() and (y < top + 240).all() and (x >= left).all() and (x < left + 400).all()
+
+
+def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
+    shown = cnn.look(photos / "red" / "1.png", patch=(2, 3))
+    grad_cam, saliency, field = shown.maps
+    assert grad_cam.grid == (8, 8) and saliency.grid == (32, 32)
+    receptive = cnn.model.body.receptive
+    top, left, bottom, right = receptive.box(2, 3)
+    inside = torch.zeros(32, 32, dtype=torch.bool)
+    inside[max(0, top) : bottom, max(0, left) : right] = True
+    assert float(field.weights[~inside].abs().max()) == 0 and float(field.weights[inside].max()) > 0
+    assert f"Frame: the {receptive.size} x {receptive.size} of 32 x 32 pixels" in field.caption
+    assert field.marked.top == pytest.approx(top * 60 / 32) and field.marked.left == pytest.approx(20 + left * 60 / 32)
+    with pytest.raises(
+        ConfigError, match="there is no unit in row 8, column 0: the last feature maps of this model have 8"
+    ):
+        cnn.look(photos / "red" / "1.png", patch=(8, 0))
+    pixels = cnn.task.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
+    number = cnn.task.labels.index(shown.look.label)
+    cnn.model(pixels)[0, number].backward()
+    assert torch.allclose(saliency.weights, pixels.grad[0].abs().amax(0), atol=1e-6)
+    other = cnn.look(photos / "red" / "1.png", map="saliency", label=cnn.task.labels[1 - number]).maps[0]
+    assert not torch.allclose(other.weights, saliency.weights)
+
+
+def test_a_residual_network_has_gradients_and_steps_but_no_attention(photos):
+    run = trained(photos, RESNET)
+    shown = run.look(photos / "blue" / "2.png", steps=True)
+    assert [one.unit for one in shown.maps] == ["activation", "gradient", "gradient"]
+    titles = [step.title for step in shown.look.steps]
+    assert titles == ["the picture", "stage 0", "stage 1", "stage 2", "the picture's vector", "softmax"]
+    with pytest.raises(ConfigError, match="model resnet has no attention, so there is no map 'rollout'; use gradient"):
+        run.look(photos / "blue" / "2.png", map="rollout")
+    with pytest.raises(ConfigError, match="model resnet has no attention, so --layer, --head and --mechanism do not"):
+        run.look(photos / "blue" / "2.png", layer=0)
+    with pytest.raises(ConfigError, match="16 pictures were given, and of several only the mean attention distance"):
+        run.look(photos)
+
+
+def test_steps_go_from_the_picture_to_its_label(vit, photos):
+    shown = vit.look(photos / "red" / "0.png", steps=True)
+    titles = [step.title for step in shown.look.steps]
+    first = ["the picture", "patches", "flattened vectors", "the shared linear layer", "class token and positions"]
+    assert titles == [*first, "block 0", "block 1", "block 2", "the picture's vector", "softmax"]
+    text = " ".join(shown.text().split())
+    assert "8 x 8 = 64 patches of 4 x 4 pixels, row by row." in text
+    assert "Each patch becomes a vector of 3 x 4 x 4 = 48 numbers: a matrix of 64 x 48." in text
+    assert "48 x 8 weights and 8 biases turn 64 x 48 into 64 x 8" in text
+    said = f"{shown.look.top[0][1]:.3f}"
+    assert f"Were this the last block, the label would be {shown.look.label} with {said}." in text
+    label, _, probability = shown.look.steps[-1].table.rows[0]
+    assert (label, probability) == (shown.look.label, f"{shown.look.top[0][1]:.4f}")
+    assert "step" not in vit.look(photos / "red" / "0.png").text()
+    assert "<h3>10 of 10: softmax</h3>" in shown.html()
+
+
+def test_several_pictures_give_the_mean_attention_distance(vit, photos):
+    each = [vit.look(path).look.distances.values for path in sorted((photos / "red").iterdir())]
+    shown = vit.look(photos / "red")
+    assert torch.allclose(shown.distances.values, torch.stack(each).mean(0), atol=1e-6)
+    assert shown.distances.pictures == 8 and "mean of 8" in shown.svg()
+    assert json.loads(shown.json())["distances"]["pictures"] == 8
+    assert vit.look("valid").distances.pictures == 4
+    assert vit.look("valid:1").look.source == vit.examples("valid")[1].origin
+
+
+def test_an_edit_changes_what_is_seen(vit, photos):
+    plain, edited = (vit.look(photos / "red" / "0.png", map="attention", edits=e) for e in ((), (Uniform(),)))
+    assert torch.allclose(edited.maps[0].weights, torch.full((8, 8), 1 / 65), atol=1e-6)
+    assert not torch.allclose(plain.maps[0].weights, edited.maps[0].weights, atol=1e-4)
+
+
+def fails(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--patch", "8,0"], "there is no patch in row 8, column 0: this model reads 8 rows and 8 columns of patches"),
+        (["--patch", "left"], "--patch is 'left'; give row and column of a patch, counted from 0, as in --patch 3,5"),
+        (["--map", "fields"], "there is no map 'fields'; did you mean 'field'?"),
+        (["--label", "rad"], "there is no label 'rad'; did you mean 'red'?"),
+        (["--layer", "3"], "no layer 3: there are 3 of encoder attention, counted from 0"),
+        (["--head", "2"], "no head 2: there are 2, counted from 0"),
+        (["--mechanism", "cross"], "no 'cross' attention to look at: this model has encoder attention"),
+    ],
+)
+def test_what_there_is_not_is_named(vit, photos, arguments, said, capsys):
+    assert said in fails(["look", str(vit.folder), str(photos / "red" / "0.png"), *arguments], capsys)
+
+
+def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
+    path = str(photos / "red" / "0.png")
+    for ending in ("png", "svg", "html", "json", "txt"):
+        out = tmp_path / f"look.{ending}"
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["look", str(vit.folder), path, "--map", "gradient", "--map", "attention", "--out", str(out)])
+        assert not ended.value.code
+        assert out.stat().st_size > 500
+    assert (tmp_path / "look.png").read_bytes().startswith(b"\x89PNG")
+    said = fails(["look", str(vit.folder), "valid:9"], capsys)
+    assert "there is no picture valid:9: the valid set has 4, counted from 0" in said
+    said = fails(["look", str(vit.folder), "--out", str(tmp_path / "curves.png")], capsys)
+    assert "a PNG is for a look at a picture; write .svg or .html" in said
