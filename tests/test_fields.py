@@ -115,6 +115,19 @@ STORIES = {
     "training.batch_tokens": 200,
 }
 
+PICTURES = {
+    "task": "images",
+    "data.name": "digits",
+    "data.train": 40,
+    "data.valid": 10,
+    "data.test": 10,
+    "model.name": "cnn",
+    "model.num_filters": [4],
+    "model.convolutions": 1,
+    "training.batch_size": 16,
+    "training.batch_tokens": 2_000,
+}
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -441,6 +454,18 @@ CASES = {
     "LanguageModelTraining.batch_tokens": (BOOK, "training.batch_tokens", (16, 32), targets),
     "LanguageModelTraining.betas": (BOOK, "training.betas", ((0.9, 0.95), (0.8, 0.95)), weights),
     "LanguageModelTraining.weight_decay": (BOOK, "training.weight_decay", (0.0, 0.5), weights),
+    "ImagesTraining.batch_size": (PICTURES, "training.batch_size", (16, 8), targets),
+    "ImagesTraining.batch_tokens": (PICTURES, "training.batch_tokens", (2_000, 100), refused),
+    "ImagesTraining.learning_rate": (PICTURES, "training.learning_rate", (0.02, 0.03), weights),
+    "ImagesTraining.betas": (PICTURES, "training.betas", ((0.9, 0.99), (0.8, 0.99)), weights),
+    "ImagesTraining.weight_decay": (PICTURES, "training.weight_decay", (0.0, 0.5), weights),
+    "AugmentSection.flip": (PICTURES, "augment.flip", (False, True), updates),
+    "AugmentSection.crop": (PICTURES, "augment.crop", (0, 1), updates),
+    "AugmentSection.randaugment": (PICTURES, "augment.randaugment", (0, 2), updates),
+    "AugmentSection.magnitude": (PICTURES | {"augment.randaugment": 2}, "augment.magnitude", (9, 20), updates),
+    "AugmentSection.erase": (PICTURES, "augment.erase", (0.0, 1.0), updates),
+    "AugmentSection.mixup": (PICTURES, "augment.mixup", (0.0, 0.5), updates),
+    "AugmentSection.cutmix": (PICTURES, "augment.cutmix", (0.0, 1.0), updates),
     "TranslationTraining.guided_attention": (PAIRS | WORD, "training.guided_attention", (0.0, 2.0), updates),
     "TokenizerConfig.from_": (PAIRS, "tokenizer.from", (None, another_run(**CHAR)), tokens, prepared),
     "TokenizerConfig.kind": (PAIRS, "tokenizer.kind", ("word", "char"), tokens, prepared),
@@ -493,6 +518,7 @@ CASES = {
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),
     "TaggingEvaluation.select_by": (TAGS | TWO, SELECT, ("auto", "loss"), kept, scripted("entity_f1", "loss")),
+    "ImagesEvaluation.select_by": (PICTURES | TWO, SELECT, ("accuracy", "auto"), kept, scripted("accuracy", "loss")),
     "TableEvaluation.select_by": (ROWS | TWO, SELECT, ("auto", "macro_f1"), kept, scripted("accuracy", "macro_f1")),
     "SeriesEvaluation.select_by": (SERIES, SELECT, ("auto", "accuracy"), refused, prepared),
     "LanguageModelEvaluation.select_by": (BOOK, SELECT, ("auto", "accuracy"), refused, prepared),
@@ -522,6 +548,8 @@ CASES = {
     "PretrainingHead.first_embeddings": (STORIES, "model.first_embeddings", ("neighbours", "drawn"), loss, prepared),
     "PretrainingHead.tied_output": (STORIES, "model.tied_output", (True, False), loss, prepared),
     "LanguageModelSection.name": (BOOK, "model.name", ("attention_lm", "gpt"), loss, prepared),
+    "ImagesModelSection.name": (PICTURES, "model.name", ("cnn", "rnn"), refused, prepared),
+    "ImagesHead.head": (PICTURES, "model.head", ("softmax", "sigmoid"), refused, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),
     "SeriesModelSection.name": (SERIES, "model.name", ("rnn", "mlp"), refused, prepared),
     "TextModelSection.vector_words": (
@@ -594,7 +622,7 @@ def test_every_field_has_a_case():
     for task in task_names():
         config = config_class(task)
         assert issubclass(config, RunConfig)
-        for section in ("training", "tokenizer", "generation", "evaluation", "model"):
+        for section in ("training", "tokenizer", "generation", "evaluation", "model", "augment"):
             if section in config.model_fields:
                 expected |= set(fields_of(config.model_fields[section].annotation))
         module = importlib.import_module(config.__module__)

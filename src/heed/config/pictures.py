@@ -116,7 +116,7 @@ class ShapePictures(EmbeddedPictures):
     figures have 5 pixels."""
     colours: bool = False
     """Give each figure a colour of its own, which says nothing of the label; pictures then have 3 channels."""
-    noise: float = Field(0.1, ge=0, allow_inf_nan=False)
+    noise: float = Field(0.05, ge=0, allow_inf_nan=False)
     """Standard deviation of the normal noise on each pixel, as a share of full brightness."""
 
 

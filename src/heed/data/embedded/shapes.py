@@ -104,7 +104,7 @@ def draw_shapes(
     size: tuple[int, int] = (32, 32),
     distance: int = 16,
     colours: bool = False,
-    noise: float = 0.1,
+    noise: float = 0.05,
 ) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
     """So many pictures for each split, and the pixels of all, `(number, height, width)` or with 3 channels at the end.
 

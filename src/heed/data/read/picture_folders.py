@@ -184,7 +184,8 @@ def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> Non
         if len(names) > 1:
             shown = " and ".join(f"'{name}' ({count:,})" for name, count in sorted(names.items()))
             what = f"classes that differ only in spelling are different classes: {shown}"
-            findings.note(what, where, sorted(names)[0], unit="class name", count=len(names), warning=True)
+            for name in sorted(names):
+                findings.note(what, where, name, unit="class name", warning=True)
 
 
 def _no_classes(listing: Listing) -> str:

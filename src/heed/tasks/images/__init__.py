@@ -29,5 +29,5 @@ SPEC = TaskSpec(
     uses=("heed predict {run} PICTURE", "heed look {run} PICTURE", "heed evaluate {run}"),
     next_command="heed look {run} PICTURE",
     takes=(("pictures", "{file}"),),
-    architectures=("ForImageClassification",),
+    architectures=("ForImageClassification", "ViTModel"),
 )

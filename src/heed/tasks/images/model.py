@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
+from heed.errors import ConfigError
 from heed.models.base import ImageEncoder
+from heed.tasks.images.config import ImagesHead
 
 _BODY = "body."
 """What the names of a body's tensors begin with."""
+
+
+class Output(nn.Linear):
+    """A linear layer that may have no rows: an imported model without a classifier has no classes."""
+
+    def reset_parameters(self) -> None:
+        """Draw the weights, where there are any."""
+        if self.out_features:
+            super().reset_parameters()
 
 
 class PictureClassifier(nn.Module):
@@ -18,11 +30,24 @@ class PictureClassifier(nn.Module):
     def __init__(self, body: ImageEncoder, num_outputs: int) -> None:
         super().__init__()
         self.body = body
-        self.output = nn.Linear(body.d_output, num_outputs)
+        self.output = Output(body.d_output, num_outputs)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Normalised pictures `(batch, channels, height, width)` to logits `(batch, num_outputs)`."""
         return self.output(self.body(pixels))  # type: ignore[no-any-return]
+
+
+def check_head(head: ImagesHead, labels: Sequence[str]) -> None:
+    """Refuse one output for other than two classes.
+
+    Raises:
+        ConfigError: One output cannot tell that many apart.
+    """
+    if head.head == "sigmoid" and len(labels) != 2:
+        raise ConfigError(
+            f"model.head sigmoid has one output for two classes, but there are {len(labels)} ({', '.join(labels)}); "
+            "use softmax"
+        )
 
 
 def give_adapted(task: Any, parent: Any, given: dict[str, Tensor]) -> None:

@@ -14,7 +14,7 @@ from heed.data.pictures.stored import PictureForm
 from heed.data.read.pictures import class_names
 from heed.data.store.pictures import open_pictures
 from heed.data.store.splits import Splits
-from heed.errors import DataError, suggest
+from heed.errors import ConfigError, DataError, suggest
 from heed.tasks.base.contents import advice
 
 
@@ -80,3 +80,16 @@ def form_of(
     if parent is not None and len(parent.normalisation.mean) == sizing.channels:
         return PictureForm(sizing, parent.normalisation), store
     return PictureForm(sizing, store.normalisation()), store
+
+
+def check_classes(task: Any) -> None:
+    """Refuse to predict with a model that was imported without a classifier.
+
+    Raises:
+        ConfigError: It has no classes.
+    """
+    if not task.labels:
+        raise ConfigError(
+            f"the model has no classes: {task.config.data.name}, from which it was imported, has no classifier; "
+            "start a run with classes from it: heed train images FOLDER --from RUN"
+        )

@@ -28,6 +28,7 @@ from heed.tasks.images.model import PictureClassifier
 from heed.tasks.images.nearest import NearestPicture
 from heed.tasks.images.outputs import PictureOutputs
 from heed.tasks.images.page import errors_page
+from heed.tasks.images.pictures import check_classes
 from heed.tasks.images.report import TOP, TOP_NAME, picture_body, picture_errors
 from heed.tasks.images.task import Images
 
@@ -84,10 +85,12 @@ class PictureLabeller(Run[Images, PictureClassifier]):
 
     def probabilities_of(self, arrays: Sequence[Any]) -> Tensor:
         """The probability of each label of decoded pictures, `(pictures, labels)`."""
+        check_classes(self.task)
         return self.task.probabilities(self.task.logits(self.model, self.task.form.sized(arrays)))
 
     def probabilities(self, examples: Sequence[Picture], pixels: Pixels | None = None) -> Tensor:
         """The probability of each label of examples, which `pixels` can read, `(pictures, labels)`."""
+        check_classes(self.task)
         return self.task.probabilities(self.task.logits(self.model, self.task.access.some(examples, pixels)))
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Picture]:
@@ -118,6 +121,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         """
         if not examples:
             raise ConfigError("there is no picture to score")
+        check_classes(self.task)
         if labels is None:
             labels = self.task.labels
             self.task.targets_of(examples)  # labels that training never saw are refused

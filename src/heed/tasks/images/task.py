@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.data.batch.pictures import PictureBatch
+from heed.data.batch.pictures import PictureBatch, collate_pictures, updates_together
 from heed.data.batch.plan import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.pictures.augment.augment import Augment
@@ -29,7 +29,6 @@ from heed.tasks.base.label_loss import label_loss
 from heed.tasks.base.labels import (
     LabelPrediction,
     check_labels,
-    count_lines,
     load_labels,
     most_probable,
     number_of,
@@ -41,8 +40,8 @@ from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.images import defaults
 from heed.tasks.images.access import PictureAccess
 from heed.tasks.images.config import ImagesConfig, ImagesHead
-from heed.tasks.images.model import PictureClassifier, give_adapted
-from heed.tasks.images.overview import counts_of, form_line, overview_of
+from heed.tasks.images.model import PictureClassifier, check_head, give_adapted
+from heed.tasks.images.overview import counts_of, overview_of, remarks_on
 from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
 from heed.training.processes import current
@@ -59,7 +58,6 @@ class Images(Task[ImagesConfig, Picture]):
     head_class = ImagesHead
     size_fields: ClassVar = {"channels": "num_channels", "height": "height", "width": "width"}
     units: ClassVar = {"height": "pixels from top to bottom", "width": "pixels from left to right"}
-    selected_by = "accuracy"
 
     def __init__(
         self, config: ImagesConfig, form: PictureForm, labels: Sequence[str], splits: PictureSplits | None
@@ -97,8 +95,7 @@ class Images(Task[ImagesConfig, Picture]):
         task.settle(parent)
         for split in task.split_names:
             task.targets_of(task.splits.examples[split])  # labels that training never saw are found now
-        fix = " (data.class_weights=balanced weighs all labels alike)" * (config.data.class_weights == "none")
-        task.splits.remarks += [form_line(task.form.sizing), *count_lines(task.label_counts("train"), "picture", fix)]
+        task.splits.remarks += remarks_on(task)
         return task
 
     @classmethod
@@ -161,8 +158,13 @@ class Images(Task[ImagesConfig, Picture]):
 
     @property
     def auto_size(self) -> str:
-        """By the number of training pictures."""
-        return defaults.size_for(len(self.splits.examples["train"]))
+        """By the training pictures."""
+        return defaults.size_for(self)
+
+    @property
+    def selected_by(self) -> str:
+        """Accuracy, or the loss where few pictures are validated on."""
+        return defaults.selected_by(self)
 
     def count_of(self, kind: str) -> int:
         """Channels, and pixels of each side."""
@@ -179,11 +181,7 @@ class Images(Task[ImagesConfig, Picture]):
         Raises:
             ConfigError: One output cannot tell that many classes apart.
         """
-        if head.head == "sigmoid" and len(self.labels) != 2:
-            raise ConfigError(
-                f"model.head sigmoid has one output for two classes, but there are {len(self.labels)} "
-                f"({', '.join(self.labels)}); use softmax"
-            )
+        check_head(head, self.labels)
         return dict(head.model_dump())
 
     def follows_from_data(self) -> tuple[str, ...]:
@@ -222,11 +220,19 @@ class Images(Task[ImagesConfig, Picture]):
         return plan_even(len(self.splits.examples["train"]), training.batch_size, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> PictureBatch:
-        """One batch of training pictures, augmented."""
-        targets = torch.tensor([self._train_targets[i] for i in indices])
-        changed = self.sized("train").take(indices, lambda some, at: self.augment.pictures(some, at, epoch))
-        mixed = self.augment.batch(self.form.tensor(changed), targets, len(self.labels), indices, epoch)
-        return PictureBatch(indices, *mixed)
+        """One batch, augmented."""
+        return self.collate_all([indices], epoch)[0]
+
+    def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[PictureBatch]:
+        """Several batches: small pictures are changed together."""
+        given = self.sized("train"), self._train_targets, batches, self.form, self.augment
+        return collate_pictures(*given, num_labels=len(self.labels), epoch=epoch)
+
+    @property
+    def updates_together(self) -> int:
+        """For how many updates at a time batches are made."""
+        training = self.config.training
+        return updates_together(training.batch_size * training.accumulate, self.form.sizing.shape)
 
     @cached_property
     def augment(self) -> Augment:
@@ -234,8 +240,8 @@ class Images(Task[ImagesConfig, Picture]):
         return Augment(self.config.augment, self.config.training.seed)
 
     @cached_property
-    def _train_targets(self) -> list[int]:
-        return self.targets_of(self.splits.examples["train"])
+    def _train_targets(self) -> Tensor:
+        return torch.tensor(self.targets_of(self.splits.examples["train"]))
 
     def loss(self, model: PictureClassifier, batch: PictureBatch, label_smoothing: float) -> Tensor:
         """Sum over the pictures of the cross-entropy in nats."""

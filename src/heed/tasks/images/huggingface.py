@@ -1,0 +1,100 @@
+"""Classifiers of pictures as Hugging Face checkpoints: `ViTForImageClassification`, and `ViTModel` without classes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from heed.errors import ConfigError
+from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.preprocessor import PREPROCESSOR, has_preprocessor, preprocessor_of, read_form
+from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, names_of_labels
+from heed.tasks.images.config import ImagesConfig
+from heed.tasks.images.task import Images
+
+_ONE_LABEL = "single_label_classification"
+
+
+class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
+    """A linear layer over the class token's last state; a checkpoint of the body alone becomes a run without classes.
+
+    Such a run can be looked at and started from; it cannot predict.
+    """
+
+    places: ClassVar = {"body": "body", "labels": "output"}
+
+    @classmethod
+    def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
+        """Labels, or none of a body alone."""
+        architectures = checkpoint.family.architectures
+        found = (heads for heads, name in architectures.items() if name == checkpoint.architecture)
+        return next(found, frozenset({"labels"}))
+
+    @classmethod
+    def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
+        """The size of pictures, their channels and crop."""
+        settings = checkpoint.settings
+        kind = settings.text("problem_type", _ONE_LABEL)
+        if heads and kind != _ONE_LABEL:
+            raise ConfigError(
+                f"{settings.path}: problem_type is {kind}, but heed's images gives each picture one label; it reads "
+                f"checkpoints where it is {_ONE_LABEL} or missing"
+            )
+        if heads and len(checkpoint.labels) < 2:
+            raise ConfigError(
+                f"{settings.path}: id2label has {len(checkpoint.labels)} class: it predicts a number, and heed's "
+                "images gives pictures labels"
+            )
+        sizing = read_form(checkpoint.folder, settings).sizing
+        size = {"size": [sizing.height, sizing.width], "crop": sizing.crop, "channels": sizing.channels}
+        return {"model": {"head": "softmax"}, "data": size}
+
+    @classmethod
+    def task(cls, config: ImagesConfig, checkpoint: Checkpoint) -> Images:
+        """The task with the classes of `id2label`, and pictures as `preprocessor_config.json` wants them."""
+        labels = checkpoint.labels if cls.heads(checkpoint) else []
+        return Images(config, read_form(checkpoint.folder, checkpoint.settings), labels, None)
+
+    @classmethod
+    def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """How pictures are read, and whether there are classes."""
+        form = read_form(checkpoint.folder, checkpoint.settings)
+        sizing = form.sizing
+        said = "" if has_preprocessor(checkpoint.folder) else f", since {PREPROCESSOR} is missing: the default of ViT"
+        numbers = (
+            " ".join(f"{one:.4g}" for one in ones) for ones in (form.normalisation.mean, form.normalisation.deviation)
+        )
+        mean, deviation = numbers
+        lines = [
+            f"pictures: {sizing.width} x {sizing.height}, {sizing.channels} channel{'s' * (sizing.channels != 1)}, "
+            f"crop {sizing.crop}, {sizing.resample}, mean {mean}, deviation {deviation}{said}"
+        ]
+        if not cls.heads(checkpoint):
+            lines.append("it has no classes: start a run with classes from it by heed train images FOLDER --from RUN")
+        else:
+            labels = checkpoint.labels
+            lines.append(f"{len(labels):,} classes: {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}")
+        return tuple(lines)
+
+    @classmethod
+    def exportable(cls, run: Any) -> Exportable:
+        """A body with one linear layer, and how its pictures are read."""
+        task: Images = run.task
+        body, head = task.model_and_head()
+        if head.head == "sigmoid":
+            raise ConfigError(
+                "model.head is sigmoid with one output for two classes: a checkpoint has one for each; use softmax"
+            )
+        fields, notes = preprocessor_of(task.form)
+        if not task.labels:
+            return Exportable(
+                body, frozenset(), {}, notes=notes, files=lambda _: {PREPROCESSOR: fields}, left=frozenset({"output"})
+            )
+        return Exportable(
+            body,
+            frozenset({"labels"}),
+            {},
+            label_bias=True,
+            settings={**names_of_labels(task.labels), "problem_type": _ONE_LABEL},
+            notes=notes,
+            files=lambda _: {PREPROCESSOR: fields},
+        )

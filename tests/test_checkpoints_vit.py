@@ -1,0 +1,362 @@
+"""ViT with random weights: the same states, maps and logits, in and out again; in use without `transformers`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+import heed
+from checkpoints import randomise
+from heed.cli import main
+from heed.errors import ConfigError, RunError
+from heed.observe.trace import trace
+from heed.runs.imported import import_checkpoint
+
+transformers = pytest.importorskip("transformers")
+CLOSE = dict(rtol=1e-5, atol=1e-5)
+CLASSES = ("bird", "cat", "dog", "fish")
+SHAPES = [
+    # width, heads, layers, inner, patch, height, width of a picture, channels
+    (8, 1, 1, 16, 4, 8, 8, 1), (12, 3, 2, 20, 4, 12, 8, 3), (16, 4, 3, 8, 2, 6, 10, 3), (24, 2, 1, 24, 8, 16, 16, 1),
+    (20, 5, 2, 40, 1, 3, 4, 3), (12, 2, 2, 12, 3, 9, 9, 3), (32, 4, 4, 64, 16, 32, 32, 3),
+]  # fmt: skip
+
+
+def vit(folder, n=1, kind="ForImageClassification", classes=CLASSES, **more):
+    """A model with random weights, saved in a folder with its `preprocessor_config.json`."""
+    width, heads, layers, inner, patch, height, across, channels = SHAPES[n % len(SHAPES)]
+    config = transformers.ViTConfig(
+        hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, intermediate_size=inner,
+        patch_size=patch if n % 2 else [patch, patch], image_size=height if height == across else [height, across],
+        num_channels=channels, layer_norm_eps=(1e-12, 1e-6)[n % 2], qkv_bias=n % 3 != 2,
+        id2label=dict(enumerate(classes)), label2id={one: i for i, one in enumerate(classes)}, **more,
+    )  # fmt: skip
+    config._attn_implementation = "eager"
+    model = randomise(getattr(transformers, f"ViT{kind}")(config), n)
+    model.save_pretrained(folder)
+    processor = transformers.ViTImageProcessorPil(
+        size={"height": height, "width": across}, resample=(2, 3)[n % 2], image_mean=[0.4, 0.5, 0.6][:channels],
+        image_std=[0.2, 0.25, 0.3][:channels],
+    )  # fmt: skip
+    processor.save_pretrained(folder)
+    return model
+
+
+def pixels_of(run, seed=1):
+    sizing = run.task.form.sizing
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, sizing.channels, sizing.height, sizing.width, generator=generator)
+
+
+def assert_same(run, model):
+    """The run and a model of `transformers` compute the same states, maps and logits."""
+    pixels = pixels_of(run)
+    with torch.no_grad(), trace(run.model) as seen:
+        vector = run.model.body.eval()(pixels)
+        states = seen.tensors("states")
+        maps = [seen.maps("encoder", layer).weights for layer in range(len(states))]
+    with torch.no_grad():
+        out = model(pixels, output_hidden_states=True, output_attentions=True)
+        normed = (model.vit if hasattr(model, "vit") else model).layernorm(out.hidden_states[-1])
+    assert len(states) == len(out.attentions)
+    for layer, state in enumerate(states):
+        torch.testing.assert_close(state, out.hidden_states[layer + 1], **CLOSE)
+        torch.testing.assert_close(torch.as_tensor(maps[layer]), out.attentions[layer], **CLOSE)
+    torch.testing.assert_close(vector, normed[:, 0], **CLOSE)
+    if hasattr(out, "logits"):
+        with torch.no_grad():
+            torch.testing.assert_close(run.model.eval()(pixels), out.logits, **CLOSE)
+
+
+@pytest.mark.parametrize("n", range(20))
+def test_random_models_compute_the_same_in_and_out(tmp_path, n):
+    kind = "Model" if n % 4 == 3 else "ForImageClassification"
+    model = vit(tmp_path / "theirs", n, kind)
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    assert_same(run, model)
+    written = heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
+    assert written.architecture == f"ViT{kind}" and written.difference == 0
+    again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
+    assert_same(run, again)
+    before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
+    assert {name for name in before if name not in after} <= {"pooler.dense.weight", "pooler.dense.bias"}
+    # Biases of zero stand where the model has none.
+    assert all(name.endswith((".query.bias", ".key.bias", ".value.bias")) for name in after if name not in before)
+
+
+def test_pictures_get_the_classes_that_transformers_gives(tmp_path, pictures):
+    vit(tmp_path / "theirs", 6)
+    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
+    assert run.task.labels == list(CLASSES)
+    model = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "theirs").eval()
+    assert_predicts(run, model, tmp_path / "theirs", pictures)
+
+
+def assert_predicts(run, model, folder, pictures):
+    """A run and `transformers`, with the files of a folder, give pictures the same probabilities."""
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    for path in pictures:
+        with torch.no_grad():
+            given = processor(Image.open(path), return_tensors="pt")
+            theirs = model(**given).logits.softmax(-1)[0]
+        own = run.predict(str(path)).probabilities
+        named = [model.config.id2label[i] for i in range(len(theirs))]
+        torch.testing.assert_close(torch.tensor([own[name] for name in named]), theirs, **CLOSE)
+
+
+def folder_of(root, seed=1, size=(40, 30), classes=CLASSES[:2], count=12):
+    """A folder of colour pictures for each class, brighter from class to class."""
+    random = np.random.default_rng(seed)
+    paths = []
+    for number, name in enumerate(classes):
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            array = random.integers(40 * number, 130 + 40 * number, (*size, 3), dtype=np.uint8)
+            paths.append(root / name / f"{i}.png")
+            Image.fromarray(array).save(paths[-1])
+    return paths
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return folder_of(tmp_path / "photos")[::6]
+
+
+# --- other files
+
+
+def changed(folder, change):
+    """Write the tensors of a folder anew under other names."""
+    path = Path(folder) / "model.safetensors"
+    save_file(change(load_file(path)), path)
+
+
+NEW_NAMES = (
+    ("encoder.layer.", "layers."), ("attention.attention.query", "attention.q_proj"),
+    ("attention.attention.key", "attention.k_proj"), ("attention.attention.value", "attention.v_proj"),
+    ("attention.output.dense", "attention.o_proj"), ("intermediate.dense", "mlp.fc1"), ("output.dense", "mlp.fc2"),
+)  # fmt: skip
+
+
+def new_name(name):
+    for old, new in NEW_NAMES:
+        name = name.replace(old, new)
+    return name
+
+
+def test_names_in_memory_and_a_missing_prefix_are_read(tmp_path):
+    model = vit(tmp_path / "theirs")
+    changed(tmp_path / "theirs", lambda given: {new_name(name): one for name, one in given.items()})
+    assert {name.removeprefix("vit.") for name in load_file(tmp_path / "theirs/model.safetensors")} == {
+        name.removeprefix("vit.") for name in model.state_dict()
+    }
+    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    assert not imported.unused
+    assert_same(imported.run, model)
+    changed(tmp_path / "theirs", lambda given: {name.removeprefix("vit."): one for name, one in given.items()})
+    assert_same(import_checkpoint(tmp_path / "theirs", tmp_path / "bare").run, model)
+
+
+def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
+    vit(tmp_path / "theirs", 1, "Model")
+    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    assert set(imported.unused) == {"vit.pooler.dense.weight", "vit.pooler.dense.bias"}
+    assert "it has no classes: start a run with classes from it by heed train images FOLDER --from RUN" in str(imported)
+    run = heed.load(tmp_path / "run")
+    assert run.task.labels == []
+    for use in (run.predict, run.evaluate):
+        with pytest.raises(ConfigError, match=r"no classes: theirs, .*has no classifier; start a run .* --from RUN"):
+            use(str(pictures[0]) if use == run.predict else tmp_path / "photos")
+
+
+def test_without_the_file_of_the_processor_the_default_is_named(tmp_path):
+    vit(tmp_path / "theirs", 1)
+    (tmp_path / "theirs/preprocessor_config.json").unlink()
+    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    assert (
+        "pictures: 8 x 12, 3 channels, crop squash, bilinear, mean 0.5 0.5 0.5, deviation 0.5 0.5 0.5, since "
+        "preprocessor_config.json is missing: the default of ViT"
+    ) in str(imported)
+    assert "4 classes: bird, cat, dog, fish" in str(imported)
+
+
+def refused(kind, folder, *words):
+    with pytest.raises(kind) as caught:
+        import_checkpoint(folder, folder.parent / "run")
+    for word in words:
+        assert word in str(caught.value)
+    assert not (folder.parent / "run").exists()
+
+
+def with_field(folder, file="config.json", **fields):
+    path = folder / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "value", "words"),
+    [
+        ("config.json", "hidden_act", "relu", ('hidden_act is "relu"', '"gelu"')),
+        ("config.json", "patch_size", [4, 2], ("patch_size is [4, 2]", "heed's patches are squares")),
+        ("config.json", "image_size", "8", ('image_size is "8"', "a number of pixels, or height and width")),
+        ("config.json", "num_channels", 4, ("num_channels is 4", "1 (grey) or 3")),
+        ("config.json", "model_type", "deit", ("model_type is 'deit', which heed lacks", "vit")),
+        ("config.json", "architectures", ["ViTForMaskedImageModeling"], ("ViTForMaskedImageModeling", "ViTModel")),
+        ("config.json", "problem_type", "multi_label_classification", ("problem_type is multi_label", "one label")),
+        ("config.json", "id2label", {"0": "a"}, ("id2label has 1 class", "predicts a number")),
+        ("config.json", "id2label", {"0": "a", "1": "b"}, ("'classifier.weight' has shape (4, 12)", "(2, 12)")),
+        ("preprocessor_config.json", "size", {"height": 9, "width": 9}, ("size is", "image_size in config.json")),
+    ],
+)
+def test_what_heed_lacks_is_refused_by_name(tmp_path, file, field, value, words):
+    vit(tmp_path / "theirs", 1)
+    with_field(tmp_path / "theirs", file, **{field: value})
+    refused((ConfigError, RunError), tmp_path / "theirs", *words)
+
+
+def test_a_missing_tensor_and_another_shape_are_named(tmp_path):
+    vit(tmp_path / "theirs", 1)
+    whole = load_file(tmp_path / "theirs/model.safetensors")
+    name = "vit.embeddings.patch_embeddings.projection.weight"
+    changed(tmp_path / "theirs", lambda given: {**given, name: torch.zeros(12, 3, 4, 5)})
+    refused(RunError, tmp_path / "theirs", f"'{name}' has shape (12, 3, 4, 5)", "(12, 3, 4, 4)")
+    name = "vit.encoder.layer.1.attention.attention.key.weight"
+    changed(tmp_path / "theirs", lambda given: {key: one for key, one in whole.items() if key != name})
+    refused(RunError, tmp_path / "theirs", f"lacks tensor '{name}'")
+
+
+# --- in use
+
+
+ALONE = """
+import socket, sys
+for name in ("transformers", "huggingface_hub", "torchvision", "timm"):
+    sys.modules[name] = None
+def blocked(*args, **kwargs):
+    raise AssertionError("the network was asked for")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = blocked
+import heed
+run = heed.import_model(sys.argv[1], sys.argv[2])
+print(run.predict(sys.argv[4]).label)
+print(heed.export(run, "huggingface", out=sys.argv[3]))
+"""
+
+
+def test_neither_network_nor_transformers_is_needed(tmp_path, pictures):
+    vit(tmp_path / "theirs", 1)
+    places = [str(tmp_path / name) for name in ("theirs", "run", "out")]
+    done = subprocess.run([sys.executable, "-c", ALONE, *places, pictures[0]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "found folder" in done.stdout and "ViTForImageClassification" in done.stdout
+    assert "wrote" in done.stdout and "tokens" not in done.stdout
+    assert (tmp_path / "out" / "preprocessor_config.json").is_file()
+
+
+def command(words):
+    try:
+        return main([str(word) for word in words])
+    except SystemExit as stopped:
+        return stopped.code
+
+
+def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
+    vit(tmp_path / "theirs", 1)
+    photos = folder_of(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    assert command(["import", "theirs", "--out", "run"]) == 0
+    out = capsys.readouterr().out
+    assert "every tensor was used, and none is missing" in out and "next: heed look run PICTURE" in out
+    assert command(["predict", "run", photos[0]]) == 0
+    assert any(name in capsys.readouterr().out for name in CLASSES)
+    assert command(["evaluate", "run", "photos"]) == 0
+    assert "24 pictures" in capsys.readouterr().out
+    assert command(["evaluate", "run"]) == 2
+    assert "was imported from theirs and has no data of its own; to score it" in capsys.readouterr().err
+
+
+# --- runs that start from an imported one, and runs that were trained here
+
+
+def train(out, data, **settings):
+    settings = {"training.threads": 1, "training.batch_size": 8, **settings}
+    parent = settings.pop("parent", None)
+    return heed.train("images", train=data, valid=6, out=out, steps=2, parent=parent, settings=settings, quiet=True)
+
+
+def test_other_classes_start_from_an_imported_model_and_are_exported(tmp_path):
+    vit(tmp_path / "theirs", 6)
+    parent = heed.import_model(tmp_path / "theirs", tmp_path / "parent", quiet=True)
+    photos = folder_of(tmp_path / "photos", classes=("cat", "newt", "dog"))
+    run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder)
+    assert run.task.form == parent.task.form  # its pictures are what the weights were made for
+    assert run.task.labels == ["cat", "dog", "newt"] and run.config.model.name == "vit"
+    written = heed.export(run, "huggingface", out=tmp_path / "out")
+    assert written.numbered_as == "theirs"
+    model = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "out").eval()
+    assert_predicts(run, model, tmp_path / "out", photos[::12])
+
+
+def test_a_body_alone_is_fine_tuned(tmp_path):
+    vit(tmp_path / "theirs", 1, "Model")
+    parent = heed.import_model(tmp_path / "theirs", tmp_path / "parent", quiet=True)
+    folder_of(tmp_path / "photos")
+    run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder, **{"training.learning_rate": 1e-9})
+    before, after = (one.model.body.state_dict() for one in (parent, run))
+    assert max(float((after[name] - one).abs().max()) for name, one in before.items()) < 1e-6
+
+
+def test_another_resolution_computes_what_transformers_interpolates(tmp_path):
+    model = vit(tmp_path / "theirs", 6)
+    parent = heed.import_model(tmp_path / "theirs", tmp_path / "parent", quiet=True)
+    folder_of(tmp_path / "photos", classes=CLASSES)
+    settings = {"data.size": [64, 48], "training.learning_rate": 1e-12, "training.weight_decay": 0}
+    run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder, **settings)
+    pixels = pixels_of(run)
+    assert pixels.shape[2:] == (64, 48)
+    model.vit.embeddings.patch_size = 16  # theirs interpolates for one number only
+    with torch.no_grad():
+        theirs = model(pixels, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(run.model.eval()(pixels), theirs, **CLOSE)
+
+
+SMALL = {
+    "model.name": "vit", "model.d_model": 12, "model.num_heads": 2, "model.num_layers": 1, "model.d_ff": 16,
+    "model.patch_size": 8, "data.size": 16,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("crop", ["squash", "centre"])
+def test_a_run_trained_here_is_read_by_transformers(tmp_path, crop):
+    photos = folder_of(tmp_path / "photos", size=(16, 16))
+    run = train(tmp_path / "run", str(tmp_path / "photos"), **SMALL, **{"data.crop": crop})
+    written = heed.export(tmp_path / "run", "huggingface", out=tmp_path / "out")
+    assert written.architecture == "ViTForImageClassification" and not written.numbered_as
+    model = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "out").eval()
+    assert_predicts(run, model, tmp_path / "out", photos[::12])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model.name": "cnn"}, "model 'cnn' cannot be exported to huggingface; these can: bert"),
+        ({"model.pooling": "mean"}, "vit cannot express model.pooling=mean: it classifies the state of a class token"),
+        ({"model.positions": "sinusoidal"}, "vit cannot express model.positions=sinusoidal"),
+        ({"model.stem": "conv"}, "vit cannot express model.stem=conv"),
+        ({"model.stride": 4}, "vit cannot express model.stride=4: patches do not overlap there"),
+        ({"model.head": "sigmoid"}, "model.head is sigmoid with one output for two classes"),
+    ],
+)
+def test_what_vit_cannot_express_is_refused_by_field(tmp_path, settings, message):
+    folder_of(tmp_path / "photos", size=(16, 16), count=8)
+    base = {"data.size": 16} if settings.get("model.name") == "cnn" else SMALL
+    run = train(tmp_path / "run", str(tmp_path / "photos"), **{**base, **settings})
+    with pytest.raises(ConfigError) as caught:
+        heed.export(run, "huggingface", out=tmp_path / "out")
+    assert message in str(caught.value)
+    assert not (tmp_path / "out").exists()
