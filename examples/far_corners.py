@@ -1,6 +1,6 @@
 """A relation between far corners by distance: convolutions by depth, a residual network, a Vision Transformer.
 
-    python examples/far_corners.py runs/far-corners [--distances 8,16] [--depths 2,4,8] [--seeds 1]
+    python examples/far_corners.py runs/far-corners [--distances 8,16] [--depths 2,4,8] [--seeds 1] [--only vit]
 
 The claims (the lecture notes): a convolutional network works locally and struggles with long-range relations; a Vision
 Transformer does not. Each picture of the embedded `shapes` (24 x 24 pixels) has an arrow and three figures of 5 pixels
@@ -14,7 +14,7 @@ apart. Models:
 - `resnet` of depth 8: it sees 25 pixels.
 - `vit` with patches of 8 x 8 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all patches.
 
-Trained are 300 updates of 32 pictures, of `vit` 1,000. Run folders that are complete are not trained again.
+Trained are 300 updates of 32 pictures, of `vit` 2,000. Run folders that are complete are not trained again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def models(depths: list[int]) -> dict[str, tuple[str, int, dict[str, Any]]]:
         listed[f"cnn, {depth} deep, sees {2 * depth + 1}"] = ("cnn", 300, _model(fields, 0.005))
     listed["resnet 8, sees 25"] = ("resnet", 300, _model({"form": "cifar", "depth": 8}, 0.005))
     fields = {"patch_size": 8, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
-    listed["vit, sees all"] = ("vit", 1_000, _model(fields | {"dropout": 0.0, "positions": "sinusoidal"}, 0.001))
+    listed["vit, sees all"] = ("vit", 2_000, _model(fields | {"dropout": 0.0, "positions": "sinusoidal"}, 0.001))
     return listed
 
 
@@ -60,14 +60,16 @@ def main() -> None:
     parser.add_argument("--distances", default="8,16")
     parser.add_argument("--depths", default="2,4,8")
     parser.add_argument("--seeds", default="1")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
     given = parser.parse_args()
     distances, depths, seeds = (
         [int(part) for part in text.split(",")] for text in (given.distances, given.depths, given.seeds)
     )
 
+    rows = {name: row for name, row in models(depths).items() if given.only in name}
     shares: dict[tuple[str, int], list[float]] = {}
     for seed in seeds:
-        for name, (model, steps, fields) in models(depths).items():
+        for name, (model, steps, fields) in rows.items():
             for distance in distances:
                 began = time.process_time()
                 run = heed.train(
@@ -89,7 +91,7 @@ def main() -> None:
 
     print("\n| | " + " | ".join(f"distance {distance}" for distance in distances) + " |")
     print("|---|" + "---|" * len(distances))
-    for name in models(depths):
+    for name in rows:
         cells = [" / ".join(f"{100 * value:.1f}" for value in shares[name, distance]) for distance in distances]
         print(f"| {name} | " + " | ".join(cells) + " |")
 

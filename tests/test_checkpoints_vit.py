@@ -311,6 +311,20 @@ def test_a_body_alone_is_fine_tuned(tmp_path):
     assert max(float((after[name] - one).abs().max()) for name, one in before.items()) < 1e-6
 
 
+def test_another_resolution_computes_what_transformers_interpolates(tmp_path):
+    model = vit(tmp_path / "theirs", 6)
+    parent = heed.import_model(tmp_path / "theirs", tmp_path / "parent", quiet=True)
+    folder_of(tmp_path / "photos", classes=CLASSES)
+    settings = {"data.size": [64, 48], "training.learning_rate": 1e-12, "training.weight_decay": 0}
+    run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder, **settings)
+    pixels = pixels_of(run)
+    assert pixels.shape[2:] == (64, 48)
+    model.vit.embeddings.patch_size = 16  # theirs interpolates for one number only
+    with torch.no_grad():
+        theirs = model(pixels, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(run.model.eval()(pixels), theirs, **CLOSE)
+
+
 SMALL = {
     "model.name": "vit", "model.d_model": 12, "model.num_heads": 2, "model.num_layers": 1, "model.d_ff": 16,
     "model.patch_size": 8, "data.size": 16,

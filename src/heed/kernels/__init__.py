@@ -11,6 +11,7 @@ from heed.kernels.linear import Linear, linear, outer
 from heed.kernels.memory import large_empty
 from heed.kernels.next_token import Best, LargeVocabulary, best_of
 from heed.kernels.norm import layer_norm
+from heed.kernels.pre_norm_block import PreNormSettings, pre_norm_block, trains_pre_norm
 from heed.kernels.private import onednn_linear
 from heed.kernels.rotary import rotate
 from heed.kernels.short_attention import SHORT, VECTOR, attend_few, short_attend
@@ -26,6 +27,7 @@ __all__ = [
     "Groups",
     "LargeVocabulary",
     "Linear",
+    "PreNormSettings",
     "aligned_gru",
     "attend_few",
     "best_of",
@@ -43,12 +45,14 @@ __all__ = [
     "linear_cross_entropy",
     "outer",
     "plain",
+    "pre_norm_block",
     "relu_dropout",
     "rotate",
     "short_attend",
     "tape_lstm",
     "trains_by_hand",
     "trains_packed",
+    "trains_pre_norm",
     "trains_whole_block",
 ]
 

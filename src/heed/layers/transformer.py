@@ -25,8 +25,11 @@ from heed.kernels import (
     BlockWeights,
     Groups,
     Linear,
+    PreNormSettings,
     decoder_block,
     encoder_block,
+    pre_norm_block,
+    trains_pre_norm,
     trains_whole_block,
 )
 from heed.layers.activations import GELU, GELU_TANH, RELU, SILU, Activation
@@ -119,6 +122,37 @@ class EncoderBlock(nn.Module):
         """Every position looks at every real one."""
         x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
+
+    def whole(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+        """As `forward` over sequences without padding; in training on a CPU a pre-norm block is one function."""
+        given = self._one_function(x)
+        return self(x) if given is None else pre_norm_block(x, *given)  # type: ignore[no-any-return]
+
+    def first(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch 1 d_model"]:
+        """The output of a pre-norm block at the first position, nothing else computed: `forward(x)[:, :1]`."""
+        assert self.around_attention.first, "only a pre-norm block reads its positions before it mixes them"
+        if "forward" in vars(self):  # it is computed again in the backward pass, by way of `forward`
+            return self(x)[:, :1]  # type: ignore[no-any-return]
+        seen = self.around_attention.norm(x)
+        context = self.attention(seen[:, :1], self.attention.prepare(seen))
+        return self.around_feed_forward(  # type: ignore[no-any-return]
+            x[:, :1] + self.around_attention.dropout(context), self.feed_forward
+        )
+
+    def _one_function(self, x: Tensor) -> tuple[PreNormSettings, BlockWeights] | None:
+        """What `pre_norm_block` is given, where nobody watches or computes the block again, and it is one."""
+        f, a, around = self.feed_forward, self.attention, (self.around_attention, self.around_feed_forward)
+        if not (self.training and around[0].first) or watch.slot is not None or "forward" in vars(self):
+            return None
+        same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
+        known = f.activation in (GELU, GELU_TANH, RELU, SILU) and a.dropout == 0 and a.score.scale is not None
+        name: Any = f.activation.name
+        if not (same and known and trains_pre_norm(x, name)) or (weights := _weights_of(self)) is None:
+            return None
+        inner_dropout = 0.0 if f.dropout is None else f.dropout.p
+        scale, eps, dropout = a.score.scale, around[0].norm.eps, around[0].dropout.p
+        assert scale is not None
+        return PreNormSettings(a.num_heads, scale, eps, name, dropout, inner_dropout), weights
 
     def packed(self, x: Float[Tensor, "rows d_model"], groups: Groups) -> Float[Tensor, "rows d_model"]:
         """Read texts laid end to end, `groups` of one length each, in training on a CPU; `can_pack` says whether."""

@@ -38,6 +38,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from heed.attention import watch
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions
@@ -140,20 +141,34 @@ class Vit(ImageEncoder):
         Raises:
             ShapeError: The pictures are of another size, or have another number of channels.
         """
-        states = self.states(pixels)
-        return states[:, 0] if self.class_token else states.mean(1)
+        if not self.class_token:
+            return self.states(pixels).mean(1)
+        if watch.slot is not None:
+            return self.states(pixels)[:, 0]
+        *others, last = self._blocks()  # of the last block only the class token's state is needed
+        x = self._tokens(pixels)
+        for block in others:
+            x = block.whole(x)
+        return self.norm(last.first(x)).squeeze(1)  # type: ignore[no-any-return]
 
     def states(self, pixels: Tensor) -> Tensor:
         """The last state of each token, normalised, `(batch, tokens, d_model)`; the class token's first."""
+        x = self._tokens(pixels)
+        for block in self._blocks():
+            x = self.observe_tensor("states", block.whole(x))
+        return self.norm(x)  # type: ignore[no-any-return]
+
+    def _blocks(self) -> list[EncoderBlock]:
+        return [block for block in self.blocks if isinstance(block, EncoderBlock)]
+
+    def _tokens(self, pixels: Tensor) -> Tensor:
+        """What the first block reads, `(batch, tokens, d_model)`."""
         x = self._embed(pixels)
         if self.class_vector is not None:
             x = torch.cat([self.class_vector.expand(len(x), 1, -1), x], dim=1)
         if self.positions is not None:
             x = x + self._positions()
-        x = self.observe_tensor("placed", self.dropout(x))
-        for block in self.blocks:
-            x = self.observe_tensor("states", block(x))
-        return self.norm(x)  # type: ignore[no-any-return]
+        return self.observe_tensor("placed", self.dropout(x))
 
     def features(self, pixels: Tensor) -> Tensor:
         """The states of the patches on their grid, `(batch, d_model, rows, columns)`."""

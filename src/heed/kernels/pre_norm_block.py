@@ -1,0 +1,211 @@
+"""A pre-norm encoder block without padding, trained on a CPU as one function with its gradient by hand.
+
+    x = x + dropout(MultiHead(norm(x))); x = x + dropout(W_2 dropout(g(W_1 norm(x) + b_1)) + b_2)
+
+What it saves beside autograd over the modules (docs/performance.md): memory is used again from block to block and
+update to update (`kernels/pool.py`); one product makes queries, keys and values, which attention reads where they lie;
+sums over rows are products; random bytes decide what is dropped (`kernels/dropout.py`). It draws the dropout masks that
+the modules draw.
+
+Source: the gradients of a linear layer, of layer normalisation, of the activations and of attention by torch's own
+operations, those of the whole by the chain rule; the block is that of Dosovitskiy et al. 2021 (arXiv:2010.11929).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from heed.kernels import private
+from heed.kernels.decoder_block import BlockWeights, linear_into, residual_into
+from heed.kernels.dropout import drawn, drop_scale, threshold_of
+from heed.kernels.encoder_block import BlockActivation
+from heed.kernels.linear import outer
+from heed.kernels.pool import Pool
+from heed.kernels.switch import enabled
+from heed.shapes import Float
+
+
+class PreNormSettings(NamedTuple):
+    """What a block has beside its parameters."""
+
+    num_heads: int
+    scale: float  # of the products of query and key
+    eps: float  # of both layer normalisations
+    activation: BlockActivation
+    dropout: float  # of both sublayers' outputs
+    inner_dropout: float  # behind the activation
+
+
+def trains_pre_norm(x: Tensor, activation: BlockActivation) -> bool:
+    """Whether `pre_norm_block` can be used: a gradient is wanted, in float32, on a CPU."""
+    return (
+        enabled()
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and private.flash_attention() is not None
+        and private.layer_norm() is not None
+        and private.activation(activation) is not None
+    )
+
+
+def pre_norm_block(
+    x: Float[Tensor, "batch length d"], settings: PreNormSettings, weights: BlockWeights
+) -> Float[Tensor, "batch length d"]:
+    """The block's output, every position looking at all of its sequence; only where `trains_pre_norm`.
+
+    Args:
+        x: `(batch, length, d)` in float32.
+        settings: Heads, activation, dropout.
+        weights: All in float32.
+    """
+    return _PreNormBlock.apply(x, settings, *weights)  # type: ignore[no-any-return]
+
+
+_pool = Pool()
+
+
+class _PreNormBlock(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, s: PreNormSettings, *weights: Tensor) -> Tensor:
+        w, (batch, length, d) = BlockWeights(*weights), x.shape
+        attend, _ = _found(private.flash_attention())
+        normalise, _ = _found(private.layer_norm())
+        activate, _ = _found(private.activation(s.activation))
+        x = x.reshape(-1, d)
+        rows, d_inner = len(x), len(w.inner)
+
+        first, *of_first = normalise(x, (d,), w.norm_1, w.norm_1_bias, s.eps)
+        three, three_bias = _together(w)
+        qkv = linear_into(first, three, three_bias, _pool.take(rows, 3 * d))
+        context, log_sums = attend(*_heads(qkv, length, s.num_heads), 0.0, False, scale=s.scale)
+        context = _joined(context)
+        middle, keep_1 = _residual(x, context, w.out, w.out_bias, s.dropout, _pool.take(rows, d))
+
+        second, *of_second = normalise(middle, (d,), w.norm_2, w.norm_2_bias, s.eps)
+        inner = linear_into(second, w.inner, w.inner_bias, _pool.take(rows, d_inner))
+        active = activate(inner, _pool.take(rows, d_inner))
+        kept = _drop(active, s.inner_dropout)
+        result, keep_2 = _residual(middle, active, w.outer, w.outer_bias, s.dropout, torch.empty_like(x))
+
+        saved = x, first, *of_first, qkv, context, log_sums, keep_1, middle, second, *of_second
+        ctx.save_for_backward(*saved, inner, active, kept, keep_2, *weights)
+        ctx.settings = s, (batch, length, d)
+        return result.view(batch, length, d)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        if ctx.settings is None:
+            raise RuntimeError(
+                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
+            )
+        x, first, mean_1, inverse_1, qkv, context, log_sums, keep_1, middle, *rest = ctx.saved_tensors
+        second, mean_2, inverse_2, inner, active, kept, keep_2, *weights = rest
+        (s, shape), ctx.settings = ctx.settings, None
+        (_, length, d), w, rows = shape, BlockWeights(*weights), len(x)
+        _, d_attend = _found(private.flash_attention())
+        _, d_normalise = _found(private.layer_norm())
+        _, d_activate = _found(private.activation(s.activation))
+        every, ones, work = [True, True, True], torch.ones(1, rows), _pool.take(rows, d)
+        d_result = grad_outputs[0].reshape(-1, d)
+
+        d_g = _d_dropped(d_result, keep_2, s.dropout, work)
+        d_outer = outer(d_g, active), _sum(ones, d_g)
+        d_active = linear_into(d_g, w.outer.t(), None, active)
+        d_inner = d_activate(_undrop(d_active, kept, s.inner_dropout), inner)
+        d_inner_weight = outer(d_inner, second), _sum(ones, d_inner)
+        d_second = linear_into(d_inner, w.inner.t(), None, second)
+        given = d_second, middle, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
+        d_middle, *d_norm_2 = d_normalise(*given)
+        d_middle += d_result
+
+        d_h = _d_dropped(d_middle, keep_1, s.dropout, work)
+        d_out = outer(d_h, context), _sum(ones, d_h)
+        d_context = linear_into(d_h, w.out.t(), None, second)
+        seen = *_heads(qkv, length, s.num_heads), _split(context, length, s.num_heads), log_sums
+        d_seen = d_attend(_split(d_context, length, s.num_heads), *seen, 0.0, False, scale=s.scale)
+        d_qkv = torch.cat([_joined(part) for part in d_seen], dim=1, out=qkv)
+        d_three, d_three_bias = outer(d_qkv, first).split(d), _sum(ones, d_qkv).split(d)
+        d_first = linear_into(d_qkv, _together(w)[0].t(), None, second)
+        given = d_first, x, (d,), mean_1, inverse_1, w.norm_1, w.norm_1_bias, every
+        d_x, *d_norm_1 = d_normalise(*given)
+        d_x += d_middle
+
+        _pool.give(work, qkv, middle, inner, active)
+        of_three = [part for both in zip(d_three, d_three_bias, strict=True) for part in both]
+        return (d_x.view(shape), None, *d_norm_1, *of_three, *d_out, *d_norm_2, *d_inner_weight, *d_outer)
+
+
+def _together(w: BlockWeights) -> tuple[Tensor, Tensor]:
+    """The layers of queries, keys and values as one."""
+    return torch.cat([w.query, w.key, w.value]), torch.cat([w.query_bias, w.key_bias, w.value_bias])
+
+
+def _heads(qkv: Tensor, length: int, num_heads: int) -> list[Tensor]:
+    """Queries, keys and values `(rows, 3 d)`, each as `(batch, heads, length, d_head)`, where they lie."""
+    return [_split(part, length, num_heads) for part in qkv.chunk(3, dim=1)]
+
+
+def _split(x: Tensor, length: int, num_heads: int) -> Tensor:
+    """`(rows, d)` as `(batch, heads, length, d_head)`."""
+    return x.view(-1, length, num_heads, x.shape[1] // num_heads).transpose(1, 2)
+
+
+def _joined(x: Tensor) -> Tensor:
+    """`(batch, heads, length, d_head)` as `(rows, d)`."""
+    return x.transpose(1, 2).reshape(-1, x.shape[1] * x.shape[3])
+
+
+def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, p: float, out: Tensor) -> tuple[Tensor, Tensor]:
+    """`x + dropout(y weight' + bias)` into `out`, and what was kept."""
+    if p == 0:
+        result = residual_into(x, y, weight, bias, out)
+        return result, result
+    h = linear_into(y, weight, bias, out)
+    keep = _drop(h, p)
+    return h.add_(x), keep
+
+
+def _drop(x: Tensor, p: float) -> Tensor:
+    """Drop numbers of x in place; what was kept."""
+    if p == 0:
+        return x
+    threshold = threshold_of(p)
+    keep = drawn(x, threshold)
+    work = _pool.take(*x.shape)
+    x.mul_(work.copy_(keep.view(torch.uint8)).mul_(drop_scale(threshold)))
+    _pool.give(work)
+    return keep
+
+
+def _undrop(d: Tensor, keep: Tensor, p: float) -> Tensor:
+    """The gradient before dropout, in place."""
+    if p == 0:
+        return d
+    work = _pool.take(*d.shape)
+    d.mul_(work.copy_(keep.view(torch.uint8)).mul_(drop_scale(threshold_of(p))))
+    _pool.give(work)
+    return d
+
+
+def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
+    """The gradient before dropout, into `out`."""
+    if p == 0:
+        return d
+    return out.copy_(keep.view(torch.uint8)).mul_(drop_scale(threshold_of(p))).mul_(d)
+
+
+def _sum(ones: Tensor, x: Tensor) -> Tensor:
+    """The sum over the rows, as a product: half the time of `sum`."""
+    total: Tensor = torch.mm(ones, x)
+    return total.squeeze(0)
+
+
+def _found(operations: tuple[private.Operation, private.Operation] | None) -> tuple[private.Operation, ...]:
+    assert operations is not None
+    return operations
