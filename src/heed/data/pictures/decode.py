@@ -237,8 +237,8 @@ def _pixels(image: Image.Image) -> Array:
         return (np.clip(values, 0, 65_535) >> 8).astype(np.uint8)[:, :, None]
     if image.mode == "F":
         values = np.nan_to_num(np.asarray(image))
-        pixels: Array = np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255)).astype(np.uint8)
-        return pixels[:, :, None]
+        scaled: Array = np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255)).astype(np.uint8)
+        return scaled[:, :, None]
     if image.mode in _GREY or (image.mode == "P" and _is_grey(image)):
         return np.array(image.convert("L"))[:, :, None]
     return np.array(image.convert("RGB"))
