@@ -173,6 +173,11 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     for use in (run.predict, run.evaluate):
         with pytest.raises(ConfigError, match=r"no classes: theirs, .*has no classifier; start a run .* --from RUN"):
             use(str(pictures[0]) if use == run.predict else tmp_path / "photos")
+    seen = str(run.look(str(pictures[0])))
+    assert "attention rolled" in seen and "label" not in seen
+    for asked in ({"map": "gradient"}, {"steps": True}):
+        with pytest.raises(ConfigError, match="has no classifier"):
+            run.look(str(pictures[0]), **asked)
 
 
 def test_without_the_file_of_the_processor_the_default_is_named(tmp_path):
@@ -276,6 +281,8 @@ def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
     assert any(name in capsys.readouterr().out for name in CLASSES)
     assert command(["evaluate", "run", "photos"]) == 0
     assert "24 pictures" in capsys.readouterr().out
+    assert command(["look", "run", photos[0], "--layer", "1", "--head", "2"]) == 0
+    assert "layer 1, head 2" in capsys.readouterr().out
     assert command(["evaluate", "run"]) == 2
     assert "was imported from theirs and has no data of its own; to score it" in capsys.readouterr().err
 
@@ -309,6 +316,20 @@ def test_a_body_alone_is_fine_tuned(tmp_path):
     run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder, **{"training.learning_rate": 1e-9})
     before, after = (one.model.body.state_dict() for one in (parent, run))
     assert max(float((after[name] - one).abs().max()) for name, one in before.items()) < 1e-6
+
+
+def test_another_resolution_computes_what_transformers_interpolates(tmp_path):
+    model = vit(tmp_path / "theirs", 6)
+    parent = heed.import_model(tmp_path / "theirs", tmp_path / "parent", quiet=True)
+    folder_of(tmp_path / "photos", classes=CLASSES)
+    settings = {"data.size": [64, 48], "training.learning_rate": 1e-12, "training.weight_decay": 0}
+    run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder, **settings)
+    pixels = pixels_of(run)
+    assert pixels.shape[2:] == (64, 48)
+    model.vit.embeddings.patch_size = 16  # theirs interpolates for one number only
+    with torch.no_grad():
+        theirs = model(pixels, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(run.model.eval()(pixels), theirs, **CLOSE)
 
 
 SMALL = {

@@ -518,7 +518,7 @@ CASES = {
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),
     "TaggingEvaluation.select_by": (TAGS | TWO, SELECT, ("auto", "loss"), kept, scripted("entity_f1", "loss")),
-    "ImagesEvaluation.select_by": (PICTURES | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),
+    "ImagesEvaluation.select_by": (PICTURES | TWO, SELECT, ("accuracy", "auto"), kept, scripted("accuracy", "loss")),
     "TableEvaluation.select_by": (ROWS | TWO, SELECT, ("auto", "macro_f1"), kept, scripted("accuracy", "macro_f1")),
     "SeriesEvaluation.select_by": (SERIES, SELECT, ("auto", "accuracy"), refused, prepared),
     "LanguageModelEvaluation.select_by": (BOOK, SELECT, ("auto", "accuracy"), refused, prepared),

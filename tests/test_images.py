@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 import heed
 from heed import cli
 from heed.errors import ConfigError, DataError
+from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
 
 SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}
@@ -269,3 +270,16 @@ def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
     task = task_class("images").prepare(config)
     assert sum(task.label_counts("train").values()) == 9 and set(task.label_counts("train").values()) == {4, 5}
     assert task.labels == ["across", "down"] and len(task.splits.left_out) == 51
+
+
+def test_an_estimator_of_scikit_learn_reads_arrays_and_files(photos):
+    pictures = np.stack([stripes(i % 2 == 0, i) for i in range(60)])
+    labels = np.array([10 if i % 2 == 0 else 20 for i in range(60)])
+    estimator = ImageClassifier("cnn", steps=20, valid=15, settings={**QUICK, "training.batch_size": 16})
+    assert estimator.fit(pictures, labels).score(pictures, labels) > 0.9
+    shares = estimator.predict_proba(pictures[:3])
+    assert shares.shape == (3, 2) and shares.sum(1) == pytest.approx(1)
+    files = [str(photos / "across" / "1.png"), str(photos / "down" / "1.png")]
+    assert estimator.predict(files).tolist() == [10, 20]
+    with pytest.raises(ValueError, match=r"expected pictures, as an array \(n, height, width\)"):
+        estimator.predict(pictures[0])

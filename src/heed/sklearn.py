@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: `Classifier` of texts, `Tagger` of words.
+"""Estimators for scikit-learn: `Classifier` of texts, `Tagger` of words, `ImageClassifier` of pictures.
 
     from heed.sklearn import Classifier
     cross_val_score(Classifier(minutes=1), texts, labels, cv=3)
@@ -138,6 +138,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """
 
     _task = "classification"
+    _unit = "text"
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # scikit-learn's names
         """Train on texts `(n,)` and their labels `(n,)`.
@@ -145,13 +146,14 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         Raises:
             ValueError: A text is none, lengths differ, or there are fewer than two classes.
         """
-        texts = _texts(X)
+        texts = self._inputs(X)
         if y is None:
-            raise ValueError("Classifier requires y to be passed, but the target y is None")
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
         if len(labels) != len(texts):
-            raise ValueError(f"there are {len(texts)} texts and {len(labels)} labels; each text needs one")
+            what = self._unit
+            raise ValueError(f"there are {len(texts)} {what}s and {len(labels)} labels; each {what} needs one")
         self.classes_ = np.unique(labels)
         names = self._names()
         if len(names) < 2:
@@ -172,19 +174,56 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The probability of each class, `(n, classes)` in the order of `classes_`; of blank texts their shares."""
         check_is_fitted(self, "run_")
-        texts = _texts(X)
-        found = self.run_.probabilities(texts).double().numpy()
+        inputs = self._inputs(X)
+        found = self._probabilities(inputs)
         known = self.run_.task.labels
-        made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(texts))
+        made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(inputs))
                          for name in self._names()], axis=1)  # fmt: skip
-        made[[not text.strip() for text in texts]] = self._shares
+        made[[isinstance(one, str) and not one.strip() for one in inputs]] = self._shares
         shares: np.ndarray[Any, Any] = made / made.sum(1, keepdims=True)
         return shares
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """The most probable class of each text, `(n,)`."""
+        """The most probable class of each input, `(n,)`."""
         chosen = self.predict_proba(X).argmax(1)
         return self.classes_[chosen]  # type: ignore[no-any-return]
+
+    def _inputs(self, given: Any) -> Sequence[Any]:
+        return _texts(given)
+
+    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """Of each input and label of the run."""
+        return self.run_.probabilities(inputs).double().numpy()  # type: ignore[no-any-return]
+
+
+class ImageClassifier(Classifier):
+    """A classifier of pictures, trained by heed; parameters and attributes as those of `Classifier`.
+
+    Pictures are an array `(n, height, width)` or `(n, height, width, channels)`, or a list of arrays, pictures of
+    Pillow or names of files.
+    """
+
+    _task = "images"
+    _unit = "picture"
+
+    def __sklearn_tags__(self) -> Any:
+        """Inputs are pictures, not texts."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.three_d_array = False, True
+        return tags
+
+    def _inputs(self, given: Any) -> Sequence[Any]:
+        if isinstance(given, str) or not hasattr(given, "__len__") or getattr(given, "ndim", 3) in (0, 2):
+            shape = getattr(given, "shape", None)
+            what = described(given) if shape is None else f"an array of shape {tuple(shape)}"
+            raise DataError(f"X is {what}; expected pictures, as an array (n, height, width) or a list")
+        if not len(given):
+            raise DataError("X has 0 pictures; a minimum of 1 is required")
+        return list(given)
+
+    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
+        said = self.run_.predict(inputs)
+        return np.array([[one.probabilities[label] for label in self.run_.task.labels] for one in said])
 
 
 class Tagger(_Estimator):

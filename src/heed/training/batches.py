@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from heed.config import TrainingConfig
 from heed.training.contracts import Batch, CollatesTogether, Trainable
@@ -56,7 +58,10 @@ def draws(
         micro_batches: Number of parts of each batch.
     """
     epoch, start = place.epoch, place.batch
-    together = task.updates_together if isinstance(task, CollatesTogether) else 1
+    together = 1
+    collate_all: Callable[[Sequence[list[int]], int], list[Any]] = partial(_one_by_one, task)
+    if isinstance(task, CollatesTogether):
+        together, collate_all = task.updates_together, task.collate_all
     while True:
         plan = task.train_batches(epoch)
         mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
@@ -72,7 +77,7 @@ def draws(
                 start += len(chosen)
                 shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
                 updates.append((shares, Place(epoch, start, mark)))
-            made = iter(_collated(task, [indices for shares, _ in updates for indices, _ in shares], epoch))
+            made = iter(collate_all([indices for shares, _ in updates for indices, _ in shares], epoch))
             for shares, end in updates:
                 batches = [(finish(next(made)), counts) for _, counts in shares]
                 targets = sum(batch.num_targets for batch, counts in batches if counts)
@@ -81,9 +86,7 @@ def draws(
         epoch, start = epoch + 1, 0
 
 
-def _collated(task: Trainable, batches: list[list[int]], epoch: int) -> Sequence[Batch]:
-    if isinstance(task, CollatesTogether):
-        return task.collate_all(batches, epoch)
+def _one_by_one(task: Trainable, batches: Sequence[list[int]], epoch: int) -> list[Batch]:
     return [task.collate(indices, epoch) for indices in batches]
 
 

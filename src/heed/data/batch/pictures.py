@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from torch import Tensor
 
 from heed.data.batch.rows import Batch
@@ -69,7 +70,7 @@ def collate_pictures(
     change = None
     if augment is not None and augment.config.changes_pictures:
         change = partial(augment.pictures, epoch=epoch)
-    pictures = store.take([i for indices in batches for i in indices], change)
+    pictures = store.take(np.array([i for indices in batches for i in indices], dtype=np.int64), change)
     made, start = [], 0
     for indices in batches:
         pixels = form.normalisation.tensor(pictures[start : start + len(indices)])

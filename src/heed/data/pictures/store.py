@@ -13,7 +13,8 @@ from heed.data.pictures.normalisation import Normalisation
 from heed.data.pictures.sizing import Sizing
 from heed.data.pictures.source import Pixels
 
-Change = Callable[[Array, Sequence[int]], Array]
+Indices = Sequence[int] | NDArray[np.int64]
+Change = Callable[[Array, Indices], Array]
 """Of sized pictures `(batch, height, width, channels)` and their numbers; the result for each depends on it alone."""
 
 _TOGETHER = 1_000
@@ -41,7 +42,8 @@ class PictureStore:
         """
         self.sizing = sizing
         self._places, self._pixels = places, pixels
-        self.is_kept = len(places) * int(np.prod(sizing.shape)) <= in_memory * 10**6
+        self._values = sizing.height * sizing.width * sizing.channels
+        self.is_kept = len(places) * self._values <= in_memory * 10**6
         self._kept = np.empty((len(places) if self.is_kept else 0, *sizing.shape), dtype=np.uint8)
         self._known = np.zeros(len(places), dtype=bool)
         self._pool: ThreadPoolExecutor | None = None
@@ -49,7 +51,7 @@ class PictureStore:
     def __len__(self) -> int:
         return len(self._places)
 
-    def take(self, indices: Sequence[int], change: Change | None = None) -> Array:
+    def take(self, indices: Indices, change: Change | None = None) -> Array:
         """The pictures with these numbers, each changed by `change`, `(batch, height, width, channels)`.
 
         Raises:
@@ -57,7 +59,7 @@ class PictureStore:
         """
         parts = self._parts(indices, change is not None)
 
-        def made(part: Sequence[int]) -> Array:
+        def made(part: Indices) -> Array:
             pictures = self._sized(part)
             return pictures if change is None else change(pictures, part)
 
@@ -80,17 +82,18 @@ class PictureStore:
             sample = [i * len(self) // _SAMPLE for i in range(_SAMPLE)]
         return Normalisation.of(self.parts(sample), self.sizing.channels)
 
-    def _parts(self, indices: Sequence[int], changed: bool) -> list[Sequence[int]]:
+    def _parts(self, indices: Indices, changed: bool) -> Sequence[Indices]:
         """The pictures of each thread; one part where several would not be faster."""
         workers, count = self._pixels.workers, len(indices)
-        decoded = not self.is_kept or not self._known[list(indices)].all()
-        heavy = changed and count * int(np.prod(self.sizing.shape)) >= _SHARED
-        if workers < 2 or count < 2 * workers or not (decoded or heavy):
+        if workers < 2 or count < 2 * workers:
+            return [indices]
+        heavy = changed and count * self._values >= _SHARED
+        if not heavy and self.is_kept and self._known[np.asarray(indices)].all():
             return [indices]
         number = 4 * workers if count >= 16 * workers else workers  # some are slower than others
         return [indices[i * count // number : (i + 1) * count // number] for i in range(number)]
 
-    def _sized(self, indices: Sequence[int]) -> Array:
+    def _sized(self, indices: Indices) -> Array:
         places: NDArray[np.int64] = np.asarray(indices, dtype=np.int64)
         if not self.is_kept:
             pictures = np.empty((len(places), *self.sizing.shape), dtype=np.uint8)
@@ -100,6 +103,7 @@ class PictureStore:
         for i in places[~self._known[places]].tolist():
             self._kept[i] = self._one(i)
             self._known[i] = True  # after it is there: another thread may ask
+            self._pixels.forget([self._places[i]])
         return self._kept[places]
 
     def _one(self, index: int) -> Array:

@@ -66,7 +66,8 @@ class ImagesEvaluation(EvaluationConfig):
     """How a classification of pictures is scored."""
 
     select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is accuracy."""
+    """Validation score that chooses the best checkpoint: auto is accuracy, or the loss where at most 200 pictures are
+    validated on, of which the accuracy says little."""
 
 
 class ImagesConfig(RunConfig):

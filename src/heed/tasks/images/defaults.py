@@ -1,6 +1,6 @@
-"""What a run over pictures is where nobody says: the size of its model, of its patches, how long it trains.
+"""What a run over pictures is where nobody says: the size of its model and of its patches, how it is trained.
 
-Measured on digits, Fashion-MNIST and CIFAR-10 (docs/images.md).
+Measured on scikit-learn's digits (docs/images.md).
 """
 
 from __future__ import annotations
@@ -13,18 +13,38 @@ if TYPE_CHECKING:
     from heed.tasks.images.config import ImagesConfig
     from heed.tasks.images.task import Images
 
-_MINUTES, _SHORT = 2.0, 0.75
-"""Minutes of a run, and of one over few small pictures."""
+_MINUTES, _EPOCHS = 2.0, 30
+"""Minutes of a run; and passes of one over few small pictures, so that it repeats bit for bit."""
 _FEW = 2_000_000
 """Numbers in the training pictures up to which these are few and small; scikit-learn's digits are 83,000."""
 _GRID, _LARGEST_GRID = 8, 14
 """Patches from one side to the other, about, and at most."""
 _LARGEST_PATCH = 16
+_FEW_RATE, _RATE, _FINE_RATE, _WIDTH = 0.004, 0.002, 0.0005, 128
+"""Largest learning rates: over few small pictures, else, and of a body that was trained before; of this width."""
 
 
-def size_for(num_pictures: int) -> str:
-    """The named size for an amount of training pictures."""
-    return "tiny" if num_pictures <= 3_000 else "small"
+_FEW_VALIDATED = 200
+"""Validation pictures up to which accuracy tells checkpoints apart too coarsely: of 100 it is soon 100 %."""
+
+
+def is_imported(task: Images) -> bool:
+    """Whether a run was imported, so that it has no pictures to train on."""
+    return getattr(task.config.data, "imported", None) is not None
+
+
+def size_for(task: Images) -> str:
+    """The named size for an amount of training pictures: tiny for few that are large."""
+    if is_imported(task):
+        return "base"
+    return "tiny" if not is_small(task) and len(task.splits.examples["train"]) <= 3_000 else "small"
+
+
+def selected_by(task: Images) -> str:
+    """The validation score that chooses weights."""
+    if is_imported(task):
+        return "accuracy"
+    return "loss" if len(task.splits.examples["valid"]) <= _FEW_VALIDATED else "accuracy"
 
 
 def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -42,12 +62,25 @@ def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str
     return {"patch_size": min(small, key=lambda p: (abs(max(height, width) / p - _GRID), p))}
 
 
+def is_small(task: Images) -> bool:
+    """Whether a run is over few small pictures and by a model that is not large, so that passes take a moment."""
+    sizing, section = task.form.sizing, task.config.model
+    numbers = len(task.splits.examples["train"]) * sizing.height * sizing.width * sizing.channels
+    return numbers <= _FEW and section.size in ("auto", "tiny", "small") and section.from_ is None
+
+
 def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
-    """The settled configuration of a task with a time budget where none was given."""
-    training = settled.training
-    imported = getattr(settled.data, "imported", None) is not None  # it has no pictures to train on
-    if not imported and training.minutes is None and training.steps is None and training.epochs is None:
-        sizing = task.form.sizing
-        numbers = len(task.splits.examples["train"]) * sizing.height * sizing.width * sizing.channels
-        training = training.model_copy(update={"minutes": _SHORT if numbers <= _FEW else _MINUTES})
-    return settled.model_copy(update={"training": training})
+    """The settled configuration of a task with what suits its pictures and its model, where nothing was given."""
+    if is_imported(task):
+        return settled
+    training, augment, fields = settled.training, settled.augment, dict[str, Any]()
+    small, width = is_small(task), max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
+    rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
+    fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
+    if training.minutes is None and training.steps is None and training.epochs is None:
+        fields |= {"epochs": _EPOCHS} if small else {"minutes": _MINUTES}
+        if small and not augment.model_fields_set:
+            # Shifted by a pixel or two, a picture of any kind still shows the same.
+            augment = augment.model_copy(update={"crop": max(1, min(task.form.sizing.shape[:2]) // 8)})
+    fields = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+    return settled.model_copy(update={"training": training.model_copy(update=fields), "augment": augment})

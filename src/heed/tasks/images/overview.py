@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from heed.data.pictures.sizing import Sizing
 from heed.data.read.findings import found_table
+from heed.tasks.base.labels import count_lines
 
 if TYPE_CHECKING:
     from heed.tasks.images.task import Images
@@ -19,6 +20,12 @@ def form_line(sizing: Sizing) -> str:
     """How pictures are read, for people."""
     colour = "grey" if sizing.channels == 1 else "red, green and blue"
     return f"pictures are read as {sizing.width} x {sizing.height} pixels, {colour}, other shapes by {sizing.crop}"
+
+
+def remarks_on(task: Images) -> list[str]:
+    """How pictures are read, and the labels by count, with warnings."""
+    fix = " (data.class_weights=balanced weighs all labels alike)" * (task.config.data.class_weights == "none")
+    return [form_line(task.form.sizing), *count_lines(task.label_counts("train"), "picture", fix)]
 
 
 def overview_of(task: Images) -> str:

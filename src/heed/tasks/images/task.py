@@ -29,7 +29,6 @@ from heed.tasks.base.label_loss import label_loss
 from heed.tasks.base.labels import (
     LabelPrediction,
     check_labels,
-    count_lines,
     load_labels,
     most_probable,
     number_of,
@@ -42,13 +41,12 @@ from heed.tasks.images import defaults
 from heed.tasks.images.access import PictureAccess
 from heed.tasks.images.config import ImagesConfig, ImagesHead
 from heed.tasks.images.model import PictureClassifier, check_head, give_adapted
-from heed.tasks.images.overview import counts_of, form_line, overview_of
+from heed.tasks.images.overview import counts_of, overview_of, remarks_on
 from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
 from heed.training.processes import current
 
-_SCORED = 4
-"""How many times as many pictures are scored together as in training."""
+_SCORED = 4  # times as many pictures are scored together as in training
 
 
 class Images(Task[ImagesConfig, Picture]):
@@ -59,7 +57,6 @@ class Images(Task[ImagesConfig, Picture]):
     head_class = ImagesHead
     size_fields: ClassVar = {"channels": "num_channels", "height": "height", "width": "width"}
     units: ClassVar = {"height": "pixels from top to bottom", "width": "pixels from left to right"}
-    selected_by = "accuracy"
 
     def __init__(
         self, config: ImagesConfig, form: PictureForm, labels: Sequence[str], splits: PictureSplits | None
@@ -97,8 +94,7 @@ class Images(Task[ImagesConfig, Picture]):
         task.settle(parent)
         for split in task.split_names:
             task.targets_of(task.splits.examples[split])  # labels that training never saw are found now
-        fix = " (data.class_weights=balanced weighs all labels alike)" * (config.data.class_weights == "none")
-        task.splits.remarks += [form_line(task.form.sizing), *count_lines(task.label_counts("train"), "picture", fix)]
+        task.splits.remarks += remarks_on(task)
         return task
 
     @classmethod
@@ -161,8 +157,13 @@ class Images(Task[ImagesConfig, Picture]):
 
     @property
     def auto_size(self) -> str:
-        """By the number of training pictures."""
-        return defaults.size_for(len(self.splits.examples["train"]))
+        """By the training pictures."""
+        return defaults.size_for(self)
+
+    @property
+    def selected_by(self) -> str:
+        """Accuracy, or the loss where few pictures are validated on."""
+        return defaults.selected_by(self)
 
     def count_of(self, kind: str) -> int:
         """Channels, and pixels of each side."""
@@ -174,11 +175,7 @@ class Images(Task[ImagesConfig, Picture]):
         return defaults.patch_fields(self.body_class, self.auto_size if size == "auto" else size, given)
 
     def head_fields(self, head: ImagesHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields.
-
-        Raises:
-            ConfigError: One output cannot tell that many classes apart.
-        """
+        """The head's fields; a ConfigError where one output cannot tell that many classes apart."""
         check_head(head, self.labels)
         return dict(head.model_dump())
 

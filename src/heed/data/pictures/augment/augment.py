@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config.augment import AugmentSection
@@ -22,7 +24,7 @@ class Augment:
         self.config = config
         self._seed = seed
 
-    def pictures(self, pictures: Array, indices: Sequence[int], epoch: int) -> Array:
+    def pictures(self, pictures: Array, indices: Sequence[int] | NDArray[np.int64], epoch: int) -> Array:
         """Change sized pictures `(batch, height, width, channels)` one by one: flip, crop, RandAugment, erase."""
         c = self.config
         if not c.changes_pictures or not len(pictures):
@@ -45,7 +47,7 @@ class Augment:
         return changed
 
     def batch(
-        self, pixels: Tensor, targets: Tensor, num_labels: int, indices: Sequence[int], epoch: int
+        self, pixels: Tensor, targets: Tensor, num_labels: int, indices: Sequence[int] | NDArray[np.int64], epoch: int
     ) -> tuple[Tensor, Tensor]:
         """Mix normalised pictures `(batch, channels, height, width)` with one another: mixup, cutmix.
 

@@ -20,7 +20,7 @@ _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 class Draws:
     """The random numbers of some examples in one pass; a use has a name of its own, and gets numbers of its own."""
 
-    def __init__(self, seed: int, epoch: int, indices: Sequence[int]) -> None:
+    def __init__(self, seed: int, epoch: int, indices: Sequence[int] | NDArray[np.int64]) -> None:
         digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
         start = np.frombuffer(digest, dtype=np.uint64)
         self._states = _mixed(_mixed(np.asarray(indices, dtype=np.uint64) * _STEP + start) + start)
