@@ -25,7 +25,7 @@ def models_table() -> str:
         for name, body in list_models():
             if _fits(task, body):
                 mark = "*" if name == default else " "
-                lines.append(f"{mark} {name:<{_NAME}}{body.summary:<42}{body.paper}")
+                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<40}{body.paper}")
         blocks.append("\n".join(lines))
     blocks.append("* the model where none is named\nheed models NAME shows the fields and sizes of a model.")
     return "\n\n".join(blocks)
