@@ -1,9 +1,9 @@
 """A relation between far corners by distance: convolutions by depth, a residual network, a Vision Transformer.
 
-    python examples/far_corners.py runs/far-corners [--distances 8,16] [--depths 2,4,8] [--seeds 1] [--only vit]
+    python examples/far_corners.py runs/far-corners [--distances 7,10] [--depths 2,4,7] [--seeds 1] [--only vit]
 
 The claims (the lecture notes): a convolutional network works locally and struggles with long-range relations; a Vision
-Transformer does not. Each picture of the embedded `shapes` (24 x 24 pixels) has an arrow and three figures of 5 pixels
+Transformer does not. Each picture of the embedded `shapes` (18 x 18 pixels) has an arrow and three figures of 5 pixels
 on the corners of a square; the label is the figure that the arrow points at. Which figures there are says nothing of
 which one that is: without arrow and figure seen together no more than a third can be right. They are `distance` pixels
 apart. Models:
@@ -12,9 +12,9 @@ apart. Models:
   map sees a square of 2 * depth + 1 pixels, and the mean relates nothing. From distance - 5 pixels on such a
   square can touch two figures, from distance + 7 on it can hold all four.
 - `resnet` of depth 8: it sees 25 pixels.
-- `vit` with patches of 8 x 8 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all patches.
+- `vit` with patches of 6 x 6 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all patches.
 
-Trained are 300 updates of 32 pictures, of `vit` 2,000. Run folders that are complete are not trained again.
+Trained are 600 updates of 32 pictures, of `vit` 2,000. Run folders that are complete are not trained again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 import heed
 
-SIZE = 24
+SIZE = 18
 SHARED = {
     "data.size": SIZE,
     "data.train": 10_000,
@@ -43,9 +43,9 @@ def models(depths: list[int]) -> dict[str, tuple[str, int, dict[str, Any]]]:
     listed: dict[str, tuple[str, int, dict[str, Any]]] = {}
     for depth in depths:
         fields = {"num_filters": [16] * depth, "convolutions": 1, "pool_size": 1, "pooling": "mean", "dropout": 0.0}
-        listed[f"cnn, {depth} deep, sees {2 * depth + 1}"] = ("cnn", 300, _model(fields, 0.005))
-    listed["resnet 8, sees 25"] = ("resnet", 300, _model({"form": "cifar", "depth": 8}, 0.005))
-    fields = {"patch_size": 8, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
+        listed[f"cnn, {depth} deep, sees {2 * depth + 1}"] = ("cnn", 600, _model(fields, 0.005))
+    listed["resnet 8, sees 25"] = ("resnet", 600, _model({"form": "cifar", "depth": 8}, 0.005))
+    fields = {"patch_size": 6, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
     listed["vit, sees all"] = ("vit", 2_000, _model(fields | {"dropout": 0.0, "positions": "sinusoidal"}, 0.001))
     return listed
 
@@ -57,8 +57,8 @@ def _model(fields: dict[str, Any], learning_rate: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--distances", default="8,16")
-    parser.add_argument("--depths", default="2,4,8")
+    parser.add_argument("--distances", default="7,10")
+    parser.add_argument("--depths", default="2,4,7")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     given = parser.parse_args()
