@@ -173,6 +173,11 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     for use in (run.predict, run.evaluate):
         with pytest.raises(ConfigError, match=r"no classes: theirs, .*has no classifier; start a run .* --from RUN"):
             use(str(pictures[0]) if use == run.predict else tmp_path / "photos")
+    seen = str(run.look(str(pictures[0])))
+    assert "attention rolled" in seen and "label" not in seen
+    for asked in ({"map": "gradient"}, {"steps": True}):
+        with pytest.raises(ConfigError, match="has no classifier"):
+            run.look(str(pictures[0]), **asked)
 
 
 def test_without_the_file_of_the_processor_the_default_is_named(tmp_path):
@@ -276,6 +281,8 @@ def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
     assert any(name in capsys.readouterr().out for name in CLASSES)
     assert command(["evaluate", "run", "photos"]) == 0
     assert "24 pictures" in capsys.readouterr().out
+    assert command(["look", "run", photos[0], "--layer", "1", "--head", "2"]) == 0
+    assert "layer 1, head 2" in capsys.readouterr().out
     assert command(["evaluate", "run"]) == 2
     assert "was imported from theirs and has no data of its own; to score it" in capsys.readouterr().err
 

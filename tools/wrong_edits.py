@@ -656,4 +656,35 @@ EDITS = [
         "if stop >= border)",
         ("tests/test_ranking.py",),
     ),
+    # pictures
+    Edit(
+        "pictures: turned the wrong way for one value of EXIF",
+        "6: Image.Transpose.ROTATE_270",
+        "6: Image.Transpose.ROTATE_90",
+        ("tests/test_pictures_decode.py",),
+    ),
+    Edit(
+        "pictures: transparent pixels over black",
+        'Image.new("RGBA", image.size, "white")',
+        'Image.new("RGBA", image.size, "black")',
+        ("tests/test_pictures_decode.py",),
+    ),
+    Edit(
+        "pictures: an idx file's labels are one off",
+        'names[label], f"{path}#{i}", f"{origin}#{i}"',
+        'names[label - 1], f"{path}#{i}", f"{origin}#{i}"',
+        ("tests/test_pictures_read.py",),
+    ),
+    Edit(
+        "pictures: results of threads out of order",
+        "yield from waiting.popleft().result()",
+        "yield from waiting.pop().result()",
+        ("tests/test_pictures_read.py",),
+    ),
+    Edit(
+        "pictures: members of an unpacked archive begin one byte late",
+        "self.members[_clean(member.name)] = (self.size, len(data))",
+        "self.members[_clean(member.name)] = (self.size + 1, len(data))",
+        ("tests/test_pictures_read.py",),
+    ),
 ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, mess, milk, order, pizza, politics, teddy
+from heed.lessons import cat, mess, milk, order, patches, pizza, politics, teddy
 from heed.lessons.parts import Stage
 from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
@@ -23,11 +23,15 @@ _LISTS: dict[str, type[Section]] = {
 
 
 class Trained(NamedTuple):
-    """A lesson with networks: its title, what makes its stages, and the seconds of training on one thread (0: none)."""
+    """A lesson with networks: its title, what makes its stages, and the seconds of training on one thread (0: none).
+
+    `source` says where it comes from, where that is not said of all alike.
+    """
 
     title: str
     stages: Callable[[], tuple[Stage, ...]]
     seconds: int
+    source: str = ""
 
 
 TRAINED: dict[str, Trained] = {
@@ -35,6 +39,7 @@ TRAINED: dict[str, Trained] = {
     "mess": Trained(mess.TITLE, mess.mess_stages, 30),
     "milk": Trained(milk.TITLE, milk.milk_stages, 0),
     "order": Trained(order.TITLE, order.order_stages, 10),
+    "patches": Trained(patches.TITLE, patches.patches_stages, 0, patches.SOURCE),
     "pizza": Trained(pizza.TITLE, pizza.pizza_stages, 10),
     "politics": Trained(politics.TITLE, politics.politics_stages, 10),
     "teddy": Trained(teddy.TITLE, teddy.teddy_stages, 10),

@@ -131,9 +131,9 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
     """
     if str(source) in TRAINED:
-        title, stages, seconds = TRAINED[str(source)]
+        title, stages, seconds, said = TRAINED[str(source)]
         if row is not None:
             raise ConfigError(f"lesson {source} has no stage of one row, so row {row!r} does not apply")
-        return Lesson(str(source), title, _SOURCE if seconds else _DRAWN, (), stages())
+        return Lesson(str(source), title, said or (_SOURCE if seconds else _DRAWN), (), stages())
     where, file = read_lesson(source)
     return Lesson(where, file.title, file.source, tuple(file.tokens), build_stages(file, where, row))

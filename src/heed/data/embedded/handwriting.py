@@ -45,7 +45,8 @@ def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Pi
         rank[labels[i]] += 1
     spread = [i for _, i in sorted(place, key=lambda one: one[0])]
     drawn: dict[Split, list[Picture]] = {}
-    for split in ("test", "valid", "train"):
-        taken, spread = spread[: sizes[split]], spread[sizes[split] :]  # type: ignore[index]
-        drawn[split] = [examples[i] for i in taken]  # type: ignore[index]
+    order_of_splits: tuple[Split, ...] = ("test", "valid", "train")
+    for split in order_of_splits:
+        taken, spread = spread[: sizes[split]], spread[sizes[split] :]
+        drawn[split] = [examples[i] for i in taken]
     return {"train": drawn["train"], "valid": drawn["valid"], "test": drawn["test"]}, images

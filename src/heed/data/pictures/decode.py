@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from heed.errors import DataError
 
@@ -159,7 +159,8 @@ def _as_bytes(values: NDArray[Any]) -> Array:
         raise PictureError("no picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
     if most <= 1 and np.issubdtype(values.dtype, np.floating):
         values = values * 255  # of several pictures the callers judge by all
-    return np.rint(values).astype(np.uint8)
+    pixels: Array = np.rint(values).astype(np.uint8)
+    return pixels
 
 
 def _decoded(data: bytes, max_pixels: int) -> tuple[Array, tuple[str, ...]]:
@@ -191,7 +192,7 @@ def _opened(data: bytes, max_pixels: int) -> Image.Image:
                     image = Image.open(io.BytesIO(data), formats=FORMATS)
                 finally:
                     Image.MAX_IMAGE_PIXELS = bound
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise PictureError("no picture", f"is no picture: {_looks_like(data)}") from None
     width, height = image.size
     if width * height > max_pixels:
@@ -236,7 +237,8 @@ def _pixels(image: Image.Image) -> Array:
         return (np.clip(values, 0, 65_535) >> 8).astype(np.uint8)[:, :, None]
     if image.mode == "F":
         values = np.nan_to_num(np.asarray(image))
-        return np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255)).astype(np.uint8)[:, :, None]
+        scaled: Array = np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255)).astype(np.uint8)
+        return scaled[:, :, None]
     if image.mode in _GREY or (image.mode == "P" and _is_grey(image)):
         return np.array(image.convert("L"))[:, :, None]
     return np.array(image.convert("RGB"))

@@ -180,7 +180,8 @@ class Pixels:
             PictureError: It cannot be decoded.
         """
         pixels, notes = decoded(data, self.max_pixels)
-        facts = PictureFacts(*pixels.shape, notes)
+        height, width, channels = pixels.shape
+        facts = PictureFacts(height, width, channels, notes)
         self._facts[place] = self._same.setdefault(facts, facts)
         if isinstance(data, bytes) and pixels.nbytes <= self._room:
             self._room -= pixels.nbytes
@@ -191,9 +192,16 @@ class Pixels:
         """Remember what all pictures of a source are."""
         self._facts_of[name] = facts
 
-    def forget(self) -> None:
-        """Free the pixels that were kept while the pictures were read; they are decoded again where asked for."""
-        self._kept, self._room = {}, 0
+    def forget(self, places: Iterable[str] | None = None) -> None:
+        """Free the pixels of some pictures, by default all, that were kept while they were read.
+
+        They are decoded again where they are asked for.
+        """
+        if places is None:
+            self._kept = {}
+            return
+        for place in places:
+            self._kept.pop(place, None)
 
     def each(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """`function` of every item, in their order, worked out by as many threads as the workers."""
@@ -239,10 +247,11 @@ def bytes_of(path: Path) -> bytes:
 def digest_of(data: bytes | NDArray[Any]) -> str:
     """What tells one picture from others: a hash of its file's bytes, or of an array's shape and values."""
     digest = hashlib.blake2b(digest_size=16)
-    if not isinstance(data, bytes):
+    if isinstance(data, bytes):
+        digest.update(data)
+    else:
         digest.update(repr(data.shape).encode())
-        data = np.ascontiguousarray(data).data
-    digest.update(data)
+        digest.update(np.ascontiguousarray(data).data)
     return digest.hexdigest()
 
 

@@ -103,6 +103,7 @@ class PictureStore:
         for i in places[~self._known[places]].tolist():
             self._kept[i] = self._one(i)
             self._known[i] = True  # after it is there: another thread may ask
+            self._pixels.forget([self._places[i]])
         return self._kept[places]
 
     def _one(self, index: int) -> Array:

@@ -182,13 +182,13 @@ class _Reading:
             )
         self.pixels.add(path, Arrays(images))
         names = self._names(labels, found[0])
-        origin, shape = Path(path).name, repr(images.shape[1:]).encode()
+        origin, head = Path(path).name, repr(images.shape[1:]).encode()
         flat = np.ascontiguousarray(images.reshape(len(images), -1))
         facts = PictureFacts(images.shape[1], images.shape[2], 1 if images.ndim == 3 else images.shape[3])
         self.pixels.note_all(path, facts)
         note_spellings(names, path, findings)
         for i, (row, label) in enumerate(zip(flat, labels.tolist(), strict=True)):
-            digest = hashlib.blake2b(shape, digest_size=16)
+            digest = hashlib.blake2b(head, digest_size=16)
             digest.update(row)
             yield Picture(digest.hexdigest(), names[label], f"{path}#{i}", f"{origin}#{i}")
 

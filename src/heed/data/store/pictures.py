@@ -38,7 +38,7 @@ def open_pictures(
     if isinstance(data, DigitPictures):
         drawn, images = handwriting.draw_digits(_sizes(data), data.seed)
         pixels.add(handwriting.NAME, Arrays(images))
-        return drawn_splits({**drawn}, data.name, "pictures")
+        return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
     if isinstance(data, ShapePictures):
         sides = (32, 32) if data.size == "auto" else data.size
         drawn, images = shapes.draw_shapes(
@@ -50,7 +50,7 @@ def open_pictures(
             noise=data.noise,
         )
         pixels.add(shapes.NAME, Arrays(images))
-        return drawn_splits({**drawn}, data.name, "pictures")
+        return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
     assert isinstance(data, OwnData) and not isinstance(data, EmbeddedPictures), f"no source of {data!r}"
     remarks: list[str] = []
     if given is None and not isinstance(data, InMemory | HubSection):
@@ -81,7 +81,7 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
                 raise DataError(
                     f"data.{field}: '{path}' holds {' and '.join(sets)}, none for {field}; give the folder that does"
                 )
-            update.setdefault(field, []).append(sets.get(field, path))
+            update.setdefault(field, []).append(sets.get(field, str(path)))
             if field == "train":
                 found = {**sets, **found}
     remarks = []

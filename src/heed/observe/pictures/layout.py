@@ -41,7 +41,7 @@ def maps_scene(look: PictureLook, head: bool = True) -> Scene:
     lines += [(line, False) for line in _wrapped(said, _WIDTH)]
     lines += [(line, False) for note in look.notes for line in _wrapped(note, _WIDTH)]
     scene = Scene(_WIDTH, 0, clean(look.title))
-    top = _MARGIN
+    top = float(_MARGIN)
     for line, is_title in lines if head else []:
         scene.items.append(Words(_MARGIN, top + 12, line, "title" if is_title else "plain"))
         top += _LINE
@@ -81,7 +81,7 @@ def _picture(look: PictureLook, shape: tuple[int, int]) -> tuple[list[Item], flo
 
 def _tiny(look: PictureLook) -> bool:
     """Whether the drawing enlarges every pixel, so that the file may hold the picture itself."""
-    return max(look.picture.shape[:2]) <= _LARGE // 2
+    return bool(max(look.picture.shape[:2]) <= _LARGE // 2)
 
 
 def _outline(box: Box, size: tuple[int, int], shape: tuple[int, int], color: str, dashed: bool = False) -> Outline:
@@ -126,7 +126,8 @@ def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> li
             edge = _outline(one.cell(row, column), size, shape, "")
             if edge.width > 0 and edge.height > 0:
                 said = f"row {row}, column {column}: {float(one.weights[row, column]):.4f}"
-                spots.append(Spot(*(round(v, 2) for v in (edge.x, edge.y, edge.width, edge.height)), said))
+                x, y, wide, high = (round(v, 2) for v in (edge.x, edge.y, edge.width, edge.height))
+                spots.append(Spot(x, y, wide, high, said))
     return spots
 
 

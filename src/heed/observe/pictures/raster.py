@@ -107,7 +107,8 @@ def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
     colors = _ramp(256)[np.round(np.where(outside, 0.0, levels) * 255).astype(int)]
     mixed = STRENGTH * colors + (1 - STRENGTH) * ground
     mixed[outside] = faded(ground).repeat(3, axis=2)[outside]
-    return np.round(mixed).clip(0, 255).astype(np.uint8)
+    drawn: Array = np.round(mixed).clip(0, 255).astype(np.uint8)
+    return drawn
 
 
 def faded(values: NDArray[np.float64]) -> NDArray[np.float64]:

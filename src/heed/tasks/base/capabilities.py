@@ -11,7 +11,7 @@ from heed.errors import ConfigError
 if TYPE_CHECKING:
     from heed.evaluation.measures import Outcomes
     from heed.exchange import Exported
-    from heed.observe.shown import ShownLook
+    from heed.observe.shown import Shown
     from heed.tasks.base.comparison import Examiner
     from heed.tasks.base.outputs import Outputs
     from heed.tasks.base.run import Run
@@ -31,8 +31,8 @@ class Writes(Protocol):
 class Looks(Protocol):
     """`look`."""
 
-    def look(self, text: str, **options: Any) -> ShownLook:
-        """Maps, gates and steps for one input."""
+    def look(self, text: Any, **options: Any) -> Shown:
+        """Maps, gates and steps for one input; some tasks take several."""
 
 
 @runtime_checkable

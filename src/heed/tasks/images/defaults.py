@@ -28,13 +28,22 @@ _FEW_VALIDATED = 200
 """Validation pictures up to which accuracy tells checkpoints apart too coarsely: of 100 it is soon 100 %."""
 
 
+def is_imported(task: Images) -> bool:
+    """Whether a run was imported, so that it has no pictures to train on."""
+    return getattr(task.config.data, "imported", None) is not None
+
+
 def size_for(task: Images) -> str:
     """The named size for an amount of training pictures: tiny for few that are large."""
+    if is_imported(task):
+        return "base"
     return "tiny" if not is_small(task) and len(task.splits.examples["train"]) <= 3_000 else "small"
 
 
 def selected_by(task: Images) -> str:
     """The validation score that chooses weights."""
+    if is_imported(task):
+        return "accuracy"
     return "loss" if len(task.splits.examples["valid"]) <= _FEW_VALIDATED else "accuracy"
 
 
@@ -62,8 +71,8 @@ def is_small(task: Images) -> bool:
 
 def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
     """The settled configuration of a task with what suits its pictures and its model, where nothing was given."""
-    if getattr(settled.data, "imported", None) is not None:
-        return settled  # it has no pictures to train on
+    if is_imported(task):
+        return settled
     training, augment, fields = settled.training, settled.augment, dict[str, Any]()
     small, width = is_small(task), max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
     rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE

@@ -25,6 +25,7 @@ from heed.tasks.base.looking import watched
 from heed.tasks.images.files import places_of
 from heed.tasks.images.maps import Looking, patches_of_body
 from heed.tasks.images.model import PictureClassifier
+from heed.tasks.images.pictures import check_classes
 from heed.tasks.images.steps import steps_of
 from heed.tasks.images.task import Images
 
@@ -84,6 +85,10 @@ def look_at_picture(
             f"model {task.config.model.name} has no attention, so --layer, --head and --mechanism do not apply"
         )
     usual = ("attention", "rollout", "gradient") if attention is not None else ("gradient", "saliency", "field")
+    if not task.labels:  # an imported model without a classifier: there is attention, and nothing to take gradients of
+        usual = usual[:2]
+        if steps or label or not {*(maps or usual)} <= {"attention", "rollout"}:
+            check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
     notes = [f"gradients are of the score of '{task.labels[number]}', not of the predicted label"] if label else []
@@ -98,7 +103,7 @@ def look_at_picture(
         picture,
         look.box,
         look.size,
-        task.prediction(look.probabilities).label,
+        task.prediction(look.probabilities).label if task.labels else "",
         top,
         tuple(drawn),
         attention.gallery(patch) if attention is not None else None,

@@ -62,7 +62,7 @@ class Looking:
     def number_of(self, label: str | None) -> int:
         """The number of the label whose score is looked at."""
         if label is None:
-            return int(self.probabilities.argmax())
+            return int(self.probabilities.argmax()) if self.task.labels else -1
         if label not in self.task.labels:
             raise ConfigError(
                 f"there is no label '{label}'{suggest(label, self.task.labels)}; this run has "

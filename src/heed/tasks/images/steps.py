@@ -67,7 +67,7 @@ def _read(task: Images, picture: Array) -> Step:
 
 def _times(picture: Array) -> int:
     """How many times a small picture is enlarged."""
-    return max(1, _SIDE // max(picture.shape[:2]))
+    return max(1, _SIDE // int(max(picture.shape[:2])))
 
 
 def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -> list[Step]:
@@ -127,7 +127,7 @@ def _placed(config: Any, embedded: Tensor, placed: Tensor, attention: SeenAttent
     with_class = "A learned vector, the class token, is put before the patches. " if leading else ""
     if config.positions == "none":
         prose = f"{with_class}No positions are added: the model cannot tell where a patch lies."
-        figures = ()
+        figures: tuple[Figure, ...] = ()
     else:
         added = placed[0, leading:] - embedded[0]
         prose = f"{with_class}To each patch is added {kinds[config.positions]}: {placed.shape[1]} x {placed.shape[2]}."
@@ -154,7 +154,8 @@ def _blocks(
 
     def read(state: Tensor) -> Tensor:
         normed = body.norm(state)
-        return normed[:, 0] if attention.patches.leading else normed.mean(1)
+        found: Tensor = normed[:, 0] if attention.patches.leading else normed.mean(1)
+        return found
 
     steps = []
     for i, (before, after) in enumerate(pairwise(states)):
@@ -214,8 +215,8 @@ def _label(
         table = Table(("label", "probability"), rows)
     else:
         said = f"{d} x {len(task.labels)} weights give a score for each label; softmax makes them probabilities."
-        rows = tuple((task.labels[i], f"{float(logits[i]):.3f}", f"{float(probabilities[i]):.4f}") for i in ranked)
-        table = Table(("label", "score", "probability"), rows)
+        scored = tuple((task.labels[i], f"{float(logits[i]):.3f}", f"{float(probabilities[i]):.4f}") for i in ranked)
+        table = Table(("label", "score", "probability"), scored)
     return [
         Step("the picture's vector", (f"{d} numbers: {how}.", _first(vector)), (_matrix("", vector[None]),)),
         Step("sigmoid" if task.sigmoid else "softmax", (said,), (), table),

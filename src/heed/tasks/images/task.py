@@ -46,8 +46,7 @@ from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
 from heed.training.processes import current
 
-_SCORED = 4
-"""How many times as many pictures are scored together as in training."""
+_SCORED = 4  # times as many pictures are scored together as in training
 
 
 class Images(Task[ImagesConfig, Picture]):
@@ -176,11 +175,7 @@ class Images(Task[ImagesConfig, Picture]):
         return defaults.patch_fields(self.body_class, self.auto_size if size == "auto" else size, given)
 
     def head_fields(self, head: ImagesHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields.
-
-        Raises:
-            ConfigError: One output cannot tell that many classes apart.
-        """
+        """The head's fields; a ConfigError where one output cannot tell that many classes apart."""
         check_head(head, self.labels)
         return dict(head.model_dump())
 
