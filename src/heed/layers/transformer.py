@@ -126,7 +126,7 @@ class EncoderBlock(nn.Module):
     def whole(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
         """As `forward` over sequences without padding; in training on a CPU a pre-norm block is one function."""
         given = self._one_function(x)
-        return self(x) if given is None else pre_norm_block(x, *given)  # type: ignore[no-any-return]
+        return self(x) if given is None else pre_norm_block(x, *given)
 
     def first(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch 1 d_model"]:
         """The output of a pre-norm block at the first position, nothing else computed: `forward(x)[:, :1]`."""

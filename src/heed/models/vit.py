@@ -173,7 +173,7 @@ class Vit(ImageEncoder):
     def features(self, pixels: Tensor) -> Tensor:
         """The states of the patches on their grid, `(batch, d_model, rows, columns)`."""
         states = self.states(pixels)[:, int(self.class_token) :]
-        return states.transpose(1, 2).unflatten(2, self.grid)
+        return states.transpose(1, 2).unflatten(2, self.grid)  # type: ignore[no-any-return]  # unflatten is untyped
 
     @classmethod
     def adapted(cls, tensors: Mapping[str, Tensor], old: VitConfig, new: VitConfig) -> dict[str, Tensor]:

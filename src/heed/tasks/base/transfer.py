@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -234,19 +234,21 @@ class Parent:
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
             message = f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})"
-            raise ConfigError(message + _other_fields(self.task.config.model, task.config.model))
+            raise ConfigError(
+                message + _other_fields(self.task.config.model, task.config.model, task.size_fields.values())
+            )
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
         return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
 
 
-def _other_fields(theirs: ModelSection, ours: ModelSection) -> str:
-    """The fields in which two models of one name differ, for a message."""
-    both = [
-        {name: (section.model_extra or {}).get(name) for name in ours.model_extra or {}} for section in (theirs, ours)
-    ]
-    other = [name for name, value in both[0].items() if theirs.name == ours.name and value not in (None, both[1][name])]
-    said = ", ".join(f"model.{name} is {both[0][name]} there and {both[1][name]} here" for name in other[:4])
+def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
+    """The fields in which two models of one name differ, but for sizes of the data, for a message."""
+    here, there = {**(ours.model_extra or {})}, theirs.model_extra or {}
+    for name in sizes:
+        here.pop(name, None)
+    other = [name for name in here if theirs.name == ours.name and there.get(name, here[name]) != here[name]]
+    said = ", ".join(f"model.{name} is {there[name]} there and {here[name]} here" for name in other[:4])
     return f": {said}" if said else ""
 
 
