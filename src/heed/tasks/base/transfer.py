@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import ModelSection, RunConfig, read_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
@@ -233,10 +233,21 @@ class Parent:
                 whole.append(name)
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
-            raise ConfigError(f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})")
+            message = f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})"
+            raise ConfigError(message + _other_fields(self.task.config.model, task.config.model))
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
         return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
+
+
+def _other_fields(theirs: ModelSection, ours: ModelSection) -> str:
+    """The fields in which two models of one name differ, for a message."""
+    both = [
+        {name: (section.model_extra or {}).get(name) for name in ours.model_extra or {}} for section in (theirs, ours)
+    ]
+    other = [name for name, value in both[0].items() if theirs.name == ours.name and value not in (None, both[1][name])]
+    said = ", ".join(f"model.{name} is {both[0][name]} there and {both[1][name]} here" for name in other[:4])
+    return f": {said}" if said else ""
 
 
 def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:
