@@ -114,17 +114,17 @@ class _PreNormBlock(torch.autograd.Function):
         every, ones, work = [True, True, True], torch.ones(1, rows), _pool.take(rows, d)
         d_result = grad_outputs[0].reshape(-1, d)
 
-        d_g = _d_dropped(d_result, keep_2, s.dropout, work)
+        d_g = torch.mul(d_result, keep_2, out=work) if s.dropout else d_result
         d_outer = outer(d_g, active), _sum(ones, d_g)
         d_active = linear_into(d_g, w.outer.t(), None, active)
-        d_inner = d_activate(_undrop(d_active, kept, s.inner_dropout), inner)
+        d_inner = d_activate(d_active.mul_(kept) if s.inner_dropout else d_active, inner)
         d_inner_weight = outer(d_inner, second), _sum(ones, d_inner)
         d_second = linear_into(d_inner, w.inner.t(), None, second)
         given = d_second, middle, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
         d_middle, *d_norm_2 = d_normalise(*given)
         d_middle += d_result
 
-        d_h = _d_dropped(d_middle, keep_1, s.dropout, work)
+        d_h = torch.mul(d_middle, keep_1, out=work) if s.dropout else d_middle
         d_out = outer(d_h, context), _sum(ones, d_h)
         d_context = linear_into(d_h, w.out.t(), None, second)
         seen = *_heads(qkv, length, s.num_heads), _split(context, length, s.num_heads), log_sums
@@ -137,6 +137,7 @@ class _PreNormBlock(torch.autograd.Function):
         d_x += d_middle
 
         _pool.give(work, qkv, middle, inner, active)
+        _pool.give(*((keep_1, keep_2) if s.dropout else ()), *((kept,) if s.inner_dropout else ()))
         of_three = [part for both in zip(d_three, d_three_bias, strict=True) for part in both]
         return (d_x.view(shape), None, *d_norm_1, *of_three, *d_out, *d_norm_2, *d_inner_weight, *d_outer)
 
@@ -162,7 +163,7 @@ def _joined(x: Tensor) -> Tensor:
 
 
 def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, p: float, out: Tensor) -> tuple[Tensor, Tensor]:
-    """`x + dropout(y weight' + bias)` into `out`, and what was kept."""
+    """`x + dropout(y weight' + bias)` into `out`, and what dropout multiplied by."""
     if p == 0:
         result = residual_into(x, y, weight, bias, out)
         return result, result
@@ -172,32 +173,13 @@ def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, p: float, out:
 
 
 def _drop(x: Tensor, p: float) -> Tensor:
-    """Drop numbers of x in place; what was kept."""
+    """Drop numbers of x in place; what each was multiplied by."""
     if p == 0:
         return x
     threshold = threshold_of(p)
-    keep = drawn(x, threshold)
-    work = _pool.take(*x.shape)
-    x.mul_(work.copy_(keep.view(torch.uint8)).mul_(drop_scale(threshold)))
-    _pool.give(work)
-    return keep
-
-
-def _undrop(d: Tensor, keep: Tensor, p: float) -> Tensor:
-    """The gradient before dropout, in place."""
-    if p == 0:
-        return d
-    work = _pool.take(*d.shape)
-    d.mul_(work.copy_(keep.view(torch.uint8)).mul_(drop_scale(threshold_of(p))))
-    _pool.give(work)
-    return d
-
-
-def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
-    """The gradient before dropout, into `out`."""
-    if p == 0:
-        return d
-    return out.copy_(keep.view(torch.uint8)).mul_(drop_scale(threshold_of(p))).mul_(d)
+    factors = _pool.take(*x.shape).copy_(drawn(x, threshold).view(torch.uint8)).mul_(drop_scale(threshold))
+    x.mul_(factors)
+    return factors
 
 
 def _sum(ones: Tensor, x: Tensor) -> Tensor:

@@ -177,7 +177,7 @@ class ImageCNN(ImageEncoder):
         """The last map, `(batch, filters, rows, columns)`, behind the last maximum."""
         x = pixels.contiguous(memory_format=torch.channels_last)
         for i, convolution in enumerate(self.convolutions, start=1):
-            x = relu(convolution(x))
+            x = relu(convolution(x), inplace=True)
             if i % self.config.convolutions == 0:
                 x = self.observe_tensor("states", max_pool2d(x, self.config.pool_size))
         return x

@@ -129,7 +129,7 @@ class ResNet(ImageEncoder):
 
     def features(self, pixels: Tensor) -> Tensor:
         """The last map, `(batch, d_output, rows, columns)`."""
-        x = relu(self.stem(pixels.contiguous(memory_format=torch.channels_last)))
+        x = relu(self.stem(pixels.contiguous(memory_format=torch.channels_last)), inplace=True)
         if self.pool is not None:
             x = self.pool(x)
         for stage in self.stages:
@@ -186,8 +186,10 @@ class Block(nn.Module):
         """`(batch, d_in, rows, columns)` to `(batch, d_out, ...)`."""
         residual = x
         for i, unit in enumerate(self.units):
-            residual = unit(residual if i == 0 else relu(residual))
-        return relu(residual + (x if self.shortcut is None else self.shortcut(x)))
+            residual = unit(residual if i == 0 else relu(residual, inplace=True))
+        # In place: normalisation keeps what it reads and not what it gives.
+        residual = residual.add_(x if self.shortcut is None else self.shortcut(x))
+        return relu(residual, inplace=True)
 
 
 class BasicBlock(Block):
