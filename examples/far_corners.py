@@ -5,8 +5,8 @@
 The claims (the lecture notes): a convolutional network works locally and struggles with long-range relations; a Vision
 Transformer does not. Each picture of the embedded `shapes` (18 x 18 pixels) has an arrow and three figures of 5 pixels
 on the corners of a square; the label is the figure that the arrow points at. Which figures there are says nothing of
-which one that is: without arrow and figure seen together no more than a third can be right. They are `distance` pixels
-apart. Models:
+which one that is: a model that does not see arrow and figure together is best where it gives each of the three a third.
+They are `distance` pixels apart. Models:
 
 - `cnn` of some convolutions of 3 x 3 and 16 filters, without maxima, then the mean over all places: a place of its last
   map sees a square of 2 * depth + 1 pixels, and the mean relates nothing. From distance - 5 pixels on such a

