@@ -100,8 +100,8 @@ def test_every_mistake_is_reported_at_once():
         ({"data": "dates"}, "data is 'dates'"),
         (
             {"task": "summarising"},
-            "task is 'summarising'; valid: classification, language_modelling, pretraining, series, table, tagging, "
-            "translation",
+            "task is 'summarising'; valid: classification, images, language_modelling, pretraining, series, table, "
+            "tagging, translation",
         ),
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),
     ],

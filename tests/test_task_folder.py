@@ -182,6 +182,8 @@ MEANS_SOMETHING_ELSE = {
     "models/base.py": {"series"},  # an interface
     "models/rnn.py": {"series"},
     "layers/recurrent.py": set(),
+    "layers/grid.py": {"table"},  # of positions
+    "observe/pictures/frames.py": {"table"},  # of numbers, under a step
     "data/read/columns.py": {"translation"},  # a column of files from elsewhere
 }
 

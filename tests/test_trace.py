@@ -19,6 +19,7 @@ from heed.models.base import DecoderBody
 from heed.models.bert import Bert
 from heed.models.gpt import GPT
 from heed.models.transformer import Transformer
+from heed.models.vit import Vit
 from heed.observe.edits import Force, Keep, Uniform, ZeroHead
 from heed.observe.maps import Axis, Map
 from heed.observe.records import SelfCheckError
@@ -86,6 +87,8 @@ def watched_maps(model, args, *edits, **asked):
 def test_watched_outputs_have_the_same_bits(body, config, train):
     if train and issubclass(body, Bert):
         pytest.skip("trains on texts laid end to end, is watched on padded ones: equal to rounding, see below")
+    if train and body is Vit:
+        pytest.skip("its last block trains on the class token alone, so that dropout draws fewer numbers: see below")
     model = make_model(body, config.model_copy(update={"dropout": 0.3})).train(train)
     args = body.example(config, 1)
     torch.manual_seed(5)
@@ -96,7 +99,10 @@ def test_watched_outputs_have_the_same_bits(body, config, train):
     assert bool(seen.attention_records) == attends(model)
     assert seen.tensor_records or not isinstance(model, DecoderBody)  # logits; others may offer states
     for a, b in zip(plain, watched, strict=True):
-        assert torch.equal(a, b)
+        if body is Vit:  # its last block computes the class token alone where nobody watches
+            assert_close(a, b)
+        else:
+            assert torch.equal(a, b)
     if train:  # the seed matters, so dropout was really there
         torch.manual_seed(6)
         assert not torch.equal(plain[0], model(**args))
@@ -112,8 +118,19 @@ def test_a_model_that_trains_on_texts_laid_end_to_end_gives_the_same_states_watc
 
 
 @every_variant
+def test_a_vit_that_is_watched_in_training_gives_the_same_to_rounding(body, config):
+    if body is not Vit:
+        pytest.skip("bits are the same, see above")
+    model, args = make_model(body, config.model_copy(update={"dropout": 0.0})).train(), body.example(config, 1)
+    plain = model(**args)
+    with heed.trace(model):
+        watched = model(**args)
+    assert_close(watched, plain)
+
+
+@every_variant
 def test_watched_gradients_are_the_same(body, config):
-    """To the bit, but for a block of gpt: trained as one function where nobody watches, its rounding differs."""
+    """To the bit, but for a block of gpt or vit: trained as one function where nobody watches, its rounding differs."""
 
     def gradients(watching):
         model = make_model(body, config)
@@ -125,11 +142,12 @@ def test_watched_gradients_are_the_same(body, config):
         return {name: p.grad for name, p in model.named_parameters()}
 
     plain, watched = gradients(False), gradients(True)
-    assert any(g is not None and g.any() for g in plain.values())
+    largest = max(float(g.abs().max()) for g in plain.values() if g is not None)  # that of a key's bias is none at all
+    assert largest > 0
     for name, gradient in plain.items():
         assert (gradient is None) == (watched[name] is None)
-        if body is GPT and gradient is not None:
-            assert_close(gradient, watched[name], rtol=1e-4, atol=1e-5 * float(gradient.abs().max()))
+        if body in (GPT, Vit) and gradient is not None:
+            assert_close(gradient, watched[name], rtol=1e-4, atol=1e-6 * largest)
         else:
             assert gradient is None or torch.equal(gradient, watched[name]), name
 
