@@ -147,7 +147,7 @@ def test_watched_gradients_are_the_same(body, config):
     for name, gradient in plain.items():
         assert (gradient is None) == (watched[name] is None)
         if body in (GPT, Vit) and gradient is not None:
-            assert_close(gradient, watched[name], rtol=1e-4, atol=1e-6 * largest)
+            assert_close(gradient, watched[name], rtol=1e-4, atol=5e-6 * largest)
         else:
             assert gradient is None or torch.equal(gradient, watched[name]), name
 
