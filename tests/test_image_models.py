@@ -192,6 +192,9 @@ def test_vit_begins_with_the_weights_of_the_authors_code():
     assert model.embedding.weight.std().item() == pytest.approx(1 / math.sqrt(48), rel=0.05)
     assert model.positions.table.weight.std().item() == pytest.approx(0.02, rel=0.1)
     assert not model.class_vector.any()
+    for positions in ("sinusoidal", "none"):  # a zero vector would be all that the first layer normalisation reads
+        other = Vit(VitConfig(**PICTURE, patch_size=4, d_model=192, num_heads=3, num_layers=1, positions=positions))
+        assert other.class_vector.std().item() == pytest.approx(0.02, rel=0.2)
     biases = [p for name, p in model.named_parameters() if name.endswith("bias")]
     assert biases and not any(bias.any() for bias in biases)
 

@@ -47,6 +47,9 @@ from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
 from heed.layers.transformer import EncoderBlock, xavier
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
+_DEVIATION = 0.02
+"""Of learned positions, and of a class token that has none."""
+
 
 class VitConfig(ImageConfig):
     """Fields of `vit`; the defaults are ViT-B/16 of Dosovitskiy et al. 2021."""
@@ -134,6 +137,10 @@ class Vit(ImageEncoder):
         if self.embedding is not None:
             nn.init.normal_(self.embedding.weight, std=self.embedding.in_features**-0.5)
             nn.init.zeros_(self.embedding.bias)
+        if self.class_vector is not None and c.positions != "learned":
+            # The authors' zeros need a position that is not zero: a layer normalisation multiplies the gradient of an
+            # exact zero by 1 / sqrt(eps).
+            nn.init.normal_(self.class_vector, std=_DEVIATION)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """The class token's last state, or the mean of the patches' states: `(batch, d_model)`.
