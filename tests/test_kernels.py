@@ -80,7 +80,9 @@ def dropping():
     """Every variant with dropout, and without that of attention weights where it can be set apart."""
     for variant in VARIANTS:
         body, config = variant.values
-        yield pytest.param(body, with_dropout(config, attention_dropout=None), id=variant.id)
+        field = type(config).model_fields.get("attention_dropout")
+        of_weights = {} if field is None or field.default is None else {"attention_dropout": 0.3}
+        yield pytest.param(body, with_dropout(config, **({"attention_dropout": None} | of_weights)), id=variant.id)
         if "attention_dropout" in type(config).model_fields and config.num_layers == 2:
             yield pytest.param(body, with_dropout(config, attention_dropout=0.0), id=f"{variant.id}-whole-weights")
 
@@ -110,12 +112,13 @@ def test_a_few_models_reach_every_fast_form(counted):
         ("gpt-language_model", {"positions": "rotary"}),
         ("gpt-language_model", {"dropout": 0.0, "attention_dropout": 0.0}),
         ("bert", {}),
+        ("vit", {"attention_dropout": 0.0}),
     ):
         config = with_dropout(make_config(BODIES[name]), **fields)
         step(make_model(BODIES[name], config), BODIES[name].example(config, 1))
     available = [name for name in counted if name != "onednn_linear" or private.find_onednn_linear() is not None]
     assert not [name for name in available if counted[name] == 0]
-    assert len(FUNCTIONS) == 13
+    assert len(FUNCTIONS) == 14
 
 
 def test_writing_is_plain_too(counted):

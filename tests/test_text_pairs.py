@@ -85,7 +85,7 @@ def test_the_model_reads_both_texts_framed(folder):
     model(batch.tokens, batch.mask)
     (tokens, mask), number = read[0], task.tokenizer.tokens.index
     assert tokens.tolist() == [[START, number("red"), number("old"), END, number("big"), END]] and mask.all()
-    assert task.config.model.model_extra["pooling"] == "last"
+    assert task.config.model.model_extra["pooling"] == "mean"
     assert model.body.segments_of(tokens).tolist() == [[0, 0, 0, 0, 1, 1]]
     both = task.collate_encoded(task.encode_texts(["red old\tbig", "red\tbig cat dog"]), [0, 1])
     torch.testing.assert_close(model.eval()(both.tokens, both.mask)[:1], model(batch.tokens, batch.mask))
