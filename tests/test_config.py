@@ -104,6 +104,10 @@ def test_every_mistake_is_reported_at_once():
             "tagging, translation",
         ),
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),
+        (
+            {"task": "images", "data": {"train": "photos", "size": "abc"}},
+            r"data.size is 'abc', expected pixels of each side as 64, \[height, width\] as \[48, 64\], .* or auto",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

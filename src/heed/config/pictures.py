@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from heed.config.data import EmbeddedLabels, HubSection, LabelledData
 from heed.config.memory import InMemory
 from heed.config.sections import DataPath, Section
 
-PictureSize = Annotated[int, Field(gt=0, le=4_096)]
+_LARGEST = 4_096
 """Pixels of one side."""
+
+
+def _sides(value: object) -> object:
+    """A size as it was given; one message for what is none of its forms."""
+    sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
+    if value != "auto" and not all(type(side) is int and 0 < side <= _LARGEST for side in sides):
+        raise ValueError(
+            f"data.size is {value!r}, expected pixels of each side as 64, [height, width] as [48, 64], each at most "
+            f"{_LARGEST:,}, or auto"
+        )
+    return value
+
+
+PictureSize = Annotated[int | tuple[int, int] | Literal["auto"], BeforeValidator(_sides)]
+"""Pixels of each side, or [height, width], or auto."""
 
 
 class PictureColumns(Section):
@@ -27,7 +42,7 @@ class PictureColumns(Section):
 class PictureOptions(Section):
     """What data of pictures has besides its files."""
 
-    size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
+    size: PictureSize = "auto"
     """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
     pictures where all have the same, else a square of 32 to 224 by their median."""
     crop: Literal["centre", "pad", "squash"] = "centre"
@@ -109,7 +124,7 @@ class ShapePictures(EmbeddedPictures):
     """Number of validation examples."""
     test: int = Field(1_000, gt=0)
     """Number of test examples."""
-    size: PictureSize | tuple[PictureSize, PictureSize] | Literal["auto"] = "auto"
+    size: PictureSize = "auto"
     """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
     distance: int = Field(16, gt=0)
     """Pixels from the arrow to the next figures, from middle to middle, before each is moved by a pixel at most;
