@@ -51,7 +51,7 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
     for name, fields in _FOR_FEW_PAIRS.items():
         section = getattr(config, name)
         free = {field: value for field, value in fields.items() if field not in section.model_fields_set}
-        if config.tokenizer.sampling:
+        if config.tokenizer.sampling or config.training.alignment.given:
             free.pop("guided_attention", None)
         if config.tokenizer.shared or config.tokenizer.from_ is not None:
             free.pop("lowercase", None)
