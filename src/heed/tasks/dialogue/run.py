@@ -35,9 +35,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
 
     task_class = Dialogue
     text_columns = ("turns", "text")
-    options = frozenset(
-        ("speaker", "beam_size", "length_penalty", "min_length", "max_length", "sampling", "num_best")
-    )
+    options = frozenset(("speaker", "beam_size", "length_penalty", "min_length", "max_length", "sampling", "num_best"))
     body = staticmethod(body)
     examiner = part("comparison")
 
