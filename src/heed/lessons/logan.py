@@ -151,7 +151,7 @@ def _decoder(plain: Answer, weights: Weights) -> Stage:
         "the decoder writes from the last dialogue state alone",
         (
             "Its state has seven numbers: the four topics, and three signs that stand for the word written last, from "
-            "which the next one follows. It starts from d_3, which also enters every step (in the paper only the start).",
+            "which the next one follows. It starts from d_3, which enters every step too (in the paper it does not).",
             "D copies the dialogue state, S keeps 0.4 of the topics, E doubles the signs. A row of O has 4 times the "
             "signs of the word before, and for names +2 or -2 on 'which'. There is no attention yet: c is zero.",
         ),
