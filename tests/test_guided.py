@@ -13,7 +13,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.guided import alignment_loss, guides
+from heed.tasks.translation.guided import guides
 from heed.tasks.translation.sizes import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
 from heed.tasks.translation.task import Translation
 
