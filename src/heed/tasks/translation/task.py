@@ -17,6 +17,7 @@ from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
+from heed.evaluation.rouge import ROUGE, rouge_measures
 from heed.evaluation.text import text_measure
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
@@ -128,6 +129,16 @@ class Translation(TranslationData):
         return "chrf" if isinstance(data, FilesData) and data.shuffle_source is None else "exact_match"
 
     @property
+    def text_scores(self) -> tuple[str, ...]:
+        """The scores of written texts beside exact match (see `output_measures`): none for embedded data."""
+        return ("chrf", "bleu", "ter") if isinstance(self.config.data, FilesData) else ()
+
+    @property
+    def quick_scores(self) -> tuple[str, ...]:
+        """Those of a validation and of baselines."""
+        return ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
+
+    @property
     def auto_size(self) -> str:
         """By the number of training pairs."""
         return auto_size(self.config, _WITHOUT_END if self.splits.stream else len(self.training))
@@ -218,8 +229,7 @@ class Translation(TranslationData):
 
         texts = processes.map(written, [pair.source for pair in pairs])
         references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
-        names = ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
-        *of_texts, exact = output_measures(texts, references, names)
+        *of_texts, exact = output_measures(texts, references, self.quick_scores)
         token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
         return {"loss": sum(nll) / sum(tokens), **values_of([token_accuracy, exact, *of_texts])}
 
@@ -258,7 +268,8 @@ class Translation(TranslationData):
 
 
 def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:
-    """Scores of what was written: those of texts that are named ("chrf", "bleu", "ter"), and exact match, last."""
+    """Scores of what was written: those of texts that are named ("chrf", "bleu", "ter", `ROUGE`); exact match last."""
     same = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
-    of_texts = [text_measure(name, texts, references) for name in names]
+    of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
+    of_texts += [text_measure(name, texts, references) for name in names if name not in ROUGE]
     return [*of_texts, share("exact_match", "exact match", same)]
