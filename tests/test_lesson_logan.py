@@ -64,12 +64,14 @@ def test_states_of_words_and_turns_follow_from_the_embeddings(lesson, shown):
 
 @pytest.mark.parametrize("stage", ["decoder", "response"])
 def test_the_decoder_follows_from_the_states_without_and_with_attention(shown, stage):
-    """Both times the notes' answer is written; attention adds the context, in the state and in the scores."""
-    weights = {**shown["decoder"], "A": shown["turns"]["A"], "C": shown["response"]["C"]}
+    """Both times the notes' answer is written; attention adds the context to what the scores are made of."""
+    weights = {**shown["decoder"], "A": shown["turns"]["A"]}
     d = shown["dialogue"]["states"]
     h = [shown["words"][f"turn {n + 1}"] for n in range(3)]
     s, word, written = np.tanh(weights["D"] @ d[-1]), None, []
     for t in range(len(ANSWER)):
+        s = np.tanh(weights["S"] @ s + weights["E"] @ _code(shown, word) + weights["D"] @ d[-1])
+        np.testing.assert_allclose(shown["decoder"]["states"][t], s, atol=1e-12)
         c = np.zeros(4)
         if stage == "response":
             alpha = _softmax(np.array([s @ weights["A"] @ state for state in d]))
@@ -79,10 +81,7 @@ def test_the_decoder_follows_from_the_states_without_and_with_attention(shown, s
                 np.testing.assert_allclose(shown["inside"][f"turn {n + 1}"][t], beta, atol=1e-12)
                 c += alpha[n] * sum(share * state for share, state in zip(beta, states, strict=True))
             np.testing.assert_allclose(shown["response"]["contexts"][t], c, atol=1e-12)
-        previous = weights["E"] @ _code(shown, word)
-        s = np.tanh(weights["S"] @ s + previous + weights["D"] @ d[-1] + weights["C"] @ c)
         p = _softmax(weights["O"] @ np.concatenate([s, c]))
-        np.testing.assert_allclose(shown[stage]["states"][t], s, atol=1e-12)
         np.testing.assert_allclose(shown[stage]["probabilities"][t], p, atol=1e-12)
         word = OUTPUTS[int(p.argmax())]
         written.append(word)

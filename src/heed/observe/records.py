@@ -51,6 +51,7 @@ class AttentionRecord:
         origin: The same object for calls over one growing or fixed set of keys.
         row_order: The same object for calls in which row i is the same sequence, or one selected from it.
         places: `(R, K)`, absolute position of each key, negative for padding; None where key k is at position k.
+        given_scores: `(R, H, Q, K)`, the scores where they are more than `pair_score`, or None.
     """
 
     name: str
@@ -71,6 +72,7 @@ class AttentionRecord:
     origin: Origin | None = field(repr=False)
     row_order: Rows | None = field(repr=False)
     places: Tensor | None = None
+    given_scores: Tensor | None = None
 
     @classmethod
     def of(
@@ -100,6 +102,7 @@ class AttentionRecord:
             keys.origin,
             rows,
             places,
+            None if call.scores is None else _keep(call.scores, grad),
         )
 
     def _of(self, per_source: Tensor, rows: Tensor | None) -> Tensor:
@@ -125,6 +128,8 @@ class AttentionRecord:
 
     def scores(self, rows: Tensor | None = None) -> Tensor:
         """`(rows, H, Q, K)` before the softmax."""
+        if self.given_scores is not None:
+            return self.given_scores if rows is None else self.given_scores[rows]
         projected = self.projected if rows is None else self.projected[rows]
         return self.pair_score(projected, self._of(self.prepared, rows))
 

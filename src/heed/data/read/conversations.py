@@ -169,7 +169,9 @@ def _turn_of(
     if isinstance(turn, str):
         return turn, ""
     if not isinstance(turn, Mapping):
-        return findings.bad("a turn is no text", path, place, f"{where} is {described(turn)}, expected a text or an object")
+        return findings.bad(
+            "a turn is no text", path, place, f"{where} is {described(turn)}, expected a text or an object"
+        )
     text = _named(turn, columns.text, TEXT_NAMES)
     if text is None:
         wanted = "no field that is known to hold the text" if columns.text is None else f"no field '{columns.text}'"
@@ -272,7 +274,11 @@ def hold_conversations(data: Any, split: str, columns: ConversationColumns, find
     def examples() -> Iterator[Conversation]:
         for i, value in enumerate(data):
             origin = f"{split}[{i}]"
-            made = value if isinstance(value, Conversation) else conversation_of(value, columns, origin, origin, "", findings)
+            made = (
+                value
+                if isinstance(value, Conversation)
+                else conversation_of(value, columns, origin, origin, "", findings)
+            )
             if isinstance(made, BadLine):
                 findings.leave_out(made.rule)
             else:

@@ -14,7 +14,7 @@ from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Sect
 class DialogueModel(ModelSection):
     """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
-    name: str = "bahdanau"
+    name: str = "hred"
     """File in `heed/models`."""
 
 

@@ -51,7 +51,9 @@ class DialogueData(Task[DialogueConfig, Conversation]):
         data = config.data
         if isinstance(data, BookingsData):
             sizes = {"train": data.train, "valid": data.valid, "test": data.test}
-            return drawn_splits({split: sample(split, sizes[split], data.seed) for split in SPLITS}, data.name, "conversations")
+            return drawn_splits(
+                {split: sample(split, sizes[split], data.seed) for split in SPLITS}, data.name, "conversations"
+            )
         return open_splits(data, conversation_reader(data), given)
 
     @classmethod
@@ -104,7 +106,9 @@ class DialogueData(Task[DialogueConfig, Conversation]):
             self._units = self.reading.units(talk, self.reading.trained(talk))
             if not self._units:
                 data = self.config.data
-                what = "has a turn after its first one" if data.respond == BOTH else f"has a response of '{data.respond}'"
+                what = (
+                    "has a turn after its first one" if data.respond == BOTH else f"has a response of '{data.respond}'"
+                )
                 raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
         return self._units
 

@@ -71,9 +71,7 @@ class DialogueOutputs(TextOutputs):
         """The response to each conversation; nothing to one without a turn."""
         conversations = [self.run.conversation(text) for text in texts]
         said = [one for one in conversations if one.turns]
-        found = iter(
-            self.run.respond(said, self.options["speaker"], num_best=self.options["nbest"], **self._writing)
-        )
+        found = iter(self.run.respond(said, self.options["speaker"], num_best=self.options["nbest"], **self._writing))
         for conversation in conversations:
             candidates = next(found) if conversation.turns else []
             self._cut_off += sum(not one.finished for one in candidates)

@@ -96,9 +96,7 @@ def report_counts(task: DialogueData) -> dict[str, Any]:
             "responses": len(talk.responses),
             "tokens": sum(map(len, ids)),
             "unknown": sum(one.count(UNKNOWN) for one in ids),
-            "history_cut": sum(
-                reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses
-            ),
+            "history_cut": sum(reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses),
             "turns_cut": sum(len(one) > most for one in ids),
         }
     return counts

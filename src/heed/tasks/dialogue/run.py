@@ -22,7 +22,7 @@ from heed.tasks.dialogue.chat import Chat
 from heed.tasks.dialogue.measures import by_conversation, by_turns_read, common, perplexity, text_measures
 from heed.tasks.dialogue.outputs import DialogueOutputs
 from heed.tasks.dialogue.report import body
-from heed.tasks.dialogue.talk import Response, Talk, alternate
+from heed.tasks.dialogue.talk import alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.tasks.translation.writing import Prediction
 
@@ -35,10 +35,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
 
     task_class = Dialogue
     text_columns = ("turns", "text")
-    options = frozenset(
-        ("speaker", "beam_size", "length_penalty", "min_length", "max_length", "sampling", "num_best")
-    )
-    by_length = ("perplexity",)
+    options = frozenset(("speaker", "beam_size", "length_penalty", "min_length", "max_length", "sampling", "num_best"))
     body = staticmethod(body)
     examiner = part("comparison")
 

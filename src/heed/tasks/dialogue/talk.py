@@ -77,7 +77,7 @@ class Speakers:
         taken = {*SPECIAL_TOKENS, *MASKS}
         tags = [_TURN]
         for name in self.names[1:]:
-            tag = f"<{re.sub(r'[<>\s]+', '_', name)}>"
+            tag = "<" + re.sub(r"[<>\s]+", "_", name) + ">"
             while tag in taken or tag in tags:
                 tag = f"{tag[:-1]}_>"
             tags.append(tag)

@@ -133,7 +133,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
             texts["nearest training sentence"] = found
         normalize = self.task.target_tokenizer.normalize
         references = [normalize(pair.target) for pair in examples]
-        names = ("bleu", "chrf") if isinstance(data, FilesData) else ()
+        names = self.task.quick_scores
         return {
             name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
             for name, made in texts.items()
@@ -160,7 +160,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     @property
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
         """Exact match; BLEU and chrF for people's files."""
-        return ("exact_match", *(("bleu", "chrf") if isinstance(self.task.config.data, FilesData) else ()))
+        return ("exact_match", *self.task.quick_scores)
 
     def outcomes(
         self,
@@ -180,8 +180,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         texts = [output.text for output in outputs]
         encoded = task.encode_pairs(examples)
         nll, correct, tokens = task.forced_scores(self.model, encoded)
-        names = ("chrf", "bleu", "ter") if isinstance(task.config.data, FilesData) else ()
-        measures = output_measures(texts, references, names)
+        measures = output_measures(texts, references, task.text_scores)
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
         details: dict[str, Any] = {
