@@ -27,8 +27,10 @@ class DocumentOptions(Section):
 
 
 class SummaryFiles(DocumentOptions, FilesData):
-    """Your own documents and summaries, in two parallel files or in one file of columns; columns that are not given are
-    found by their names: document, body, article or text, and summary, subject, highlights or headline.
+    """Your own documents and summaries, in two parallel files or in one file of columns.
+
+    Columns that are not given are found by their names: document, body, article or text for documents; summary,
+    subject, highlights or headline for summaries.
     """
 
     max_length: int = Field(500, gt=0)
