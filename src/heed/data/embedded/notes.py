@@ -21,18 +21,7 @@ _TOPICS = (
 )
 _EVENTS = ("meeting", "workshop", "call", "lunch", "review", "lecture", "visit", "party")
 _PAPERS = ("report", "invoice", "schedule", "contract", "map", "list", "form", "photos", "minutes", "figures", "letter")
-_THINGS = (
-    "printer",
-    "lift",
-    "projector",
-    "heating",
-    "door",
-    "coffee machine",
-    "telephone",
-    "lamp",
-    "scanner",
-    "screen",
-)
+_THINGS = ("printer", "lift", "projector", "heating", "door", "coffee machine", "telephone", "lamp", "scanner")
 _FLOORS = ("first", "second", "third", "fourth", "fifth", "top")
 _PLACES = ("Lisbon", "Leeds", "Lyon", "Oslo", "Turin", "Graz", "Ghent", "Porto", "Bergen", "Cork", "Basel", "Malmo")
 _GREETINGS = ("Hello", "Dear", "Hi", "Good morning")

@@ -27,8 +27,10 @@ class DocumentOptions(Section):
 
 
 class SummaryFiles(DocumentOptions, FilesData):
-    """Your own documents and summaries, in two parallel files or in one file of columns; columns that are not given are
-    found by their names: document, body, article or text, and summary, subject, highlights or headline.
+    """Your own documents and summaries, in two parallel files or in one file of columns.
+
+    Columns that are not given are found by their names: document, body, article or text for documents; summary,
+    subject, highlights or headline for summaries.
     """
 
     max_length: int = Field(500, gt=0)
@@ -131,3 +133,12 @@ class SummarisationConfig(TranslationConfig):
     """How text becomes tokens."""
     evaluation: SummaryEvaluation = SummaryEvaluation()  # type: ignore[assignment]  # its own scores
     """How it is scored."""
+
+    @model_validator(mode="after")
+    def _can_copy(self) -> Self:
+        if (self.model.model_extra or {}).get("pointer") and not self.tokenizer.shared:
+            raise ValueError(
+                "model.pointer is true, which copies tokens of the document, but tokenizer.shared is false, so that "
+                "documents and summaries have different tokens; set one of the two"
+            )
+        return self

@@ -1,4 +1,4 @@
-"""Where to look by a word alignment that is learned from the training pairs: the automatic links of supervised attention.
+"""Automatic links of supervised attention: a word alignment that is learned from the training pairs.
 
 Few pairs teach words, but not where to look for them; the alignment, which pools all pairs, does. Its links are as sure
 as they are strong: a row sums to at most 1, and a row of zeros asks nothing.

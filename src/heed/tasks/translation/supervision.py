@@ -3,13 +3,13 @@
     cross_entropy    - sum over targets t and sources j of A_tj log a_tj
     mse              sum over targets t of the mean over sources j of (A_tj - a_tj)^2
 
-A are the links as weights, each row summing to 1, or to 0 for a target that has none and is left free; a are the weights
-with which the model attends to the source in one layer. `weight` times this is added to the loss in training; scoring
-and writing know nothing of it, and the weights themselves are never changed. A has zeros, so the cross-entropy is that
-of a under A, never the other way round.
+A are the links as weights, each row summing to 1, or to 0 for a target that has none and is left free; a are the
+weights with which the model attends to the source in one layer. `weight` times this is added to the loss in training;
+scoring and writing know nothing of it, and the weights themselves are never changed. A has zeros, so the cross-entropy
+is that of a under A, never the other way round.
 
-Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al. 2016
-(C16-1291), section 3, for the squared difference.
+Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
+2016 (C16-1291), section 3, for the squared difference.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from heed.config import Columns, FilesData, HubSection
 from heed.config.alignment import AlignmentSection
+from heed.config.memory import InMemory
 from heed.data.batch.pairs import PairBatch
 from heed.data.examples import Link, Pair, Span
 from heed.data.read.findings import Findings
@@ -123,9 +124,8 @@ class Supervision:
     def _read(self) -> list[LinkTable]:
         section, data, splits = self._section, self._task.config.data, self._task.splits
         assert isinstance(data, FilesData)
-        corpora = [
-            ("train", splits.examples["train"], splits.counts["train"], _skipped(data, data.train, data.columns))
-        ]
+        skipped = _skipped(data, data.train, data.columns)
+        corpora = [("train", splits.examples["train"], splits.counts["train"], skipped)]
         for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
             corpora.append((name, corpus.examples, corpus.counts, _skipped(data, one.files, one.columns)))
         tables = []
@@ -196,7 +196,5 @@ def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span
 def _skipped(data: FilesData, files: Sequence[str], columns: Columns) -> int:
     """How many lines of a corpus's file hold no pair: one where its first line names the columns."""
     named = any(isinstance(column, str) for column in (columns.source, columns.target))
-    of_lines = (
-        len(files) == 1 and not isinstance(data, HubSection) and ending_of(Path(files[0])) not in (".jsonl", ".json")
-    )
-    return int(named and of_lines)
+    of_columns = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
+    return int(named and of_columns and not isinstance(data, HubSection | InMemory))
