@@ -12,9 +12,11 @@ They are `distance` pixels apart. Models:
   map sees a square of 2 * depth + 1 pixels, and the mean relates nothing. From distance - 5 pixels on such a
   square can touch two figures, from distance + 7 on it can hold all four.
 - `resnet` of depth 8: it sees 25 pixels.
-- `vit` with patches of 6 x 6 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all patches.
+- `vit` with patches of 6 x 6 pixels, one every 2 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all
+  patches. The patches overlap because a figure can stand at any pixel: a whole figure of 5 pixels lies in some patch.
 
-Trained are 600 updates of 32 pictures, of `vit` 2,000. Run folders that are complete are not trained again.
+Trained are 600 updates of 32 out of 10,000 pictures, of `vit` 4,000 updates of 32 out of 50,000. Run folders that are
+complete are not trained again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,6 @@ import heed
 SIZE = 18
 SHARED = {
     "data.size": SIZE,
-    "data.train": 10_000,
     "data.valid": 200,
     "training.batch_size": 32,
     "training.validate_every": 100,
@@ -45,13 +46,15 @@ def models(depths: list[int]) -> dict[str, tuple[str, int, dict[str, Any]]]:
         fields = {"num_filters": [16] * depth, "convolutions": 1, "pool_size": 1, "pooling": "mean", "dropout": 0.0}
         listed[f"cnn, {depth} deep, sees {2 * depth + 1}"] = ("cnn", 600, _model(fields, 0.005))
     listed["resnet 8, sees 25"] = ("resnet", 600, _model({"form": "cifar", "depth": 8}, 0.005))
-    fields = {"patch_size": 6, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
-    listed["vit, sees all"] = ("vit", 2_000, _model(fields | {"dropout": 0.0, "positions": "sinusoidal"}, 0.001))
+    fields = {"patch_size": 6, "stride": 2, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
+    fields |= {"dropout": 0.0, "positions": "sinusoidal"}
+    listed["vit, sees all"] = ("vit", 4_000, _model(fields, 0.002, num_pictures=50_000))
     return listed
 
 
-def _model(fields: dict[str, Any], learning_rate: float) -> dict[str, Any]:
-    return {f"model.{name}": value for name, value in fields.items()} | {"training.learning_rate": learning_rate}
+def _model(fields: dict[str, Any], learning_rate: float, num_pictures: int = 10_000) -> dict[str, Any]:
+    named = {f"model.{name}": value for name, value in fields.items()}
+    return named | {"training.learning_rate": learning_rate, "data.train": num_pictures}
 
 
 def main() -> None:

@@ -64,7 +64,9 @@ class _Words:
         return rouge_words(text)
 
 
-def rouge_measures(outputs: Sequence[str], references: Sequence[str], *, stem: bool = False) -> list[Measure]:
+def rouge_measures(
+    outputs: Sequence[str], references: Sequence[str], names: Sequence[str] = tuple(ROUGE), *, stem: bool = False
+) -> list[Measure]:
     """ROUGE-1, ROUGE-2 and ROUGE-L: the F1 of each output against its reference, averaged over outputs, times 100.
 
     ROUGE-N counts n-grams that both have, ROUGE-L the longest common subsequence of words.
@@ -72,18 +74,21 @@ def rouge_measures(outputs: Sequence[str], references: Sequence[str], *, stem: b
     Args:
         outputs: Raw text, one per example.
         references: Raw text, one per example.
+        names: Which of the three.
         stem: Compare the stems of English words (Porter 1980), as some published numbers do.
 
     Source: Lin 2004 (W04-1013); rouge-score computes it.
     """
+    if not names:
+        return []
     from rouge_score.rouge_scorer import RougeScorer  # brings nltk, which is slow to import
 
-    scorer = RougeScorer(list(ROUGE), tokenizer=_Stems() if stem else _Words())
+    scorer = RougeScorer(list(names), tokenizer=_Stems() if stem else _Words())
     scores = [scorer.score(reference, output) for output, reference in zip(outputs, references, strict=True)]
     note = f"rouge-score:{_version()}|F1|mean|{'Porter stems' if stem else 'no stems'}|words:heed"
     return [
-        Measure(name, label, _statistics([score[name].fmeasure for score in scores]), _mean, note=note)
-        for name, label in ROUGE.items()
+        Measure(name, ROUGE[name], _statistics([score[name].fmeasure for score in scores]), _mean, note=note)
+        for name in names
     ]
 
 

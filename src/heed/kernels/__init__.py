@@ -5,6 +5,7 @@ from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
 from heed.kernels.decoder_block import BlockWeights, decoder_block, trains_whole_block
 from heed.kernels.dropout import byte_dropout, relu_dropout
 from heed.kernels.encoder_block import BlockSettings, Groups, encoder_block, trains_packed
+from heed.kernels.first_state import attend_first
 from heed.kernels.gelu import gelu_tanh
 from heed.kernels.gru import gru_sequence, trains_by_hand
 from heed.kernels.linear import Linear, linear, outer
@@ -30,6 +31,7 @@ __all__ = [
     "PreNormSettings",
     "aligned_gru",
     "attend_few",
+    "attend_first",
     "best_of",
     "byte_dropout",
     "choice",

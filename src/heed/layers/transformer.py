@@ -26,6 +26,7 @@ from heed.kernels import (
     Groups,
     Linear,
     PreNormSettings,
+    attend_first,
     decoder_block,
     encoder_block,
     pre_norm_block,
@@ -133,11 +134,14 @@ class EncoderBlock(nn.Module):
         assert self.around_attention.first, "only a pre-norm block reads its positions before it mixes them"
         if "forward" in vars(self):  # it is computed again in the backward pass, by way of `forward`
             return self(x)[:, :1]  # type: ignore[no-any-return]
-        seen = self.around_attention.norm(x)
-        context = self.attention(seen[:, :1], self.attention.prepare(seen))
-        return self.around_feed_forward(  # type: ignore[no-any-return]
-            x[:, :1] + self.around_attention.dropout(context), self.feed_forward
-        )
+        if (given := self._one_function(x)) is not None:
+            attended, first = attend_first(x, *given)
+            context, first = attended.unsqueeze(1), first.unsqueeze(1)
+        else:
+            seen, first = self.around_attention.norm(x), x[:, :1]
+            context = self.attention(seen[:, :1], self.attention.prepare(seen))
+        first = first + self.around_attention.dropout(context)
+        return self.around_feed_forward(first, self.feed_forward)  # type: ignore[no-any-return]
 
     def _one_function(self, x: Tensor) -> tuple[PreNormSettings, BlockWeights] | None:
         """What `pre_norm_block` is given, where nobody watches or computes the block again, and it is one."""

@@ -8,7 +8,6 @@ al. 2016 (arXiv:1507.04808) with simple cells; attention over turns and words is
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from heed.lessons.parts import Check, Stage, Table
 from heed.lessons.turns import (
@@ -43,10 +42,10 @@ def logan_stages() -> tuple[Stage, ...]:
         _word_states(reading, weights),
         _utterances(reading),
         _dialogue(reading, weights),
-        _decoder(plain, reading, weights),
-        _turns(looking, reading, weights),
+        _decoder(plain, weights),
+        _turns(looking, weights),
         _inside(looking),
-        _response(looking, weights),
+        _response(looking),
         _other_film(weights),
         _distance(weights),
         _cost(),
@@ -146,19 +145,18 @@ def _probabilities(answer: Answer) -> Table:
     return Table("probabilities of the words", _steps(), OUTPUTS, answer.probabilities, heat=heat)
 
 
-def _decoder(plain: Answer, reading: Reading, weights: Weights) -> Stage:
+def _decoder(plain: Answer, weights: Weights) -> Stage:
     return Stage(
         "decoder",
         "the decoder writes from the last dialogue state alone",
         (
             "Its state has seven numbers: the four topics, and three signs that stand for the word written last, from "
-            "which the next one follows. It starts from d_3, and d_3 enters every step. (The paper has one matrix for "
-            "the start and another for the steps; ours is the same for both.)",
+            "which the next one follows. It starts from d_3, which enters every step too (in the paper it does not).",
             "D copies the dialogue state, S keeps 0.4 of the topics, E doubles the signs. A row of O has 4 times the "
             "signs of the word before, and for names +2 or -2 on 'which'. There is no attention yet: c is zero.",
         ),
         "s_0 = tanh(D d_N),  s_t = tanh(S s_t-1 + E y_t-1 + D d_N),  p_t = softmax(O [s_t; 0])",
-        {"states": plain.states, "probabilities": plain.probabilities, "start": _first(reading, weights)}
+        {"states": plain.states, "probabilities": plain.probabilities}
         | {"S": weights.s, "E": weights.e, "D": weights.d, "O": weights.o},
         (
             Table("O, on s and c", OUTPUTS, (*STATE, *(f"c {topic}" for topic in TOPICS)), weights.o),
@@ -172,11 +170,7 @@ def _decoder(plain: Answer, reading: Reading, weights: Weights) -> Stage:
     )  # fmt: skip
 
 
-def _first(reading: Reading, weights: Weights) -> Tensor:
-    return torch.tanh(weights.d @ reading.dialogue[-1])
-
-
-def _turns(looking: Answer, reading: Reading, weights: Weights) -> Stage:
+def _turns(looking: Answer, weights: Weights) -> Stage:
     return Stage(
         "turns",
         "attention over the turns",
@@ -185,8 +179,8 @@ def _turns(looking: Answer, reading: Reading, weights: Weights) -> Stage:
             "A has one row that is not zero, for the topic 'actor': 12 for a film, -6 for a question about an actor. "
             "Asked for an actor, the decoder looks for a turn that names a film and is not itself the question.",
         ),
-        "alpha_tn = softmax_n(s_t-1' A d_n)",
-        {"scores": looking.scores, "weights": looking.turns, "A": weights.a, "query": _first(reading, weights)},
+        "alpha_tn = softmax_n(s_t' A d_n)",
+        {"scores": looking.scores, "weights": looking.turns, "A": weights.a},
         (
             Table("A, row 'actor'", ("actor",), TOPICS, weights.a[3:4]),
             Table("scores s' A d", _steps(), _numbered(3), looking.scores),
@@ -214,7 +208,7 @@ def _inside(looking: Answer) -> Stage:
             "itself has next to no weight.",
             "Times the weight of its turn, a word's weight is its share of the whole conversation.",
         ),
-        "beta_tnj = softmax_j(s_t-1' A h_nj),  weight of a word in the conversation: alpha_tn beta_tnj",
+        "beta_tnj = softmax_j(s_t' A h_nj),  weight of a word in the conversation: alpha_tn beta_tnj",
         {f"turn {n + 1}": weights for n, weights in enumerate(looking.inside)},
         tuple(tables),
         lines=(
@@ -226,28 +220,20 @@ def _inside(looking: Answer) -> Stage:
     )  # fmt: skip
 
 
-def _response(looking: Answer, weights: Weights) -> Stage:
+def _response(looking: Answer) -> Stage:
     return Stage(
         "response",
         "the decoder writes with what it looked at",
         (
-            "The context is the sum of all word states, each times its weight. It enters the state and the scores.",
-            "C adds half of the context's 'which' to the state; in O names have +3 or -3 on it.",
+            "The context is the sum of the states of all words, each times its weight: what those words were about.",
+            "The decoder states are the same as without attention; the context stands beside them. In O, names have +3 "
+            "or -3 on the context's 'which'.",
         ),
-        "c_t = sum_n alpha_tn sum_j beta_tnj h_nj,  s_t = tanh(... + C c_t),  p_t = softmax(O [s_t; c_t])",
-        {
-            "contexts": looking.contexts,
-            "states": looking.states,
-            "probabilities": looking.probabilities,
-            "C": weights.c,
-        },
-        (
-            Table("contexts c", _steps(), TOPICS, looking.contexts),
-            Table("decoder states s", _steps(), STATE, looking.states),
-            _probabilities(looking),
-        ),
+        "c_t = sum_n alpha_tn sum_j beta_tnj h_nj,  p_t = softmax(O [s_t; c_t])",
+        {"contexts": looking.contexts, "probabilities": looking.probabilities},
+        (Table("contexts c", _steps(), TOPICS, looking.contexts), _probabilities(looking)),
         lines=(_written(looking),),
-        checks=(Check("probability of Hugh", 0.998, float(looking.probabilities[0, 0]), 0.0),),
+        checks=(Check("probability of Hugh", 0.997, float(looking.probabilities[0, 0]), 0.0),),
     )
 
 

@@ -3,14 +3,16 @@
     h_nj     = tanh(U h_n,j-1 + x_nj)                       state after word j of turn n; u_n is the last of its turn
     d_n      = tanh(V d_n-1 + Z u_n)                        dialogue state after turn n
     s_0      = tanh(D d_N)                                  decoder state before the first word
-    alpha_tn = softmax_n(s_t-1' A d_n)                      weight of turn n
-    beta_tnj = softmax_j(s_t-1' A h_nj)                     weight of word j within turn n
+    s_t      = tanh(S s_t-1 + E y_t-1 + D d_N)              decoder state, y_t-1 the word before
+    alpha_tn = softmax_n(s_t' A d_n)                        weight of turn n
+    beta_tnj = softmax_j(s_t' A h_nj)                       weight of word j within turn n
     c_t      = sum_n alpha_tn sum_j beta_tnj h_nj           context
-    s_t      = tanh(S s_t-1 + E y_t-1 + D d_N + C c_t)      decoder state
     p_t      = softmax(O [s_t; c_t])                        probabilities of the next word
 
 Source: Serban et al. 2016 (arXiv:1507.04808), sections 3 and 4, for encoder and decoder.
-Differs from the paper: simple cells, one matrix D where it has two, and attention, which it does not have.
+Differs from the paper: simple cells; d_N also enters every step; attention, which the paper does not have. It is the
+model `hred` with the fields `cell: rnn, bidirectional: false, word_attention: true, turn_attention: true`, in which the
+two scores share A and the weights of the turns' own context are zero.
 """
 
 from __future__ import annotations
@@ -64,7 +66,6 @@ class Weights(NamedTuple):
     s: Tensor  # (7, 7), decoder state to decoder state
     e: Tensor  # (7, 3), previous word to decoder state
     d: Tensor  # (7, 4), dialogue state to decoder state
-    c: Tensor  # (7, 4), context to decoder state
     a: Tensor  # (7, 4), how a decoder state is compared with a dialogue or word state
     o: Tensor  # (8, 11), decoder state and context to the scores of the words
 
@@ -92,19 +93,18 @@ class Reading(NamedTuple):
 def chosen_weights() -> Weights:
     """The chosen numbers."""
     z, s, e, d = _eye(4), torch.zeros(7, 7), torch.zeros(7, 3), torch.zeros(7, 4)
-    c, a, o = torch.zeros(7, 4), torch.zeros(7, 4), torch.zeros(8, 11)
+    a, o = torch.zeros(7, 4), torch.zeros(8, 11)
     z[2, 0] = -1.0  # a film that is named fulfils the wish for one
     s[:4, :4] = 0.4 * _eye(4)
     e[4:] = 2 * _eye(3)
     d[:4] = _eye(4)
-    c[1, 1] = 0.5
     a[3] = torch.tensor([12.0, 0.0, 0.0, -6.0])  # asked for an actor: look for a film, and not for the question itself
     for row, word in enumerate(OUTPUTS):
         o[row, 4:7] = 4 * torch.tensor(_WRITTEN[_AFTER[word]])
         if _AFTER[word] in (_START, "Hugh"):
             sign = 1.0 if word in ("Hugh", "Jackman") else -1.0
             o[row, 1], o[row, 8] = 2 * sign, 3 * sign
-    return Weights(0.8 * _eye(4), 0.8 * _eye(4), z, *(part.double() for part in (s, e, d, c, a, o)))
+    return Weights(0.8 * _eye(4), 0.8 * _eye(4), z, *(part.double() for part in (s, e, d, a, o)))
 
 
 def _eye(size: int) -> Tensor:
@@ -138,14 +138,14 @@ def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) ->
     state, word = torch.tanh(weights.d @ last), _START
     rows: list[tuple[str, Tensor, Tensor, Tensor, Tensor, list[Tensor], Tensor]] = []
     for _ in range(STEPS):
+        previous = torch.tensor(_WRITTEN[word], dtype=torch.float64)
+        state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last)
         query = state @ weights.a
         scores = reading.dialogue @ query
         turns = torch.softmax(scores, 0)
         inside = [torch.softmax(states @ query, 0) for states in reading.words]
         parts = [share * (w @ states) for share, w, states in zip(turns, inside, reading.words, strict=True)]
         context = torch.stack(parts).sum(0) if attends else torch.zeros(4, dtype=torch.float64)
-        previous = torch.tensor(_WRITTEN[word], dtype=torch.float64)
-        state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last + weights.c @ context)
         probabilities = torch.softmax(weights.o @ torch.cat([state, context]), 0)
         word = OUTPUTS[int(probabilities.argmax())]
         rows.append((word, state, probabilities, scores, turns, inside, context))
