@@ -163,7 +163,7 @@ def test_responses_of_one_speaker(folder):
     assert task.speakers.known == ("ask", "bot")  # who begins comes first
     one = task.splits.examples["test"][0]
     assert task.responses(one) == [n for n in range(1, len(one.turns)) if one.speakers[n] == "bot"]
-    with pytest.raises(ConfigError, match="data.respond is 'bott', .* are ask, bot; did you mean 'bot'"):
+    with pytest.raises(ConfigError, match=r"data.respond is 'bott', .* are ask, bot; did you mean 'bot'"):
         prepared(folder, "hred", respond="bott")
 
 
@@ -207,7 +207,7 @@ def test_all_forms_of_a_conversation_have_the_same_response(runs, model):
     assert [one.text for one in both] == ["the sea", "a rose"] and len(both.to_frame()) == 2
     assert len(run.respond([run.conversation(turns)], num_best=3, beam_size=3)[0]) == 3
     with pytest.raises(
-        ConfigError, match="speaker is 'me', but the speakers of the training conversations are ask, bot"
+        ConfigError, match=r"speaker is 'me', but the speakers of the training conversations are ask, bot"
     ):
         run.predict(turns, speaker="me")
     with pytest.raises(TypeError, match="predict has no keyword 'beam'"):
@@ -343,11 +343,11 @@ def test_conversations_without_a_response_are_refused(tmp_path):
     (tmp_path / "train.txt").write_text("a b\tc d e\nf\tg h i\n" * 3)
     settings = {"data": {"train": str(tmp_path / "train.txt"), "valid": 1, "max_turn": 1}, "task": "dialogue"}
     with pytest.raises(
-        DataError, match="no training conversation has a turn after its first one with at most data.max_turn 1"
+        DataError, match=r"no training conversation has a turn after its first one with at most data.max_turn 1"
     ):
         Dialogue.prepare(check_config(settings, "test"))
     settings["data"]["respond"] = "host"
-    with pytest.raises(ConfigError, match="data.respond is 'host', but the conversations name no speakers"):
+    with pytest.raises(ConfigError, match=r"data.respond is 'host', but the conversations name no speakers"):
         Dialogue.prepare(check_config(settings, "test"))
-    with pytest.raises(ConfigError, match="data.max_turn is 9, but data.max_length is 9"):
+    with pytest.raises(ConfigError, match=r"data.max_turn is 9, but data.max_length is 9"):
         check_config({**settings, "data": {"train": "x", "max_turn": 9, "max_length": 9}}, "test")
