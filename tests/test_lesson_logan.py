@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
+import heed
 from heed.lessons import list_lessons, run_lesson
 from heed.lessons.logan import ANSWER, TURNS
 from heed.lessons.turns import OUTPUTS
+from heed.models.hred import HRED, HREDConfig
 
 _NAMES = [
     *("conversation", "words", "utterances", "dialogue", "decoder", "turns", "inside", "response", "other-film"),
@@ -109,3 +112,53 @@ def test_what_was_said_long_ago_fades_without_attention_and_stays_with_it(shown)
 def test_turn_by_turn_reads_every_word_once(shown):
     lengths = [len(turn.split()) for turn in TURNS]
     assert shown["cost"]["counts"][0].tolist() == [3, sum(lengths), sum(sum(lengths[: n + 1]) for n in range(3))]
+
+
+def test_the_model_hred_with_the_same_weights_computes_the_same(lesson, shown):
+    """The lesson's four and seven numbers are widths of seven here, the last three of a word state zero."""
+    config = HREDConfig(
+        **dict(vocab_size=40, num_speakers=1, d_embedding=7, d_hidden=7, d_context=4, cell="rnn"),
+        **dict(bidirectional=False, word_attention=True, turn_attention=True),
+    )
+    model = HRED(config).double().eval()
+    words = ["<start>", *dict.fromkeys([*" ".join(TURNS).split(), *ANSWER])]
+    number = {word: n for n, word in enumerate(words)}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        for word, n in number.items():
+            model.embedding.weight[n, :4] = torch.from_numpy(_embedding(lesson, word))
+        for before, word in zip((None, *ANSWER), ANSWER, strict=False):
+            model.embedding.weight[number[before or "<start>"], 4:] = torch.from_numpy(_code(shown, before).copy())
+            model.output.weight[number[word]] = _row(shown, word)
+        weights = {name: value for stage in lesson.stages for name, value in stage.numbers.items() if len(name) == 1}
+        cells = model.words.forward_cells[0], model.turns.forward_cells[0], model.decoder.forward_cells[0]
+        cells[0].w_ih[:4, :4] = torch.eye(4)
+        cells[0].w_hh[:4, :4] = weights["U"]
+        cells[1].w_ih[:, :4] = weights["Z"]
+        cells[1].w_hh[:] = weights["V"]
+        cells[2].w_ih[:, 4:7], cells[2].w_ih[:, 7:] = weights["E"], weights["D"]
+        cells[2].w_hh[:] = weights["S"]
+        model.initial[0].weight[:] = weights["D"]
+        model.turn_attention.score.w_key.weight[:] = weights["A"]
+        model.word_attention.score.w_key.weight[:, :4] = weights["A"]
+    turns = [[number[word] for word in turn.split()] for turn in TURNS]
+    tokens = torch.tensor([ids + [0] * (8 - len(ids)) for ids in turns])
+    mask = torch.arange(8) < torch.tensor([len(ids) for ids in turns]).unsqueeze(1)
+    target = torch.tensor([[number[word] for word in ("<start>", *ANSWER[:-1])]])
+    one = torch.tensor([0])
+    with torch.no_grad(), heed.trace(model) as seen:
+        hidden = model(tokens, mask, torch.tensor([[0, 1, 2]]), torch.zeros(3).long(), target, one, torch.tensor([3]))
+    np.testing.assert_allclose(seen.maps("turns").weights[0, 0], shown["turns"]["weights"], atol=1e-9)
+    both = [shown["turns"]["weights"][:, n, None] * shown["inside"][f"turn {n + 1}"] for n in range(3)]
+    np.testing.assert_allclose(seen.maps("words").weights[0, 0], np.concatenate(both, axis=1), atol=1e-9)
+    written = [OUTPUTS.index(word) for word in ANSWER]
+    logits = model.logits(hidden)[0][:, [number[word] for word in ANSWER]].detach()
+    probabilities = shown["response"]["probabilities"][:, written]
+    np.testing.assert_allclose(logits.softmax(-1), probabilities / probabilities.sum(1, keepdims=True), atol=1e-9)
+
+
+def _row(shown, word):
+    """The weights of a word on decoder state, context of the turns (none in the lesson) and context of the words."""
+    row = torch.from_numpy(shown["decoder"]["O"][OUTPUTS.index(word)].copy())
+    return torch.cat([row[:7], torch.zeros(4), row[7:], torch.zeros(3)])

@@ -39,10 +39,13 @@ def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
 
 def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
     """Draw a look with characters; with `steps` also every step of the encoder and the decoder."""
-    source, target = (f"{name:<7}" for name in look.names)
-    blocks = [[clean(look.title), f"{source} {clean(look.source)}"]]
-    blocks[0] += [f"{target} {clean(look.target)}"] if look.names[1] else []
-    blocks[0] += [f"note    {clean(note)}" for note in look.notes]
+    column = max(7, *map(len, look.names))
+    texts = [(look.names[0], look.source), *([(look.names[1], look.target)] if look.names[1] else [])]
+    blocks = [[clean(look.title)]]
+    for name, text in texts:
+        first, *more = text.split("\n")
+        blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
+    blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
     blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
     blocks += [[map_to_text(map, width=width, color=color)] for map in look.maps]
     if look.summary is not None:

@@ -84,7 +84,7 @@ class LinkTable:
         if not count:
             raise DataError(f"'{self.path}' holds no links of the training pairs of {corpus}")
         doubt = ""
-        if self._base == 0 and len(self._links) >= _JUDGED and self._links.min(initial=0) > 0:
+        if self._base == 0 and len(self._links) >= _JUDGED and self._links.min() > 0:
             doubt = "; no link names a word 0: if words are counted from 1, set training.alignment.base=1"
         return f"{corpus}: {count:,} links in {with_links:,} of {len(pairs):,} pairs ({self.path.name}){doubt}"
 

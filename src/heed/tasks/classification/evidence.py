@@ -1,4 +1,4 @@
-"""What parts of a text add to the score of a label where the model is a sum of them, and what the model holds of each."""
+"""What parts of a text add to the score of a label where that is a sum of them, and what the model holds of each."""
 
 from __future__ import annotations
 

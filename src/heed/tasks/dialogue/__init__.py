@@ -15,6 +15,7 @@ SPEC = TaskSpec(
         *SAMPLING,
         LENGTH,
         Flag("predict", "speaker", str, "Who responds, where the data names speakers."),
+        Flag("look", "speaker", str, "Who responds, where the data names speakers."),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
         LOOK_BEAM,
     ),

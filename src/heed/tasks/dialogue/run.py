@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from heed.config.conversations import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
@@ -15,10 +15,14 @@ from heed.data.read.findings import Findings
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.models.base import DecoderBody
+from heed.observe.choice import Choice
+from heed.observe.edits import Edit
+from heed.observe.shown import ShownLook
 from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun, part
 from heed.tasks.dialogue.baselines import PlainResponses
 from heed.tasks.dialogue.chat import Chat
+from heed.tasks.dialogue.look import look_at
 from heed.tasks.dialogue.measures import by_conversation, by_turns_read, common, perplexity, text_measures
 from heed.tasks.dialogue.outputs import DialogueOutputs
 from heed.tasks.dialogue.report import body
@@ -155,6 +159,43 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
     def outputs(self, options: Mapping[str, Any]) -> DialogueOutputs:
         """The writer of responses."""
         return DialogueOutputs(self, options)
+
+    def look(
+        self,
+        text: Said,
+        *,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+        speaker: str | None = None,
+        **options: Any,
+    ) -> ShownLook:
+        """Look at the response to a conversation: which turns, and which words inside them, it looked at.
+
+        Args:
+            text: The conversation, as `predict` takes it.
+            steps: Whether to show every step, turn by turn.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            mechanism: Only this attention ("words", "turns", "cross", ...); all by default.
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+            speaker: Who responds.
+            options: `target`, a given response instead of the model's own, and `beam_size`.
+
+        Raises:
+            ConfigError: There is no such speaker, an edit does not fit the model, or there is no such attention.
+            DataError: It is no conversation, or it has no turn.
+        """
+        if speaker is not None:
+            self.task.speakers.check(speaker, "speaker")
+        conversation = self.conversation(text)
+        if not conversation.turns:
+            raise DataError("there is nothing to look at in a conversation without turns")
+        responds, choice = self.who_responds(conversation, speaker), Choice(mechanism, layer, head)
+        about = self.task, self.model, conversation, responds
+        return ShownLook(look_at(*about, edits=edits, choice=choice, title=self.title, **options), steps)
 
     # Scoring --------------------------------------------------------------------------------------------------
 

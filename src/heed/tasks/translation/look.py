@@ -111,7 +111,7 @@ def _look(
         written,
         maps,
         encoder_frames(networks(reading, len(axes["source"])), source_tokens, blocks, encoder),
-        _decoder_frames(writing, decoder, axes["target"], logits, task.target_tokenizer),
+        decoder_frames(writing, decoder, axes["target"], logits, task.target_tokenizer),
         (f"output: {score}", *notes),
         memory.summary[0] if memory.summary is not None and not model.aligns else None,
     )
@@ -137,9 +137,10 @@ def _views(seen: Trace, choice: Choice, axes: dict[str, Axis]) -> list[View]:
     return views_of(seen, choice, shown)
 
 
-def _decoder_frames(
+def decoder_frames(
     writing: Trace, views: Sequence[View], target: Axis, logits: Tensor, tokenizer: TextTokenizer
 ) -> tuple[DecoderFrame, ...]:
+    """A frame for each token that was written: the last state, where each attention looked, what was most probable."""
     states = [gates["hidden"][0] for gates in writing.gates().values()]
     states += [block[0] for block in writing.tensors("states")]
     top = torch.softmax(logits, -1).topk(3, dim=-1)
