@@ -194,6 +194,27 @@ def test_a_network_that_looks_back_shows_where(files, model):
     assert "////" in text and text.count("  weights ") == 4
 
 
+@pytest.mark.parametrize("text", ["the film was great it was", "great film"])  # the second has no three words
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_what_each_word_gives_to_the_vector_of_the_text_is_a_step(files, model, text):
+    values = settings(files)
+    values["model"] = {"name": model, "d_embedding": 8, **({"d_hidden": 6} if model == "mlp" else {"windows": [2, 3]})}
+    task = prepare(values)
+    network = task.build_model().eval()
+    frames = look_at_text(task, network, text).encoder
+    assert [frame.token for frame in frames] == text.split()
+    batch = task.collate_encoded(task.encode_texts([text]), [0])
+    with torch.no_grad():
+        vector = network.body(batch.tokens, batch.mask)[0]
+        if model == "mlp":
+            found = torch.tanh(sum(frame.states["W_i x_i"] for frame in frames) + network.body.hidden.bias)
+        else:
+            grams = [[f.states[kind] for f in frames if kind in f.states] for kind in ("2-grams", "3-grams")]
+            assert list(map(len, grams)) == [max(1, len(frames) - 1), max(1, len(frames) - 2)]
+            found = torch.cat([torch.stack(of_width).amax(0) for of_width in grams])
+    torch.testing.assert_close(found, vector)
+
+
 def test_an_edit_reaches_the_pooling_attention(run):
     (shading,) = run.look("the film was great", edits=[Uniform("pooling")]).look.shadings  # nothing is left out then
     assert np.allclose(shading.weights, 0.25)

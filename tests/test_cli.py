@@ -146,7 +146,7 @@ def test_the_shell_completes_tasks_models_sizes_and_runs(tmp_path):
     assert completed(["heed", "train", "table", "--size", "s"], tmp_path) == ["scarce", "small"]
     assert completed(["heed", "predict", ""], tmp_path) == ["last", "runs/a-cnn-2", "runs/b-rnn-1"]
     assert completed(["heed", "compare", "runs/a-cnn-2", "runs/b"], tmp_path) == ["runs/b-rnn-1"]
-    assert completed(["heed", "models", "h"], tmp_path) == ["han"]
+    assert completed(["heed", "models", "h"], tmp_path) == ["han", "hred"]
 
 
 def test_version():

@@ -115,6 +115,18 @@ STORIES = {
     "training.batch_tokens": 200,
 }
 
+NOTES = {
+    "task": "summarisation",
+    "data.name": "notes",
+    "data.train": 40,
+    "data.valid": 4,
+    "data.test": 4,
+    "model.name": "bahdanau",
+    "model.size": "tiny",
+    "model.d_attention": 8,
+    **SMALL,
+}
+
 PICTURES = {
     "task": "images",
     "data.name": "digits",
@@ -467,6 +479,7 @@ CASES = {
     "AugmentSection.mixup": (PICTURES, "augment.mixup", (0.0, 0.5), updates),
     "AugmentSection.cutmix": (PICTURES, "augment.cutmix", (0.0, 1.0), updates),
     "TranslationTraining.guided_attention": (PAIRS | WORD, "training.guided_attention", (0.0, 2.0), updates),
+    "TranslationTraining.alignment": (PAIRS | WORD, "training.alignment", ({}, {"automatic": True}), updates),
     "TokenizerConfig.from_": (PAIRS, "tokenizer.from", (None, another_run(**CHAR)), tokens, prepared),
     "TokenizerConfig.kind": (PAIRS, "tokenizer.kind", ("word", "char"), tokens, prepared),
     "TokenizerConfig.vocab_size": (PAIRS | BPE, "tokenizer.vocab_size", (40, 50), tokens, prepared),
@@ -575,6 +588,10 @@ CASES = {
     "TaggingHead.num_filters": (TAGS | CNN, "model.num_filters", (5, 6), loss, prepared),
     "TaggingHead.word": (TAGS | CHAR, "model.word", ("mean", "first"), loss, prepared),
     "TaggingHead.delay": (TAGS, "model.delay", (0, 1), loss, prepared),
+    "SummaryTokenizer.shared": (NOTES, "tokenizer.shared", (True, False), tokens, prepared),
+    "SummaryTokenizer.min_count": (NOTES, "tokenizer.min_count", (1, 3), tokens, prepared),
+    "SummarisationHead.pointer": (NOTES, "model.pointer", (False, True), loss, prepared),
+    "SummaryEvaluation.select_by": (NOTES | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "SeriesHead.difference": (SERIES, "model.difference", (True, False), loss, prepared),
     "SeriesHead.bidirectional": (SERIES, "model.bidirectional", (False, True), refused, prepared),
 }

@@ -13,8 +13,9 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.guided import alignment_loss, guides
+from heed.tasks.translation.guided import guides
 from heed.tasks.translation.sizes import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
+from heed.tasks.translation.supervision import attention_loss
 from heed.tasks.translation.task import Translation
 
 PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]
@@ -56,7 +57,7 @@ def test_the_loss_is_the_cross_entropy_against_the_alignment():
     weights = torch.tensor([[[0.7, 0.2, 0.1], [0.5, 0.5, 0.0], [0.2, 0.8, 0.0]]])
     alignment = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.25, 0.5, 0.0]]])
     expected = -(torch.tensor(0.7).log() + 0.25 * torch.tensor(0.2).log() + 0.5 * torch.tensor(0.8).log())
-    assert_close(alignment_loss(weights, alignment), expected)
+    assert_close(attention_loss(weights, alignment, torch.ones(1, 3, dtype=torch.bool), "cross_entropy"), expected)
 
 
 def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
@@ -103,9 +104,11 @@ def test_guidance_leaves_the_pass_as_it_is_dropout_included(files, name, dropout
     unguided = under_seed(lambda: plain.loss(model, plain.collate([0, 1, 2]), 0.0))
     with trace(model) as seen:
         under_seed(lambda: model(batch.source, batch.source_mask, batch.target))
-    more = 0.5 * alignment_loss(seen.maps("cross").weights.mean(1), batch.alignment)
-    total = under_seed(lambda: task.loss(model, batch, 0.0))
-    assert_close(total, unguided + more, rtol=1e-5, atol=1e-5)
+    weights = seen.maps("cross").weights.mean(1)
+    more = 0.5 * attention_loss(weights, batch.alignment, batch.source_mask, "cross_entropy")
+    loss = under_seed(lambda: task.loss(model, batch, 0.0))
+    assert_close(loss.sum, unguided + more, rtol=1e-5, atol=1e-5)
+    assert_close(loss.parts, {"text": unguided, "alignment": more}, rtol=1e-5, atol=1e-5)
     if dropout:
         without = plain.loss(model.eval(), plain.collate([0, 1, 2]), 0.0)
         assert not torch.allclose(without, unguided)
@@ -127,7 +130,7 @@ def test_a_few_updates_turn_attention_to_the_aligned_words(files):
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(60):
         optimizer.zero_grad()
-        (task.loss(model, batch, 0.0) / batch.num_targets).backward()
+        (task.loss(model, batch, 0.0).sum / batch.num_targets).backward()
         optimizer.step()
     model.eval()
     with trace(model) as seen:
@@ -143,8 +146,8 @@ def test_a_weight_of_zero_is_the_loss_without_it(files):
     batch = task.collate([0, 1])
     with trace(model, mechanism="cross", layer=-1) as seen:
         model(batch.source, batch.source_mask, batch.target)
-    more = 0.5 * alignment_loss(seen.weights().mean(1), batch.alignment)
-    assert_close(task.loss(model, batch, 0.0), plain.loss(model, plain.collate([0, 1]), 0.0) + more)
+    more = 0.5 * attention_loss(seen.weights().mean(1), batch.alignment, batch.source_mask, "cross_entropy")
+    assert_close(task.loss(model, batch, 0.0).sum, plain.loss(model, plain.collate([0, 1]), 0.0) + more)
 
 
 def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):

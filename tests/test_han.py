@@ -7,7 +7,8 @@ from torch.testing import assert_close
 
 import reference as ref
 from heed.data.batch.texts import TokenText, collate_texts
-from heed.models.han import HAN, HANConfig, length_groups
+from heed.layers.groups import length_groups
+from heed.models.han import HAN, HANConfig
 from heed.observe.trace import trace
 
 WORDS = [[9, 2, 4], [3], [], [1, 1, 6, 2]]  # words of each sentence of each document

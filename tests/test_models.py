@@ -24,6 +24,7 @@ from heed.models.base import (
     SeriesEncoder,
     TextEncoder,
     TokenEncoder,
+    TurnDecoder,
 )
 from heed.observe.trace import trace
 from heed.registry import list_models
@@ -52,6 +53,8 @@ def make_config(body, **fields):
             values[name] = VOCAB_SIZE
         elif name == "num_columns":
             values[name] = 5
+        elif name == "num_speakers":
+            values[name] = 3
         elif name.startswith("d_") and values.get(name, field.default) is not None:
             values[name] = min(values.get(name, field.default), WIDTH)
         elif name == "dropout":
@@ -81,7 +84,7 @@ def find_variants():
             elif field_name.startswith("d_") and field.default is None:
                 choices = (WIDTH,)  # an optional layer
             for choice in choices:
-                if choice == field.default:
+                if choice == (getattr(make_config(body), field_name) if field.annotation is bool else field.default):
                     continue
                 try:
                     config = make_config(body, **{field_name: choice})
@@ -119,18 +122,30 @@ def written(body):
 
 def start(model, args, rows=None):
     """The state before the first token."""
+    if isinstance(model, TurnDecoder):
+        read = {name: value for name, value in args.items() if name not in PER_RESPONSE}
+        return model.start(model.encode(**read), Rows(args["conversation"], len(args["turns"])), args["read"])
     sources = {name: value for name, value in args.items() if name != written(type(model))}
     rows = Rows.repeat(len(args[written(type(model))])) if rows is None else rows
     return model.start(model.encode(**sources) if sources else None, rows)
 
 
+PER_RESPONSE = ("target", "conversation", "read")
+"""Arguments of a turn decoder with an entry for each response; the others are the conversations."""
+
+
 def take(args, rows):
-    return {name: value[rows] for name, value in args.items()}
+    own = PER_RESPONSE if "conversation" in args else args
+    return {name: value[rows] if name in own else value for name, value in args.items()}
 
 
 def other_tokens(tokens):
     """The same shape, another ordinary token (4 .. 10) at every position."""
     return 4 + (tokens - 4 + 1) % (VOCAB_SIZE - 4)
+
+
+STRUCTURE = ("turns", "conversation", "read")
+"""Arguments of a turn decoder that are numbers of something; `tests/test_hred.py` holds what they mean."""
 
 
 # --- every model
@@ -172,9 +187,10 @@ def test_inputs_matter(body, config):
     model, args = make_model(body, config), body.example(config, 1)
     expected = model(**args)
     for name, tokens in args.items():
-        if tokens.dtype == torch.long:
+        if tokens.dtype == torch.long and name not in STRUCTURE:
             mask = args.get(f"{name}_mask", torch.ones_like(tokens, dtype=torch.bool))
-            changed = torch.where(mask, other_tokens(tokens), tokens)
+            other = (tokens + 1) % config.num_speakers if name == "speakers" else other_tokens(tokens)
+            changed = torch.where(mask, other, tokens)
             assert ((model(**{**args, name: changed}) - expected).abs() > 1e-6).flatten(1).any(1).all(), name
 
 
@@ -206,7 +222,9 @@ def test_a_configuration_is_documented_and_sized(body):
     assert not [name for name, field in fields.items() if not field.description]
     assert set(body.config_class.sizes) >= {"tiny", "small", "base"}
     assert body.config_class.sizes["base"] == {}, "the defaults are the paper's base"
-    from_data = {name: 5 for name in fields if name.endswith("vocab_size") or name in {"num_columns", *PICTURE}}
+    from_data = {
+        name: 5 for name in fields if name.endswith("vocab_size") or name in {"num_columns", "num_speakers", *PICTURE}
+    }
     for size in body.config_class.sizes.values():
         body.config_class(**from_data, **size)  # refuses what it does not know
 

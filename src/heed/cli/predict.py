@@ -86,6 +86,9 @@ def ask(outputs: TextOutputs) -> None:
             return
         if not text.strip():
             return
+        if (reply := outputs.command(text)) is not None:
+            print(reply)
+            continue
         _show(outputs, text)
         if unknown := outputs.unknown_in(text):
             print(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,6 +15,9 @@ from heed.config.sections import DataPath, IsPath, Section
 
 class EmbeddedData(Section):
     """Examples generated from a seed; validation and test examples are never trained on."""
+
+    auto_tokenizer: ClassVar[str] = "char"
+    """The tokenizer.kind that auto means."""
 
     name: str
     """Which embedded data."""
@@ -57,6 +60,8 @@ class DigitsData(EmbeddedData):
 
 class GrammarData(EmbeddedData):
     """Embedded data: sentences of a small grammar in English and another language (`heed.data.embedded.grammar`)."""
+
+    auto_tokenizer: ClassVar[str] = "word"
 
     name: Literal["grammar"] = "grammar"
     """Which embedded data."""

@@ -188,6 +188,41 @@ class Sentence(Example):
         return "blank" if is_blank(self.fields[0]) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Conversation(Example):
+    """What was said in a conversation, turn by turn, and by whom.
+
+    Turns hold no line breaks. `speakers` are as many as turns, "" where one is not known; empty where none is.
+    """
+
+    unit = "conversation"
+    sides = ("conversation",)
+
+    turns: tuple[str, ...]
+    speakers: tuple[str, ...] = ()
+    origin: str = field(default="", compare=False)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The turns, one a line, by which it is held out; the speakers."""
+        return "\n".join(self.turns), "\0".join(self.speakers)
+
+    @classmethod
+    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
+        """The conversation of these turns and speakers."""
+        speakers = tuple(fields[1].split("\0")) if fields[1] else ()
+        return cls(tuple(fields[0].split("\n")), speakers, origin)
+
+    @property
+    def blank(self) -> str:
+        """Whether there is nothing to respond to: fewer than two turns."""
+        return "fewer than two turns" if len(self.turns) < 2 else ""
+
+    def speaker(self, turn: int) -> str:
+        """Who says a turn; "" where that is not known."""
+        return self.speakers[turn] if self.speakers else ""
+
+
 def label_order(labels: Iterable[str]) -> list[str]:
     """Labels in the order of their numbers: numeric labels by value, then names by letter."""
 

@@ -31,6 +31,7 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.layers import Dropout, Recurrent, TokenEmbedding
+from heed.layers.groups import length_groups
 from heed.layers.recurrent import CellKind
 from heed.models.base import TextConfig, TextEncoder, named_sizes
 
@@ -108,15 +109,3 @@ class HAN(TextEncoder):
         order = torch.tensor([row for group in groups for row in group], device=tokens.device)
         states = torch.cat(parts)[torch.argsort(order)]  # (N, longest, d)
         return self.word_pooling(states, mask[:, :longest])  # type: ignore[no-any-return]
-
-
-def length_groups(lengths: list[int]) -> list[list[int]]:
-    """Which sentences are read together: in a group each is longer than half the longest, so little is padding."""
-    groups: list[list[int]] = []
-    longest = 0
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if not groups or 2 * lengths[row] <= longest:
-            groups.append([])
-            longest = lengths[row]
-        groups[-1].append(row)
-    return groups

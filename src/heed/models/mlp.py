@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from heed.attention import watch
 from heed.errors import ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
@@ -69,8 +70,15 @@ class MLP(TextEncoder):
                 f"data.max_length={self.window} to read only the first ones, or raise model.window"
             )
         embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
+        if watch.slot is not None:
+            watch.slot.tensor(self, "shares", self._shares(embedded[:, : self.window]))
         window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding); cuts padding too
         return self.dropout(torch.tanh(self.hidden(window.flatten(1))))  # type: ignore[no-any-return]
+
+    def _shares(self, embedded: Tensor) -> Tensor:
+        """W_i x_i, what each place adds to the sums behind tanh, `(batch, places, d_hidden)`; b is the rest of them."""
+        weight = self.hidden.weight.unflatten(1, (self.window, -1))  # (d_hidden, window, d_embedding)
+        return torch.einsum("hte,bte->bth", weight[:, : embedded.shape[1]], embedded)
 
 
 class RowMLPConfig(ModelConfig):

@@ -28,7 +28,7 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
     """Draw a look as a self-contained page; equal looks give equal bytes."""
     notes = "".join(f'<li dir="auto">{escape(clean(note))}</li>' for note in look.notes)
     texts = zip(look.names, (look.source, look.target), strict=True)
-    rows = [f'<div><dt>{escape(name)}</dt><dd dir="auto">{escape(clean(text))}</dd></div>' for name, text in texts]
+    rows = [f'<div><dt>{escape(name)}</dt><dd dir="auto">{_lines(text)}</dd></div>' for name, text in texts]
     parts = [
         f"<header><h1>{escape(clean(look.title))}</h1>",
         '<dl class="texts">',
@@ -45,6 +45,11 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         _KEYS if look.maps or (steps and (look.encoder or look.decoder)) else "",
     ]
     return page_to_html(look.title, parts, script=True)
+
+
+def _lines(text: str) -> str:
+    """A text whose lines stay lines; the style sheet keeps the breaks."""
+    return escape("\n".join(map(clean, text.split("\n"))))
 
 
 def page_to_html(title: str, parts: Iterable[str], *, css: str = "", kind: str = "", script: bool = False) -> str:

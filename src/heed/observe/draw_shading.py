@@ -18,6 +18,7 @@ _STYLE = (
     "text{font:13px 'DejaVu Sans','Noto Sans',Arial,sans-serif}"
     ".title{font-size:14px;font-weight:bold;fill:#1b1f24}.small{font-size:11px;fill:#4a525c}"
 )
+_SMALL = 11 / 13  # of a small character, in width
 _LONGEST_LABEL = 40
 _TITLE = 80  # characters of a title in one line of an image
 
@@ -30,20 +31,34 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     lines = [clean(shading.title), ""]
     if shading.tags or shading.listed:
         return [*lines, *_listed(shading, color)]
-    labels = [visible(label) for label in shading.axis.labels]
-    line, length = "", 0
-    for i, label in enumerate(labels):
-        level = shading.level(i)
+    if shading.axis.parts:
+        names = [f"{shading.part_sum(part):.3f}  {visible(part.label)}" for part in shading.axis.parts]
+        indent = min(max(map(len, names)) + 2, max(width // 2, 0))
+        for name, part in zip(names, shading.axis.parts, strict=True):
+            first, *more = _running(shading, range(part.start, part.stop), width - indent, color) or [""]
+            lines += [f"{cut(name, indent - 2):{indent}}{first}", *(" " * indent + line for line in more)]
+    else:
+        lines += _running(shading, range(len(shading.axis)), width, color) or [""]
+    legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
+    scale = shading.scale + "; - below 0" * shading.signed if not color else _scale(shading)
+    return [*lines, "", scale + legend]
+
+
+def _running(shading: Shading, positions: range, width: int, color: bool) -> list[str]:
+    """Some positions as lines of running text."""
+    lines: list[str] = []
+    length = 0
+    for i in positions:
+        label, level = visible(shading.axis.labels[i]), shading.level(i)
         mark = "" if color else "-" * (shading.signed and level <= -0.05) + shaded(abs(level), " ")
         word = palette.paint(label, level, shading.signed) if color else mark + label
         size = len(mark) + len(label)
-        if length and length + 1 + size > width:
-            lines.append(line)
-            line, length = "", 0
-        line, length = (f"{line} {word}", length + 1 + size) if length else (word, size)
-    legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
-    scale = shading.scale + "; - below 0" * shading.signed if not color else _scale(shading)
-    return [*lines, line, "", scale + legend]
+        if lines and length + 1 + size <= width:
+            lines[-1], length = f"{lines[-1]} {word}", length + 1 + size
+        else:
+            lines.append(word)
+            length = size
+    return lines
 
 
 def _listed(shading: Shading, color: bool) -> Iterator[str]:
@@ -81,7 +96,14 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> str:
         word = escape(visible(label))
         spans.append(f'<span class="{_level(shading, i)}" title="{escape(clean(said))}"><bdi>{word}</bdi></span>')
     between = "" if shading.axis.kind == "token" else " "  # tokens have their own blanks, which can be seen
-    return f'{head}<p class="keys word" dir="auto">{between.join(spans)}</p></section>'
+    text = between.join(spans)
+    if shading.axis.parts:
+        text = "\n".join(
+            f"<b>{shading.part_sum(part):.3f} {escape(visible(part.label))}</b> "
+            + between.join(spans[part.start : part.stop])
+            for part in shading.axis.parts
+        )
+    return f'{head}<p class="keys word" dir="auto">{text}</p></section>'
 
 
 def _scale(shading: Shading) -> str:
@@ -160,15 +182,21 @@ def shading_to_svg(shading: Shading) -> str:
     parts.append(svg_text(_MARGIN, top + 4, scale, "small"))
     grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE
-    x, y = float(_MARGIN), top + 18.0
+    left = float(_MARGIN)
+    names = {part.start: f"{shading.part_sum(part):.3f}  {cut(visible(part.label), 24)}" for part in shading.axis.parts}
+    indent = left + max((len(name) * _ADVANCE * _SMALL + _GAP for name in names.values()), default=0.0)
+    x, y = indent, top + 18.0
     for i, label in enumerate(shading.axis.labels):
         word = cut(visible(label), 80)
         tag = f"{clean(shading.tags[i])} {shading.weights[i]:.2f}" if shading.tags else ""
         number = f"{shading.weights[i]:+.3f}" if shading.signed else f"{shading.weights[i]:.3f}"
         word = f"{number}  {word}" if shading.listed else word
         width = max(len(word), len(tag)) * _ADVANCE + 6
-        if x > _MARGIN and (shading.listed or x + width > _WIDTH - _MARGIN):
-            x, y = float(_MARGIN), y + line
+        begins = i in names and i > 0
+        if begins or (x > indent and (shading.listed or x + width > _WIDTH - _MARGIN)):
+            x, y = indent, y + line
+        if i in names:
+            parts.append(svg_text(left, y + 14.5, names[i], "small"))
         color = _ground(shading, i, grounds.get(i))
         said = escape(f"{visible(label)} {number}", quote=False)
         parts.append(

@@ -61,6 +61,7 @@ def map_to_svg(map: Map, *, cell: int = 30) -> str:
         *_row_labels(map.query, left, top, cell, step),
         *_column_labels(map.key, left, top, cell, upright, step),
         *(_cells(map, left, top, cell) if small else [pixels.map_to_image(map, left, top, cell)]),
+        *_part_lines(map, left, top, bottom, cell),
         *_color_bar(map, left, bottom + 24, "url(#masked)" if small else pixels.MASKED),
     ]
     label, defs = f"{header[0]}; {header[1]}", _HATCH.format(stops=_stops())
@@ -170,6 +171,17 @@ def _cells(map: Map, left: int, top: int, cell: int) -> list[str]:
             if cell >= _NUMBER_FROM and weight is not None:
                 ink = _QUIET if weight < 0.025 else palette.ink(color)
                 lines.append(_number(x + cell / 2, y + cell / 2, weight, ink))
+    return lines
+
+
+def _part_lines(map: Map, left: int, top: int, bottom: int, cell: int) -> list[str]:
+    """A line before the columns of each part, and its name below them."""
+    lines = []
+    for part in map.key.parts:
+        x = left + cell * part.start
+        name = cut(visible(part.label), max(1, int(cell * (part.stop - part.start) / _ADVANCE)))
+        lines.append(f'<path d="M{x} {top - 4}V{bottom + 14}" stroke="#4a525c" stroke-width="1.5" fill="none"/>')
+        lines.append(svg_text(x + 3, bottom + 13, name, "small"))
     return lines
 
 

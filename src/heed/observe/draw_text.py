@@ -39,10 +39,13 @@ def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
 
 def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
     """Draw a look with characters; with `steps` also every step of the encoder and the decoder."""
-    source, target = (f"{name:<7}" for name in look.names)
-    blocks = [[clean(look.title), f"{source} {clean(look.source)}"]]
-    blocks[0] += [f"{target} {clean(look.target)}"] if look.names[1] else []
-    blocks[0] += [f"note    {clean(note)}" for note in look.notes]
+    column = max(7, *map(len, look.names))
+    texts = [(look.names[0], look.source), *([(look.names[1], look.target)] if look.names[1] else [])]
+    blocks = [[clean(look.title)]]
+    for name, text in texts:
+        first, *more = text.split("\n")
+        blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
+    blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
     blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
     blocks += [[map_to_text(map, width=width, color=color)] for map in look.maps]
     if look.summary is not None:
@@ -72,7 +75,7 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
 def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[str]:
     """The roomy grid: shade and number in every cell."""
     header = " ".join(cut(visible(label), cell_width).rjust(cell_width) for label in map.key.labels)
-    lines = [f"{'':{label_width}} {header}"]
+    lines = [*_part_line(map.key, range(len(map.key)), label_width, cell_width + 1), f"{'':{label_width}} {header}"]
     for label, row in zip(map.query.labels, map.cells(), strict=True):
         cells = [_number_cell(weight, cell_width, color) for weight in row]
         lines.append(
@@ -96,6 +99,7 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
     for start in range(0, len(map.key), per_block):
         stop = min(start + per_block, len(map.key))
         lines += [""] if lines else []
+        lines += _part_line(map.key, range(start, stop), label_width, 1)
         lines += [f"{'':{label_width}} {line}" for line in _header(map.key.labels[start:stop])]
         for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
             cells = "".join(_compact_cell(weight, color) for weight in row[start:stop])
@@ -108,6 +112,16 @@ def _compact_cell(weight: float | None, color: bool) -> str:
     if weight is None:
         return MASKED[0]
     return palette.paint(" ", weight) if color else shaded(weight, "·")
+
+
+def _part_line(axis: Axis, shown: range, label_width: int, columns: int) -> list[str]:
+    """A line with the name of each part over its columns, behind a bar where there is room for it."""
+    line = ""
+    for part in axis.parts:
+        size = (min(part.stop, shown.stop) - max(part.start, shown.start)) * columns
+        if size > 0:
+            line += ("|" + cut(visible(part.label), size - 1) if size > 2 else "|").ljust(size)
+    return [f"{'':{label_width}} {line}".rstrip()] if line else []
 
 
 def _header(labels: tuple[str, ...]) -> list[str]:
@@ -146,7 +160,11 @@ def _list(map: Map, width: int) -> list[str]:
         # A left-to-right mark on each side keeps the arrow between two right-to-left texts pointing onwards.
         mark = "\u200e" if runs_right_to_left(query + key) else ""
         place = f"{start + 1}-{stop}" if stop - start > 1 else f"{start + 1}"
-        lines.append(f" {link.span.share:.2f}  {place:>10}  {cut(query, width)}{mark} -> {mark}{cut(key, width)}")
+        part = map.key.part_at(start)
+        where = f"{mark} ({clean(part)})" if part else ""
+        lines.append(
+            f" {link.span.share:.2f}  {place:>10}  {cut(query, width)}{mark} -> {mark}{cut(key, width)}{where}"
+        )
     per_query = "each row" if map.query.kind == "character" else f"each {map.query.kind}"
     return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean where rows are joined"]
 

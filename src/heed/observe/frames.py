@@ -81,6 +81,7 @@ class Look:
         parts: Names of the two kinds of steps, and what each does with its token.
         no_steps: Why there are no steps, where there are none.
         unit: What a step reads where it says nothing of a next token.
+        hint: What the steps are, where that is not said of every look alike.
     """
 
     title: str
@@ -96,3 +97,4 @@ class Look:
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
     no_steps: str = ""
     unit: str = "word"
+    hint: str = ""

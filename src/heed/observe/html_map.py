@@ -46,8 +46,19 @@ def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> s
     """The text of an axis, each position in a span that takes the colour of its weight (None = masked).
 
     Characters stand side by side without any space between, so that Arabic letters keep joining. Without weights the
-    page's script colours the spans.
+    page's script colours the spans. Parts of an axis stand in lines of their own, each behind its name.
     """
+    between = "" if axis.kind == "character" else " "
+    spans = _spans(axis, weights)
+    if not axis.parts:
+        return between.join(spans)
+    return "\n".join(
+        f"<b>{escape(visible(part.label))}</b> {between.join(spans[part.start : part.stop])}" for part in axis.parts
+    )
+
+
+def _spans(axis: Axis, weights: Sequence[float | None] | None) -> list[str]:
+    """Each position of an axis in its colour."""
     spans = []
     for i, label in enumerate(axis.labels):
         weight = None if weights is None else weights[i]
@@ -60,7 +71,7 @@ def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> s
         text = clean(label) if axis.kind == "character" else visible(label)
         inside = escape(text) if axis.kind == "character" else f"<bdi>{escape(text)}</bdi>"
         spans.append(f"<span{level}>{inside}</span>")
-    return ("" if axis.kind == "character" else " ").join(spans)
+    return spans
 
 
 def _tools(map: Map) -> str:
@@ -75,29 +86,46 @@ def _tools(map: Map) -> str:
 
 
 def _table(map: Map, name: str) -> str:
-    heads = "".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in map.key.labels)
+    begins = {part.start for part in map.key.parts}
+    mark = [" data-begins" if j in begins else "" for j in range(len(map.key))]
+    labels = zip(map.key.labels, mark, strict=True)
+    heads = "".join(f'<th scope="col"{begin}><bdi>{escape(visible(label))}</bdi></th>' for label, begin in labels)
     turned = "turned " if any(len(visible(label)) > 3 for label in map.key.labels) else ""
     dense = "dense" if len(map.key) > 9 else ""
     lines = [
         f'<table role="grid" class="{turned}{dense}" aria-labelledby="{name}-title">',
-        f'<thead><tr><th class="corner" aria-label="{escape(axes_line(map))}"></th>{heads}</tr></thead>',
+        f'<thead>{_part_heads(map.key)}<tr><th class="corner" aria-label="{escape(axes_line(map))}"></th>{heads}</tr>'
+        "</thead>",
         "<tbody>",
     ]
     for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
         pairs = enumerate(zip(map.key.labels, row, strict=True))
-        cells = "".join(_cell(map, query, key, weight, first=i == j == 0) for j, (key, weight) in pairs)
+        cells = "".join(_cell(map, query, key, weight, mark[j], first=i == j == 0) for j, (key, weight) in pairs)
         lines.append(f'<tr><th scope="row"><bdi>{escape(visible(query))}</bdi></th>{cells}</tr>')
     return "\n".join([*lines, "</tbody></table>"])
 
 
-def _cell(map: Map, query: str, key: str, weight: float | None, *, first: bool) -> str:
+def _part_heads(axis: Axis) -> str:
+    """A line above the columns with the name of each part over its columns."""
+    if not axis.parts:
+        return ""
+    heads = (
+        f'<th scope="colgroup" colspan="{part.stop - part.start}" data-begins title="{escape(visible(part.label))}">'
+        f"<bdi>{escape(visible(part.label))}</bdi></th>"
+        for part in axis.parts
+        if part.stop > part.start
+    )
+    return f'<tr class="parts"><th class="corner"></th>{"".join(heads)}</tr>'
+
+
+def _cell(map: Map, query: str, key: str, weight: float | None, begin: str, *, first: bool) -> str:
     said = "masked" if weight is None else f"{weight:.3f}"
     label = escape(f"{cell_name(map, query, key)} {said}")
     # A roving tabindex: one cell can be reached by Tab, the arrow keys do the rest.
     tab = "0" if first else "-1"
     shown = "" if weight is None else f"{weight:.2f}"
     level = "m" if weight is None else f"w{palette.level(weight)}"
-    return f'<td class="{level}" tabindex="{tab}" aria-label="{label}">{shown}</td>'
+    return f'<td class="{level}"{begin} tabindex="{tab}" aria-label="{label}">{shown}</td>'
 
 
 def _words(map: Map, name: str, large: bool) -> str:
@@ -137,6 +165,8 @@ def _data(map: Map, large: bool) -> str:
         content["packed"] = packed(map)
         if content["key"] == content["query"]:
             content["key"] = None
+        if map.key.parts:
+            content["parts"] = [[visible(part.label), part.start] for part in map.key.parts]
         if map.key.kind == "character":
             content["text"] = [clean(label) for label in map.key.labels]
     else:

@@ -57,6 +57,8 @@ def steps_to_html(look: Look) -> str:
 
 
 def _hint(look: Look) -> str:
+    if look.hint:
+        return escape(clean(look.hint))
     if look.names[0] != "source":
         return _contents(look)
     does = _ATTENDS if look.summary is None else _FIXED

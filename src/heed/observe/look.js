@@ -70,7 +70,13 @@
         return button;
       }));
       const keys = this.section.querySelector(".keys");
+      const begins = new Map((this.parts || []).map(([label, start]) => [start, label]));
       this.key.forEach((label, i) => {
+        if (begins.has(i)) {
+          const name = document.createElement("b");
+          name.textContent = begins.get(i);
+          keys.append(...(i ? ["\n", name] : [name]));
+        }
         const span = this.text ? document.createElement("span") : isolated("span", label);
         if (this.text) span.textContent = this.text[i];
         keys.append(...(this.text || !i ? [span] : [" ", span]));
@@ -152,7 +158,7 @@
     constructor(view, table) {
       this.view = view;
       this.rows = [...table.tBodies[0].rows];
-      this.heads = [...table.tHead.rows[0].cells].slice(1);
+      this.heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells].slice(1);
       this.tab = this.rows.length ? this.rows[0].cells[1] : null;
       const place = (event) => {
         const cell = event.target.closest("td");

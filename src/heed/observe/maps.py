@@ -11,19 +11,37 @@ from heed.errors import ShapeError
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Positions `start` to `stop` (exclusive) of an axis that belong together, such as the words of a turn."""
+
+    label: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """One axis of a map: one label per position.
 
     `name` is "source", "target", "encoder layer 2", ...; a position is a `kind`: "character", "token", "word",
-    "sentence", "turn" or "patch".
+    "sentence", "turn" or "patch". The `parts` of an axis lie side by side and cover it; most axes have none.
     """
 
     name: str
     kind: str
     labels: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        ends = [0, *(part.stop for part in self.parts)]
+        assert [part.start for part in self.parts] == ends[:-1] and ends[-1] in (0, len(self.labels))
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def part_at(self, position: int) -> str:
+        """The name of the part that a position lies in; "" on an axis without parts."""
+        return next((part.label for part in self.parts if part.start <= position < part.stop), "")
 
 
 def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heed.observe.maps import Axis
+from heed.observe.maps import Axis, Part
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class TagSpan:
 @dataclass(frozen=True)
 class Shading:
     """One number per position of a text: weights and probabilities in 0..1, contributions, or surprisal in bits.
+
+    Where the axis has parts, each stands in lines of its own, behind the sum of its numbers and its name.
 
     Attributes:
         darkest: The size that is drawn darkest; 1, or the largest where the numbers of a long text are all small.
@@ -39,6 +41,10 @@ class Shading:
     spans: tuple[TagSpan, ...] = ()
     signed: bool = False
     listed: bool = False
+
+    def part_sum(self, part: Part) -> float:
+        """The sum of the numbers of a part: of shares of one whole, the share of the part."""
+        return sum(self.weights[part.start : part.stop])
 
     def __post_init__(self) -> None:
         assert len(self.weights) == len(self.axis) and len(self.tags) in (0, len(self.axis))

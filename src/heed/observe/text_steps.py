@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import Tensor
 
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
-from heed.observe.labels import FIXED_VECTOR, MASKED, joined, lines_up, visible
-from heed.observe.maps import Axis, unmasked
+from heed.observe.labels import FIXED_VECTOR, MASKED, clean, joined, lines_up, visible
+from heed.observe.maps import Axis, Part, unmasked
 
 _FIRST = 6
 _LARGEST = 5
@@ -95,13 +97,24 @@ def _table(glance: Glance, width: int) -> list[str]:
     """Keys, scores and weights under each other, in blocks that fit the width."""
     per_block = max(1, (width - 13) // _COLUMN)
     lines = []
-    for start in range(0, len(glance.key), per_block):
-        part = slice(start, start + per_block)
+    for name, block in _blocks(glance.key, per_block):
+        lines += [f"  {name}"] if name else []
+        part = slice(block.start, block.stop)
         keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in glance.key.labels[part])
         lines.append(f"  {'keys':<10} {keys}")
         for name, values in _rows(glance):
             lines.append(f"  {name:<10} " + "".join(_cell(value) for value in values[part]))
     return lines
+
+
+def _blocks(axis: Axis, size: int) -> Iterator[tuple[str, range]]:
+    """The positions of an axis in blocks of at most `size`; each part of it begins a new one, with its name."""
+    for part in axis.parts or (Part("", 0, len(axis)),):
+        for start in range(part.start, part.stop, size):
+            yield (
+                visible(part.label) if part.label and start == part.start else "",
+                range(start, min(start + size, part.stop)),
+            )
 
 
 def _cell(value: float | None) -> str:
@@ -116,5 +129,6 @@ def _largest(glance: Glance) -> list[str]:
     lines = [f"  {'weights':<10} the {len(order)} largest of {len(may)}"]
     for i in order:
         score = f"  score {rows['scores'][i]:.3f}" if "scores" in rows else ""
-        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(glance.key.labels[i])}")
+        where = f" ({clean(glance.key.part_at(i))})" if glance.key.parts else ""
+        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(glance.key.labels[i])}{where}")
     return lines

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
-from heed.observe.maps import Map
+from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
 
 FORMAT = "heed-look-2"
 _NAMES = {"glances": "attention"}
 """Fields that the file calls otherwise."""
 
-_OPTIONAL = {(EncoderFrame, "top"), (DecoderFrame, "gates")}
+_OPTIONAL = {(EncoderFrame, "top"), (DecoderFrame, "gates"), (Axis, "parts")}
 """Fields that are left out where they are empty."""
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import math
 import random
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from typing import Protocol
 
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, decoders, models
 
 _UNKNOWN_PENALTY = 10.0
 """How much less probable than the least probable token an unknown character is, in nats (as in SentencePiece)."""
 
 
+Cut = tuple[int, int, int]
+"""A token of a piece of text: its id, and where it begins and ends in the piece."""
+
+
 class _Cutter(Protocol):
-    def cut(self, piece: str, draw: random.Random) -> list[int]:
+    def cut(self, piece: str, draw: random.Random) -> list[Cut]:
         """The tokens of a piece of text, which no token crosses."""
         ...
 
@@ -31,16 +36,46 @@ class SubwordSampler:
         self._plain = library
         self._normalizer, self._splitter = library.normalizer, library.pre_tokenizer
         self._cutter = _cutter(library, amount)
+        self._bytes = isinstance(library.decoder, decoders.ByteLevel)
 
     def encode(self, text: str, seed: int) -> list[int]:
         """One text to ids, without start and end; a function of text and seed."""
         if self._cutter is None:
             ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
             return ids
-        if self._normalizer is not None:
-            text = self._normalizer.normalize_str(text)
+        return [token for _, _, cut in self._cut(self._normalized(text), seed) for token, _, _ in cut]
+
+    def encode_spans(self, text: str, seed: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """As `encode`, and the span of characters `(start, end)` of each token in the text as it is normalised."""
+        text = self._normalized(text)
+        if self._cutter is None:
+            encoding = self._plain.encode(text, add_special_tokens=False)
+            return encoding.ids, encoding.offsets
+        ids, spans = [], []
+        for piece, (start, end), cut in self._cut(text, seed):
+            places = self._places(piece, text, start, end)
+            ids += [token for token, _, _ in cut]
+            spans += [(places[first], places[last - 1] + 1) for _, first, last in cut]
+        return ids, spans
+
+    def _normalized(self, text: str) -> str:
+        return text if self._normalizer is None else str(self._normalizer.normalize_str(text))
+
+    def _cut(self, text: str, seed: int) -> Iterator[tuple[str, tuple[int, int], list[Cut]]]:
+        """The pieces of a normalised text, where each stands in it, and its tokens."""
+        assert self._cutter is not None
         draw = random.Random(seed)
-        return [i for piece, _ in self._splitter.pre_tokenize_str(text) for i in self._cutter.cut(piece, draw)]
+        for piece, span in self._splitter.pre_tokenize_str(text):
+            yield piece, span, self._cutter.cut(piece, draw)
+
+    def _places(self, piece: str, text: str, start: int, end: int) -> list[int]:
+        """For each character of a piece the character of the text that it stands for.
+
+        A piece may begin with the mark of a blank that the text does not have; it has the place of the next one, as in
+        the library.
+        """
+        units = [n for n, c in enumerate(text[start:end], start) for _ in (c.encode() if self._bytes else c)]
+        return [start] * (len(piece) - len(units)) + units
 
 
 def _cutter(library: Tokenizer, amount: float) -> _Cutter | None:
@@ -60,15 +95,17 @@ class _Merges:
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(merges)}
         self._dropped = dropped
 
-    def cut(self, piece: str, draw: random.Random) -> list[int]:
+    def cut(self, piece: str, draw: random.Random) -> list[Cut]:
         parts = list(piece)
         ranks, dropped = self._ranks, self._dropped
         while True:
             pairs = ((pair, place) for place, pair in enumerate(pairwise(parts)) if pair in ranks)
             best = min(((ranks[pair], place) for pair, place in pairs if draw.random() >= dropped), default=None)
             if best is None:
+                ends = list(accumulate(map(len, parts)))
                 ids = (self._ids.get(part, self._unknown) for part in parts)
-                return [i for i in ids if i is not None]
+                cuts = zip(ids, parts, ends, strict=True)
+                return [(i, end - len(part), end) for i, part, end in cuts if i is not None]
             place = best[1]
             parts[place : place + 2] = [parts[place] + parts[place + 1]]
 
@@ -88,7 +125,7 @@ class _Lattice:
         self._longest = max(map(len, self._tokens), default=1)
         self._penalty = exponent * (min(score for _, score in vocab) - _UNKNOWN_PENALTY)
 
-    def cut(self, piece: str, draw: random.Random) -> list[int]:
+    def cut(self, piece: str, draw: random.Random) -> list[Cut]:
         known, unknown = self._tokens, (self._unknown, self._penalty)
         total = [0.0]  # log of the sum over all cuts of what lies before
         ways: list[list[tuple[int, int, float]]] = [[]]  # start, token and log-weight of each token that ends here
@@ -102,11 +139,13 @@ class _Lattice:
             largest = max(weight for _, _, weight in here)
             total.append(largest + math.log(sum(math.exp(weight - largest) for _, _, weight in here)))
             ways.append(here)
-        ids: list[int] = []
+        cuts: list[Cut] = []
         end = len(piece)
         while end > 0:
             start, token, _ = draw.choices(ways[end], [math.exp(weight - total[end]) for _, _, weight in ways[end]])[0]
-            if not (token == self._unknown and ids and ids[-1] == self._unknown):  # the library joins them, too
-                ids.append(token)
+            if token == self._unknown and cuts and cuts[-1][0] == self._unknown:  # the library joins them, too
+                cuts[-1] = (token, start, cuts[-1][2])
+            else:
+                cuts.append((token, start, end))
             end = start
-        return ids[::-1]
+        return cuts[::-1]

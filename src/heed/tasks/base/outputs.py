@@ -73,6 +73,10 @@ class TextOutputs(Outputs, ABC):
         """The texts of a file of columns or JSON lines and a remark that says which these are; None for plain lines."""
         return None
 
+    def command(self, text: str) -> str | None:
+        """What a command that a person typed gives, as /undo; None where it is an input like any other."""
+        return None
+
     def unknown_in(self, text: str) -> Sequence[str]:
         """The parts of a text that training never saw."""
         return ()

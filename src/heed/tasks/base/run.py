@@ -228,13 +228,21 @@ class TextRun(Run[T, M], Generic[T, M, P]):
         Raises:
             DataError: One of them is no text; the message says which.
         """
+        self.check_options(options)
+        if isinstance(text, str):
+            return self.predictions([text], **options)[0]
+        return Predictions(self.predictions(to_texts(text, "texts", self.text_columns), **options))
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse keywords that `predict` does not have.
+
+        Raises:
+            UnknownKeywordError: It names the nearest one.
+        """
         if self.options is not None:
             for name in options.keys() - self.options:
                 near = suggest(name, self.options) if self.options else "; this task has no options"
                 raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
-        if isinstance(text, str):
-            return self.predictions([text], **options)[0]
-        return Predictions(self.predictions(to_texts(text, "texts", self.text_columns), **options))
 
     def typed(self, texts: Sequence[str]) -> list[str]:
         """The inputs that a person typed one after the other; each text is one, unless the task says otherwise."""

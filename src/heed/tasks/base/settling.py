@@ -48,7 +48,7 @@ def check_model_section(
 ) -> None:
     """Refuse a wrong name, size or field of the `model` section before any data is read.
 
-    Fields that follow from the data (`from_data`) may be missing.
+    Fields that follow from the data (`from_data`) may be missing; those that the model lacks are of other models.
 
     Raises:
         ConfigError: It names the field.
@@ -56,7 +56,8 @@ def check_model_section(
     section = config.model
     body = body_class(section.name, interfaces)
     size = next(iter(body.config_class.sizes)) if section.size == "auto" else section.size
-    fields = {**dict.fromkeys(from_data, _SOME), **(section.model_extra or {})}
+    known = body.config_class.model_fields.keys() | head.model_fields.keys()
+    fields = {**dict.fromkeys((name for name in from_data if name in known), _SOME), **(section.model_extra or {})}
     model_and_head(body, head, size, fields)
 
 

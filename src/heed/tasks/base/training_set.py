@@ -127,9 +127,15 @@ class TrainingSet(Generic[E, T, B]):
         window, places = self._at(indices)
         return window.lengths[places]
 
-    def _tag_of(self, index: int) -> str | None:
+    def corpus_of(self, index: int) -> tuple[int, str | None]:
+        """The number of the corpus that an example is of, the training set being 0, and its tag."""
         examples = self._at([index])[0].examples
-        return self._corpora[examples.part_of(index)].tag if isinstance(examples, Joined) else None
+        number = examples.part_of(index) if isinstance(examples, Joined) else 0
+        return number, self._corpora[number].tag if self._corpora else None
+
+    def drawn(self, index: int) -> tuple[int, int, int]:
+        """What decides how the text of an example is cut in the pass planned last: (seed, pass, number)."""
+        return (*self._pass, index)
 
     def samples(self) -> list[int]:
         """The numbers of a few examples to show."""
@@ -164,7 +170,7 @@ class TrainingSet(Generic[E, T, B]):
             tokens = self.tokens_at(indices)
         else:
             examples = zip(self.examples_at(indices), indices, strict=True)
-            tokens = [cut(example, self._tag_of(i), (*self._pass, i)) for example, i in examples]
+            tokens = [cut(example, self.corpus_of(i)[1], self.drawn(i)) for example, i in examples]
         batch: Any = self.coding.collate(tokens, list(range(len(tokens))))
         return replace(batch, indices=indices)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""What parts of a text add to the score of a label where the model is a sum of them: the n-grams of a CNN."""
+"""What parts of a text add to the score of a label where that is a sum of them, and what the model holds of each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from torch import Tensor
 
 from heed.models.cnn import CNN
+from heed.models.mlp import MLP
 from heed.observe.maps import Axis
 from heed.observe.shading import Shading
 from heed.observe.trace import Trace
@@ -33,6 +34,29 @@ def evidence(
     """
     if isinstance(model.body, CNN):
         return [_ngrams(task, model, model.body, seen, words, num_tokens, label)]
+    return []
+
+
+def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
+    """What a network that reads all of a text at once holds of each word, by name; nothing for other models.
+
+    Of `mlp` it is W_i x_i, the word's part of the sums behind tanh `(d_hidden,)`; of `cnn` the largest value of each
+    filter over the n-grams that begin in the word `(num_filters,)`, for each width. Behind the last n-gram there is
+    none.
+    """
+    if isinstance(model.body, MLP):
+        (shares,) = seen.tensors("shares")
+        return [{"W_i x_i": shares[0, word.start : word.stop].sum(0)} for word in words.tokens]
+    if isinstance(model.body, CNN):
+        grams = list(zip(model.body.windows, seen.tensors("ngrams"), strict=True))
+        return [
+            {
+                f"{width}-grams": found[0, word.start : word.stop].amax(0)
+                for width, found in grams
+                if word.start < max(1, num_tokens - width + 1)
+            }
+            for word in words.tokens
+        ]
     return []
 
 

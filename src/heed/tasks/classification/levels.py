@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from heed.models.han import length_groups
+from heed.layers.groups import length_groups
 from heed.observe.choice import Choice
 from heed.observe.maps import Axis
 from heed.observe.records import GateRecord

@@ -21,7 +21,7 @@ from heed.observe.trace import Trace, edit
 from heed.tasks.base.looking import Network, Typed, Words, encoder_frames, networks, notes_on, watched
 from heed.tasks.base.views import views_of_text
 from heed.tasks.classification.contributions import CLS, MOST_WORDS, SEP, without_each_word
-from heed.tasks.classification.evidence import evidence
+from heed.tasks.classification.evidence import evidence, states_of_words
 from heed.tasks.classification.levels import level_networks, level_shadings
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.ngrams import ngram_shading
@@ -150,7 +150,10 @@ def _seen(
     classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
     shadings = [s for view in views if (s := _shading(view, model.has_cls and classified)) is not None]
     maps = [view.map for view in views if view.map.mechanism != "pooling" or len(view.map.query) > 1]
-    return maps, shadings, [(net, words) for net in own], encoder_frames(own, words, states, views)
+    frames = encoder_frames(own, words, states, views)
+    if held := states_of_words(model, seen, words, num_tokens):
+        frames = tuple(EncoderFrame(i, *of, {}) for i, of in enumerate(zip(words.axis.labels, held, strict=True)))
+    return maps, shadings, [(net, words) for net in own], frames
 
 
 def _shading(view: View, has_cls: bool) -> Shading | None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
+from heed.config.alignment import AlignmentSection
 from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData
 from heed.config.memory import InMemory, is_memory
 from heed.config.sections import EvaluationConfig, GenerationConfig, ModelSection, RunConfig, TrainingConfig
@@ -24,7 +25,59 @@ class TranslationTraining(TrainingConfig):
 
     guided_attention: float = Field(0.0, ge=0)
     """Weight of a loss that holds the attention to the source to a word alignment, which is learned from the training
-    pairs beforehand; not with tokenizer.sampling."""
+    pairs beforehand; not with tokenizer.sampling. Short for alignment.automatic=true and alignment.weight."""
+    alignment: AlignmentSection = AlignmentSection()
+    """Supervised attention: links between words that say where to look (docs/alignment.md)."""
+
+    @property
+    def supervision(self) -> AlignmentSection | None:
+        """What supervises attention; None for nothing."""
+        if self.alignment.given:
+            return self.alignment
+        return AlignmentSection(automatic=True, weight=self.guided_attention) if self.guided_attention else None
+
+    @property
+    def supervised_by(self) -> str:
+        """The field that supervises attention and its value, for messages; "" for none."""
+        short = f"training.guided_attention is {self.guided_attention}" if self.guided_attention else ""
+        return f"{given} is given" if (given := self.alignment.given) else short
+
+    @model_validator(mode="after")
+    def _one_alignment(self) -> Self:
+        if self.alignment.given and self.guided_attention:
+            raise ValueError(
+                f"training.guided_attention is {self.guided_attention} and {self.alignment.given} is given; attention "
+                "is supervised by one alignment: leave guided_attention out (it stands for alignment.automatic)"
+            )
+        return self
+
+
+def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
+    """Why attention cannot be supervised so in a run, for people; "" where it can."""
+    data, one_of = config.data, "set one of them to 0 or false"
+    if config.training.activation_checkpointing:
+        looks = "what supervises attention looks into every block, so nothing could be left out"
+        return f"training.activation_checkpointing true; {looks}: {one_of}"
+    if section.automatic and (sampling := config.tokenizer.sampling):
+        holds = "a learned alignment holds for one cut of a text into tokens"
+        return f"tokenizer.sampling {sampling}; {holds}: set one of them to 0, or give links with alignment.files"
+    if section.data and isinstance(data, FilesData):
+        own = f"data.train {', '.join(data.train)}; nobody knows the alignment of own data"
+        return f"{own}: give it with training.alignment.files, or learn one with training.alignment.automatic=true"
+    if not isinstance(data, FilesData):
+        knows = "embedded data knows its own alignment: use training.alignment.data=true"
+        return f"data.name {data.name}; {knows}" if section.files else ""
+    if data.stream:
+        why = (
+            "words are aligned over the whole corpus" if section.automatic else "links are read beforehand, as a whole"
+        )
+        return f"data.stream true; {why}, and a stream has no end: {one_of}, or leave the files out"
+    if section.files and data.shuffle_source:
+        return f"data.shuffle_source {data.shuffle_source}, by which source words have no fixed places; leave one out"
+    if len(section.files) > 1 + len(data.extra):
+        corpora = "data.train" + (f" and {len(data.extra)} of data.extra" if data.extra else "")
+        return f"training is on {corpora} alone; give a file of links for each corpus, and no more"
+    return ""
 
 
 class TranslationGeneration(GenerationConfig):
@@ -119,19 +172,11 @@ class TranslationConfig(RunConfig):
         return self
 
     @model_validator(mode="after")
-    def _can_be_guided(self) -> Self:
-        why = ""
-        if sampling := self.tokenizer.sampling:
-            why = f"tokenizer.sampling {sampling}; an alignment holds for one cut of a text into tokens: set one of "
-            why += "them to 0"
-        elif self.training.activation_checkpointing:
-            why = "training.activation_checkpointing true; what guides attention looks into every block, so nothing "
-            why += "could be left out: set one of them to 0 or false"
-        elif isinstance(self.data, FilesData) and self.data.stream:
-            why = "data.stream true; words are aligned over the whole corpus, and a stream has no end: set one of them "
-            why += "to 0 or false"
-        if why and self.training.guided_attention:
-            raise ValueError(f"training.guided_attention is {self.training.guided_attention} and {why}")
+    def _can_be_supervised(self) -> Self:
+        section = self.training.supervision
+        why = None if section is None else why_not(section, self)
+        if why:
+            raise ValueError(f"{self.training.supervised_by} and {why}")
         return self
 
     @model_validator(mode="before")

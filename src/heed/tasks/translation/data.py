@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from heed.config import Columns, FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
-from heed.data.examples import Pair
+from heed.data.examples import Pair, Span
 from heed.data.read.findings import Findings
 from heed.data.read.memory import hold
 from heed.data.read.pairs import pair_reader
@@ -41,7 +40,6 @@ class TranslationData(Task[TranslationConfig, Pair]):
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._lengths: dict[str, Lengths] = {}
         self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
-        self._guides: list[Tensor] | None = None
         amount = config.tokenizer.sampling
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
 
@@ -135,6 +133,29 @@ class TranslationData(Task[TranslationConfig, Pair]):
         )
         before = [] if tag is None else [self.source_tokenizer.tags[tag]]
         return TokenPair(self.framed([*before, *source]), target)
+
+    @property
+    def cuts_anew(self) -> bool:
+        """Whether texts are cut into other tokens in each pass."""
+        return bool(self._samplers)
+
+    def spans_of(self, index: int, pair: Pair) -> tuple[tuple[list[Span], list[Span]], tuple[str, str]]:
+        """The spans of the tokens of both texts of a training pair, as they are cut in the pass planned last.
+
+        Returns:
+            Spans of the source and the target, without frame and tag; and the texts in which they are counted, which
+            are normalised where texts are cut anew.
+        """
+        both = self.source_tokenizer, self.target_tokenizer
+        if not self._samplers:
+            source, target = (tokenizer.encode(text).spans for tokenizer, text in zip(both, pair.texts, strict=True))
+            return (source, target), (pair.source, pair.target)
+        drawn = self.training.drawn(index)
+        source, target = (
+            sampler.encode_spans(text, draw_seed(*drawn, side))[1]
+            for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
+        )
+        return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
 
     @property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:

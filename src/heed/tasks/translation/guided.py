@@ -1,12 +1,9 @@
-"""Guided attention: a word alignment of the training pairs says where to look, and the loss holds attention to it.
+"""Automatic links of supervised attention: a word alignment that is learned from the training pairs.
 
-    loss = cross-entropy - weight * sum over targets t and sources j of A_tj log a_tj
+Few pairs teach words, but not where to look for them; the alignment, which pools all pairs, does. Its links are as sure
+as they are strong: a row sums to at most 1, and a row of zeros asks nothing.
 
-A is the alignment, each row summing to at most 1 (a row of zeros asks nothing), a the attention weights of the last
-layer that reads the source, averaged over its heads. Few pairs teach words, but not where to look for them; the
-alignment, which pools all pairs, does.
-
-Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628).
+Source: Chen et al. 2016 (arXiv:1607.01628), who take the links of a statistical aligner.
 """
 
 from __future__ import annotations
@@ -20,16 +17,18 @@ from heed.data.batch.pairs import TokenPair
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.word_alignment import align_tokens
 
-_SURE = 0.3
-"""Links weaker than this say nothing."""
 _STEM = 5
 """Letters by which words are known: few pairs show few of a word's forms, and its beginning tells most of it."""
 _LONGEST = 4.0
 """More tokens a word than this, on average, and the text has no blanks between words: then tokens are aligned."""
 
 
-def guides(pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer) -> list[Tensor]:
+def guides(
+    pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer, least: float = 0.3
+) -> list[Tensor]:
     """Where each label should be read from: all tokens of a word from all tokens of the words it is aligned with.
+
+    Links weaker than `least` say nothing.
 
     Returns:
         Per pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
@@ -40,7 +39,7 @@ def guides(pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokeni
     result = []
     for word_links, s, t in zip(links, sources.owners, targets.owners, strict=True):
         strength = word_links[t][:, s]  # (target, source)
-        sure = strength * (strength > _SURE)
+        sure = strength * (strength > least)
         rows = sure / sure.sum(1, keepdim=True).clamp_min(1.0)
         result.append(torch.cat([rows, rows.new_zeros(1, rows.shape[1])]))
     return result
@@ -60,9 +59,3 @@ class _Words:
             labels = [tokenizer.word_label(ids[word.start : word.stop]) for word in ranges]
             self.stems.append([numbers.setdefault(label.lower()[:_STEM], len(numbers)) for label in labels])
             self.owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
-
-
-def alignment_loss(weights: Tensor, alignment: Tensor) -> Tensor:
-    """Cross-entropy of attention `(rows, target, source)` against an alignment, summed over targets, in nats."""
-    tiny = torch.finfo(weights.dtype).tiny
-    return -(alignment * weights.clamp_min(tiny).log()).sum()

@@ -22,9 +22,11 @@ from heed.tasks.translation.task import Translation
 
 _SPECIAL = {START: "start", END: "end"}
 _AXES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "target read")}
+_AXES["copy"] = _AXES["cross"]
 _CAPTIONS = {
     "cross": "Row t: where the model looked to write output t. Weights before dropout.",
     "encoder": "Row i: where source position i looked. Weights before dropout.",
+    "copy": "Row t: where output t would be copied from.",
     "decoder": "Row t: where the position that wrote output t looked, among what was read until then. "
     "Weights before dropout.",
 }
@@ -109,7 +111,7 @@ def _look(
         written,
         maps,
         encoder_frames(networks(reading, len(axes["source"])), source_tokens, blocks, encoder),
-        _decoder_frames(writing, decoder, axes["target"], logits, task.target_tokenizer),
+        decoder_frames(writing, decoder, axes["target"], logits, task.target_tokenizer),
         (f"output: {score}", *notes),
         memory.summary[0] if memory.summary is not None and not model.aligns else None,
     )
@@ -135,9 +137,10 @@ def _views(seen: Trace, choice: Choice, axes: dict[str, Axis]) -> list[View]:
     return views_of(seen, choice, shown)
 
 
-def _decoder_frames(
+def decoder_frames(
     writing: Trace, views: Sequence[View], target: Axis, logits: Tensor, tokenizer: TextTokenizer
 ) -> tuple[DecoderFrame, ...]:
+    """A frame for each token that was written: the last state, where each attention looked, what was most probable."""
     states = [gates["hidden"][0] for gates in writing.gates().values()]
     states += [block[0] for block in writing.tensors("states")]
     top = torch.softmax(logits, -1).topk(3, dim=-1)

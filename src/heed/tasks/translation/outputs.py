@@ -31,7 +31,7 @@ class TranslationOutputs(TextOutputs):
         nbest, beam = options["nbest"], options["beam"]
         if beam is not None and nbest > beam:
             raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
-        self.sampling = _sampling(options)
+        self.sampling = sampling_of(options)
         if options["align"] and not run.model.aligns:
             raise ConfigError(
                 f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show"
@@ -99,7 +99,7 @@ class TranslationOutputs(TextOutputs):
         return [f"{what} cut after {length} token{'s' if length != 1 else ''}; --length N allows more"]
 
 
-def _sampling(options: Mapping[str, Any]) -> SamplingOptions | None:
+def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     """How to sample, or None; a ConfigError where an option of sampling was given without --sample."""
     if options["sample"]:
         if options["beam"] is not None:

@@ -24,6 +24,7 @@ from heed.observe.frames import Look
 from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.run import TextRun, part
+from heed.tasks.translation.alignments import AlignsWords
 from heed.tasks.translation.baselines import NearestSentence
 from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from heed.exchange import Exported
 
 
-class Translator(TextRun[Translation, PairDecoder, Prediction]):
+class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
@@ -96,11 +97,6 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
             self._writers[engine] = open_engine(self.folder, self.task, engine)
         return self._writers[engine]
 
-    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
-        """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
-        run = self.attending
-        return word_links(run.task, run.model, source.strip(), prediction.ids)[0]
-
     def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
         if UNKNOWN not in prediction.ids:
             return prediction
@@ -137,7 +133,7 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
             texts["nearest training sentence"] = found
         normalize = self.task.target_tokenizer.normalize
         references = [normalize(pair.target) for pair in examples]
-        names = ("bleu", "chrf") if isinstance(data, FilesData) else ()
+        names = self.task.quick_scores
         return {
             name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
             for name, made in texts.items()
@@ -164,7 +160,7 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
     @property
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
         """Exact match; BLEU and chrF for people's files."""
-        return ("exact_match", *(("bleu", "chrf") if isinstance(self.task.config.data, FilesData) else ()))
+        return ("exact_match", *self.task.quick_scores)
 
     def outcomes(
         self,
@@ -184,8 +180,7 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         texts = [output.text for output in outputs]
         encoded = task.encode_pairs(examples)
         nll, correct, tokens = task.forced_scores(self.model, encoded)
-        names = ("chrf", "bleu", "ter") if isinstance(task.config.data, FilesData) else ()
-        measures = output_measures(texts, references, names)
+        measures = output_measures(texts, references, task.text_scores)
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
         details: dict[str, Any] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from heed.config import FilesData, GrammarData
+from heed.config import FilesData
+from heed.config.data import EmbeddedData
 from heed.data.examples import Pair
 from heed.models.base import Body
 from heed.tasks.base import sizes
@@ -51,7 +52,7 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
     for name, fields in _FOR_FEW_PAIRS.items():
         section = getattr(config, name)
         free = {field: value for field, value in fields.items() if field not in section.model_fields_set}
-        if config.tokenizer.sampling:
+        if config.tokenizer.sampling or config.training.alignment.given:
             free.pop("guided_attention", None)
         if config.tokenizer.shared or config.tokenizer.from_ is not None:
             free.pop("lowercase", None)
@@ -90,5 +91,5 @@ def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: 
         characters = len(sides[0] | sides[1]) if config.tokenizer.shared else max(map(len, sides))
         return num_subwords(num_pairs, characters)
 
-    auto = "bpe" if isinstance(config.data, FilesData) else "word" if isinstance(config.data, GrammarData) else "char"
+    auto = config.data.auto_tokenizer if isinstance(config.data, EmbeddedData) else "bpe"
     return sizes.with_tokenizer(config, auto, subwords)

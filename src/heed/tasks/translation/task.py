@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,8 +16,8 @@ from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
-from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, share, values_of
+from heed.evaluation.rouge import ROUGE, rouge_measures
 from heed.evaluation.text import text_measure
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
@@ -27,13 +26,14 @@ from heed.registry import body_class
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
-from heed.tasks.translation.guided import alignment_loss, guides
 from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.pretrained import counterparts, taken_part, with_body
 from heed.tasks.translation.sides import remarks_on_sets
 from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
+from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
+from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
@@ -50,6 +50,7 @@ class Translation(TranslationData):
     size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
     units: ClassVar = {"source": "source tokens", "target": "target tokens"}
     alternatives: ClassVar = {"source": ("source", "tokens")}
+    _supervision: Supervision | None = None
     translate = translate
     overview = overview
     report_counts = report_counts
@@ -83,6 +84,7 @@ class Translation(TranslationData):
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, tokenizers, splits)
         task._leave_out_long()
+        _ = task.supervision  # what is wrong with its files is said before anything is trained
         return task.settle(parent)
 
     @staticmethod
@@ -127,6 +129,16 @@ class Translation(TranslationData):
         return "chrf" if isinstance(data, FilesData) and data.shuffle_source is None else "exact_match"
 
     @property
+    def text_scores(self) -> tuple[str, ...]:
+        """The scores of written texts beside exact match (see `output_measures`): none for embedded data."""
+        return ("chrf", "bleu", "ter") if isinstance(self.config.data, FilesData) else ()
+
+    @property
+    def quick_scores(self) -> tuple[str, ...]:
+        """Those of a validation and of baselines."""
+        return ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
+
+    @property
     def auto_size(self) -> str:
         """By the number of training pairs."""
         return auto_size(self.config, _WITHOUT_END if self.splits.stream else len(self.training))
@@ -143,6 +155,8 @@ class Translation(TranslationData):
         """A new model, its weights drawn from torch's random state."""
         model = self.body_class(self.model_and_head()[0])
         assert isinstance(model, PairDecoder)
+        if (section := self.config.training.supervision) is not None:
+            check_model(model, section, self.config.training.supervised_by, self.config.model.name)
         return model
 
     def axes(self) -> dict[str, list[str]]:
@@ -156,7 +170,15 @@ class Translation(TranslationData):
     def collate(self, indices: list[int], epoch: int = 0) -> PairBatch:
         """One batch of what is trained on, its texts cut anew where subword sampling is on."""
         batch = self.training.collate(indices)
-        return self._guided(batch) if self.config.training.guided_attention else batch
+        return batch if self.supervision is None else self.supervision.on(batch)
+
+    @property
+    def supervision(self) -> Supervision | None:
+        """Where attention should look in training; None where nothing says so."""
+        section = self.config.training.supervision
+        if self._supervision is None and section is not None:
+            self._supervision = Supervision(self, section)
+        return self._supervision
 
     def scoring_memory(self, model: PairDecoder, activations: float) -> int:
         """Bytes of keys and values that a Transformer keeps while it writes; the states of other models are small.
@@ -176,32 +198,19 @@ class Translation(TranslationData):
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         return max(len(pair.target) for pair in self.encoded("valid")) + 2
 
-    def _guided(self, batch: PairBatch) -> PairBatch:
-        """The batch with where to look; what is trained on is aligned on first use."""
-        if self._guides is None:
-            self._guides = guides(self.training.tokens, self.source_tokenizer, self.target_tokenizer)
-        alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
-        for row, index in enumerate(batch.indices):
-            guide = self._guides[index]
-            alignment[row, : guide.shape[0], : guide.shape[1]] = guide
-        return replace(batch, alignment=alignment)
-
-    def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor:
-        """Sum over the batch's real target tokens of the cross-entropy in nats, and of what guides attention."""
+    def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
+        """Sum over the batch's real target tokens of the cross-entropy in nats, and of what supervises attention."""
         real = batch.target_mask
-        if batch.alignment is None:
+        section = self.config.training.supervision
+        if batch.alignment is None or section is None:
             hidden = model(batch.source, batch.source_mask, batch.target)
             return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
-        if not model.aligns:
-            raise ConfigError(
-                f"training.guided_attention is {self.config.training.guided_attention}, but model "
-                f"'{self.config.model.name}' has no attention to the source; set it to 0"
-            )
-        with trace(model, grad=True, mechanism="cross", layer=-1) as seen:
+        with trace(model, grad=True, mechanism="cross", layer=section.layer) as seen:
             hidden = model(batch.source, batch.source_mask, batch.target)
-        weights = seen.weights().float().mean(1)  # (rows, target, source)
-        loss = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
-        return loss + self.config.training.guided_attention * alignment_loss(weights, batch.alignment)
+        weights = supervised_weights(seen, section)
+        of_text = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        of_weights = section.weight * attention_loss(weights, batch.alignment, batch.source_mask, section.loss)
+        return Loss(of_text + of_weights, {"text": of_text, "alignment": of_weights})
 
     def validate(self, model: PairDecoder) -> dict[str, float]:
         """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
@@ -220,8 +229,7 @@ class Translation(TranslationData):
 
         texts = processes.map(written, [pair.source for pair in pairs])
         references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
-        names = ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
-        *of_texts, exact = output_measures(texts, references, names)
+        *of_texts, exact = output_measures(texts, references, self.quick_scores)
         token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
         return {"loss": sum(nll) / sum(tokens), **values_of([token_accuracy, exact, *of_texts])}
 
@@ -260,7 +268,8 @@ class Translation(TranslationData):
 
 
 def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:
-    """Scores of what was written: those of texts that are named ("chrf", "bleu", "ter"), and exact match, last."""
+    """Scores of what was written: those of texts that are named ("chrf", "bleu", "ter", `ROUGE`); exact match last."""
     same = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
-    of_texts = [text_measure(name, texts, references) for name in names]
+    of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
+    of_texts += [text_measure(name, texts, references) for name in names if name not in ROUGE]
     return [*of_texts, share("exact_match", "exact match", same)]

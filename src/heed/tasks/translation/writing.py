@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.tokens.continued import beginning
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
 from heed.models.base import PairDecoder
@@ -114,26 +114,27 @@ def translate(
     encoded = [TokenPair(task.framed(ids), []) for ids in sources]
     if writer is not None:
         for i, hypotheses in zip(written, writer.write([pair.source for pair in encoded], options), strict=True):
-            results[i] = [_prediction(task, h, []) for h in hypotheses]
+            results[i] = [prediction_of(task.target_tokenizer, h, []) for h in hypotheses]
         return results
     for chosen in plan_batches([pair.cost for pair in encoded], GENERATE_TOKENS // options.beam_size):
         batch = collate_pairs(encoded, chosen).to(device)
         with without_gradient():
             memory = model.encode(batch.source, batch.source_mask)
         prompt = batch.source.new_tensor([[START, *forced]]).expand(len(chosen), -1)
-        drawing = sampling and replace(sampling, seed=_seeds(sampling.seed, [encoded[i].source for i in chosen]))
+        drawing = sampling and replace(sampling, seed=seeds_of(sampling.seed, [encoded[i].source for i in chosen]))
         generated = generate(model, memory, prompt, options, sampling=drawing)
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
-            results[written[i]] = [_prediction(task, h, forced) for h in hypotheses]
+            results[written[i]] = [prediction_of(task.target_tokenizer, h, forced) for h in hypotheses]
     return results
 
 
-def _prediction(task: Translation, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
-    tokens = [task.target_tokenizer.piece(t) for t in hypothesis.tokens]
+def prediction_of(tokenizer: TextTokenizer, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
+    """What was written, after the tokens that were `forced`."""
+    tokens = [tokenizer.piece(t) for t in hypothesis.tokens]
     if hypothesis.finished:
-        tokens.append(task.target_tokenizer.token(END))
+        tokens.append(tokenizer.token(END))
     return Prediction(
-        task.target_tokenizer.decode([*forced, *hypothesis.tokens]),
+        tokenizer.decode([*forced, *hypothesis.tokens]),
         hypothesis.score,
         hypothesis.log_prob,
         tuple(tokens),
@@ -143,7 +144,7 @@ def _prediction(task: Translation, hypothesis: Hypothesis, forced: list[int]) ->
     )
 
 
-def _seeds(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[int, ...]:
+def seeds_of(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[int, ...]:
     """A seed for each source, from its own tokens: a text is drawn the same wherever it stands."""
     digests = [hashlib.blake2b(repr((seed, ids)).encode(), digest_size=8).digest() for ids in sources]
     return tuple(int.from_bytes(digest, "big") for digest in digests)

@@ -1,0 +1,95 @@
+"""Attention on two levels: to the parts of a sequence (sentences, turns), and to the words inside each part.
+
+Shapes: R rows, B sources, Q queries, K keys (the words of all parts, one after the other), P parts.
+"""
+
+import torch
+from torch import Tensor
+
+from heed.attention import watch
+from heed.attention.attend import weigh
+from heed.attention.keys import Keys, Rows
+from heed.attention.masks import full_mask
+from heed.attention.modules import Attention, seen_mask
+from heed.shapes import Bool, Float, Int
+
+
+class HierarchicalAttention(Attention):
+    """Words weighed inside their part, parts weighed from outside: a word's weight is the product of both.
+
+        a_ij = b_i softmax_j(score(q, k_ij)),  the softmax over the words j of part i;  context = sum_ij a_ij v_ij
+
+    Source: Yang et al. 2016 (NAACL N16-1174), section 2.2, for the two levels; Xing et al. 2018 (arXiv:1701.07149),
+    section 3, ask both anew for each word of a response.
+    Differs from Xing et al.: the parts' weights do not depend on what was found inside them.
+    """
+
+    def forward(  # type: ignore[override]
+        self,
+        query: Float[Tensor, "rows query d_query"],
+        keys: Keys,
+        part_of: Int[Tensor, "batch key"],
+        part_weights: Float[Tensor, "rows query part"],
+        *,
+        rows: Rows | None = None,
+        offset: int | Tensor = 0,
+        seen: Bool[Tensor, "rows key"] | None = None,
+    ) -> Float[Tensor, "rows query d_value"]:
+        """Look at prepared keys.
+
+        Args:
+            query: `(rows, query, d_query)`.
+            keys: From `prepare`, with a mask `(batch, key)` or none.
+            part_of: `(batch, key)`, the part that each key lies in.
+            part_weights: `(rows, query, part)`, b: what share each part gets.
+            rows: Which entry of `keys` and of `part_of` each row looks at; row i at entry i by default.
+            offset: Absolute position of the first query; read by observers and edits only.
+            seen: `(rows, key)`, the keys of its entry that each row may look at; all by default.
+        """
+        rows = Rows.repeat(len(query), device=query.device) if rows is None else rows
+        num_queries, device = query.shape[1], query.device
+        projected = self.score.project(query).unsqueeze(1)  # (R, 1, Q, d)
+        grouped, shares = rows.group(projected), rows.group(part_weights.unsqueeze(1))
+        may = seen_mask(keys.mask, seen, rows, num_queries)
+        mask = full_mask(may, False, grouped.shape[2], len(keys), device)
+        within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, shares.shape[-1], mask)
+        weights = within * shares.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
+        dropout = self.dropout if self.training else 0.0
+        if watch.slot is not None and (edits := watch.slot.edits(self)):
+            first = torch.as_tensor(offset, device=device).reshape(-1, 1).expand(len(query), 1)
+            own = keys.select(rows.source_of)
+            allowed = full_mask(seen_mask(own.mask, seen, None, num_queries), False, num_queries, len(keys), device)
+            weights = rows.ungroup(weights)
+            for edit in edits:
+                weights = edit(weights, allowed, first + torch.arange(num_queries, device=device))
+            context = weigh(weights, own.value)
+        else:
+            context = rows.ungroup(weigh(weights, keys.value, dropout))  # (R, 1, Q, d_value)
+            weights = rows.ungroup(weights)
+        if watch.slot is not None:
+            scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
+            parts = projected, keys, rows, False, offset, context, weights, dropout, self.score
+            watch.slot.attention(self, watch.AttentionCall(*parts, seen=seen, scores=scores))
+        return context.squeeze(1)
+
+
+def softmax_within(
+    scores: Float[Tensor, "batch heads query key"],
+    part_of: Int[Tensor, "batch key"],
+    num_parts: int,
+    mask: Tensor | None = None,
+) -> Float[Tensor, "batch heads query key"]:
+    """Softmax over the keys of each part that may be attended to: the weights of each part sum to 1.
+
+    0 where the mask, broadcastable to the scores, is False.
+    """
+    part = part_of[:, None, None].expand_as(scores)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    empty = scores.new_full((*scores.shape[:-1], num_parts), torch.finfo(scores.dtype).min)
+    highest = empty.scatter_reduce(-1, part, scores.detach(), "amax")
+    powers = torch.exp(scores - highest.gather(-1, part))
+    if mask is not None:
+        powers = powers.masked_fill(~mask, 0.0)
+    sums = torch.zeros_like(empty).scatter_add(-1, part, powers)  # at least 1 where anything may be attended to
+    return powers / sums.gather(-1, part).clamp_min(1.0)

@@ -1,0 +1,77 @@
+"""The section of a configuration that says where attention should look in training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from heed.config.sections import DataPath, Section
+
+Head = Annotated[int, Field(ge=0)]
+
+
+class AlignmentSection(Section):
+    """Supervised attention: a loss that holds the attention to the source to known links between words.
+
+    It needs one of `files`, `data` and `automatic`; without them there is no such loss. Writing and scoring never use
+    the links.
+    """
+
+    files: list[DataPath] = []  # noqa: RUF012  # pydantic copies it
+    """Links in the Pharaoh format, a line for each pair: one file for data.train, then one for each of data.extra; the
+    last corpora may go without. Relative to the configuration."""
+    data: bool = False
+    """Use the alignment that embedded data knows of its examples."""
+    automatic: bool = False
+    """Use a word alignment that is learned from the training pairs beforehand (IBM model 1)."""
+    base: Literal[0, 1] = 0
+    """What `files` call the first word of a text: 0 or 1."""
+    possible: Literal["use", "ignore"] = "use"
+    """Links of `files` that are only possible (written 3p5): use them as sure ones, or ignore them."""
+    min: float = Field(0.3, ge=0, lt=1)
+    """Links of the automatic alignment that are weaker than this (of 1) are left out."""
+    loss: Literal["cross_entropy", "mse"] = "cross_entropy"
+    """Cross-entropy of the weights under the links, or their mean squared difference."""
+    weight: float = Field(1.0, gt=0, allow_inf_nan=False)
+    """Factor on this loss."""
+    layer: int = -1
+    """Which of the layers that attend to the source, from 0; negative numbers count from the last, -1."""
+    heads: Literal["mean"] | Head | list[Head] = "mean"
+    """Which heads of that layer, from 0: mean is the mean over all, a number is one head, a list is their mean."""
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @property
+    def given(self) -> str:
+        """Which of the three sources of links is used, as a field and its value; "" for none."""
+        ways = {"files": f"files {', '.join(self.files)}", "data": "data true", "automatic": "automatic true"}
+        used = [f"training.alignment.{shown}" for name, shown in ways.items() if getattr(self, name)]
+        return " and ".join(used)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        used = [name for name in ("files", "data", "automatic") if getattr(self, name)]
+        if len(used) > 1:
+            raise ValueError(f"{self.given} are both given; links come from one of files, data and automatic")
+        owners = {"base": "files", "possible": "files", "min": "automatic"}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value == field.get_default(call_default_factory=True):
+                continue
+            if not used:
+                raise ValueError(
+                    f"training.alignment.{name} is {value!r}, but nothing says where the links come from; give "
+                    "training.alignment.files=FILE, training.alignment.data=true or training.alignment.automatic=true"
+                )
+            if name in owners and owners[name] not in used:
+                raise ValueError(
+                    f"training.alignment.{name} is {value!r}, but it is about links from {owners[name]}, and these "
+                    f"come from {used[0]}; leave it out"
+                )
+        if self.heads == []:
+            raise ValueError("training.alignment.heads is an empty list; give numbers of heads, or mean")
+        return self

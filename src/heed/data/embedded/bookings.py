@@ -1,0 +1,135 @@
+"""Embedded data `bookings`: short conversations in which the host's answers follow from what was said turns before.
+
+    guest  Good evening, I would like to book a table for four.
+    host   Of course. For which day?
+    guest  For Friday, please.
+    host   At what time?
+    guest  At half past seven.
+    host   In whose name?
+    guest  Priya.
+    host   A table for four on Friday at half past seven, in the name of Priya. Is that right?
+    guest  Yes, thank you.
+    host   Done. See you on Friday.
+    guest  At what time was it again?
+    host   At half past seven.
+
+A booking is a thing, a number of people, a day, a time and a name. The guest gives some of it at once; the host asks
+for what is missing, always in this order, and repeats it. Some guests then change one part of it, and some ask again
+for what was said. Every turn of the host follows from the turns before it, and most need one that is several turns
+back. Which split a conversation belongs to follows from its booking, so that no booking of the test set is trained on.
+
+Source: ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from heed.data.embedded.generated import Split, check_split, split_of
+from heed.data.examples import Conversation
+
+SPEAKERS = ("guest", "host")
+_THINGS = ("a table", "a room", "a boat")
+_PEOPLE = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_TIMES = (
+    *("noon", "one", "half past one", "two", "six", "half past six", "seven", "half past seven", "eight"),
+    *("half past eight", "nine"),
+)
+_NAMES = (
+    *("Anna", "Tom", "Maria", "Ahmed", "Yuki", "Kofi", "Priya", "Lars", "Chen", "Fatima", "Diego", "Olga", "Bola"),
+    *("Sam", "Ines", "Jan", "Lucia", "Omar", "Rosa", "Wei"),
+)
+_GREETINGS = ("Hello,", "Good evening,", "Good morning,", "Hi,")
+_WISHES = ("I would like to book", "can I book", "I need", "I want to reserve")
+_PARTS = ("people", "day", "time", "name")
+_ASKED = {
+    "people": "For how many people?",
+    "day": "For which day?",
+    "time": "At what time?",
+    "name": "In whose name?",
+}
+_AGAIN = {
+    "people": ("For how many people was it?", "How many of us did I say?"),
+    "day": ("Which day was it again?", "What day did we say?"),
+    "time": ("At what time was it again?", "When do we have to be there?"),
+    "name": ("In whose name was it?", "Which name did you write down?"),
+}
+_VALUES = {"people": _PEOPLE, "day": _DAYS, "time": _TIMES, "name": _NAMES}
+
+
+@dataclass(frozen=True)
+class _Booking:
+    thing: str
+    people: str
+    day: str
+    time: str
+    name: str
+
+    def said(self, part: str) -> str:
+        """A part with its preposition."""
+        return {
+            "people": f"for {self.people}",
+            "day": f"on {self.day}",
+            "time": f"at {self.time}",
+            "name": f"in the name of {self.name}",
+        }[part]
+
+    @property
+    def whole(self) -> str:
+        """All of it, as the host repeats it."""
+        parts = " ".join(self.said(part) for part in ("people", "day", "time"))
+        return f"{self.thing.capitalize()} {parts}, {self.said('name')}. Is that right?"
+
+
+def sample(split: Split, count: int, seed: int = 1) -> list[Conversation]:
+    """The first conversations of a split: the same each time; a smaller sample is the beginning of a larger one.
+
+    Raises:
+        DataError: There is no such split.
+    """
+    check_split(split)
+    rng = Random(f"bookings:{seed}:{split}")
+    return [_drawn(rng, split, number) for number in range(count)]
+
+
+def _drawn(rng: Random, split: Split, number: int) -> Conversation:
+    while True:
+        booking = _Booking(rng.choice(_THINGS), *(rng.choice(_VALUES[part]) for part in _PARTS))
+        if split_of(booking.whole) == split:
+            turns = _talk(rng, booking)
+            speakers = tuple(SPEAKERS[n % 2] for n in range(len(turns)))
+            return Conversation(tuple(turns), speakers, f"bookings:{split}:{number + 1}")
+
+
+def _talk(rng: Random, booking: _Booking) -> list[str]:
+    """The turns, guest and host in turn. A guest who corrects something said it wrong before."""
+    wrong = rng.choice(_PARTS) if rng.random() < 0.3 else ""
+    said = booking
+    if wrong:
+        others = [value for value in _VALUES[wrong] if value != getattr(booking, wrong)]
+        said = replace(booking, **{wrong: rng.choice(others)})
+    at_once = [part for part in _PARTS[:3] if rng.random() < 0.35]
+    opening = [rng.choice(_GREETINGS), rng.choice(_WISHES), booking.thing, *map(said.said, at_once)]
+    wish = " ".join(opening)
+    turns = [wish + ("?" if "can I" in wish else ".")]
+    for number, part in enumerate(part for part in _PARTS if part not in at_once):
+        turns.append(_ASKED[part] if number else f"Of course. {_ASKED[part]}")
+        turns.append(_given(rng, said, part))
+    turns.append(said.whole)
+    if wrong:
+        turns += [f"No, sorry, {booking.said(wrong)}.", booking.whole]
+    turns += [rng.choice(("Yes, thank you.", "Yes.", "That is right.")), f"Done. See you on {booking.day}."]
+    for part in rng.sample(_PARTS, rng.choice((0, 1, 1, 2))):
+        answer = booking.said(part)
+        turns += [rng.choice(_AGAIN[part]), f"{answer[0].upper()}{answer[1:]}."]
+    return turns
+
+
+def _given(rng: Random, booking: _Booking, part: str) -> str:
+    """What a guest says who is asked for a part of the booking."""
+    answer = getattr(booking, part) if part == "name" else booking.said(part)
+    forms = (f"{answer}.", f"{answer}, please.") if part != "name" else (f"{answer}.", f"My name is {answer}.")
+    form = rng.choice(forms)
+    return form[0].upper() + form[1:]

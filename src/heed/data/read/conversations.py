@@ -1,0 +1,290 @@
+"""Readers of conversations; errors name file and line.
+
+| given | read as |
+|---|---|
+| .jsonl, .json | one conversation a line: an object with a list of turns, each a text or an object with text and speaker |
+| anything else | one conversation a line, its turns parted by `__eou__`, by tabs or by `data.separator`; with the separator "" a turn a line, and an empty line between conversations |
+
+Each may end in .gz or .xz as well. Line breaks inside a turn become blanks; blank turns are left out and counted. Where
+turns are parted by something else than tabs and a line has tabs, its first column holds the conversation.
+"""  # noqa: E501  # a table
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from heed.config.conversations import ConversationColumns, ConversationFiles
+from heed.data.examples import Conversation
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.head import Head
+from heed.data.read.lines import ending_of, lines_of
+from heed.data.read.memory import Held, described
+from heed.data.read.reader import Reader
+from heed.data.read.rows import characters_of, json_rows
+from heed.errors import DataError, suggest
+
+TURNS_NAMES = ("turns", "messages", "conversation", "conversations", "dialogue", "dialog", "utterances", "log")
+"""Names of fields that are known to hold the turns, the surest first."""
+TEXT_NAMES = ("text", "utterance", "content", "value", "message", "transcript")
+"""Names of fields of a turn that are known to hold what was said."""
+SPEAKER_NAMES = ("speaker", "role", "from", "author", "agent", "name", "user")
+"""Names of fields of a turn that are known to hold who said it."""
+END_OF_UTTERANCE = "__eou__"
+"""What stands between turns in DailyDialog and sets made from it."""
+_SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": "..."}, ...]}'
+
+
+def conversation_reader(data: Any) -> Reader[Conversation]:
+    """Reads conversations as a `data` section says; of other sections with the defaults."""
+    form = _Form.of(data)
+    most = {tuple(files): count for files, count in _limits(data)}
+
+    def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
+        count = most.get(tuple(files))
+        if count is not None:
+            findings.remark(f"only the first {count:,} conversations are read (data.first)")
+        return islice(_read(files, form, findings), count)
+
+    return Reader(Conversation, read)
+
+
+def _limits(data: Any) -> Iterator[tuple[Sequence[str], int | None]]:
+    for split in ("valid", "test", "train"):
+        files = getattr(data, split, None)
+        if isinstance(data, ConversationFiles) and isinstance(files, list):
+            yield files, getattr(data.first, split)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How conversations are written."""
+
+    columns: ConversationColumns
+    separator: str | None
+
+    @classmethod
+    def of(cls, data: Any) -> _Form:
+        if isinstance(data, ConversationFiles):
+            return cls(data.columns, data.separator)
+        return cls(ConversationColumns(), None)
+
+
+def read_conversations(
+    files: Sequence[str | Path], data: Any = None, findings: Findings | None = None
+) -> Iterator[Conversation]:
+    """Read conversations, those of one turn and of none included.
+
+    Args:
+        files: Read one after the other.
+        data: A `data` section, which says how they are written.
+        findings: Policy for bad lines, which are errors without it.
+
+    Raises:
+        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad and that is an
+            error; or nothing says what parts the turns of a line.
+    """
+    return _read(files, _Form.of(data), Findings() if findings is None else findings)
+
+
+def _read(files: Sequence[str | Path], form: _Form, findings: Findings) -> Iterator[Conversation]:
+    for path in map(Path, files):
+        if ending_of(path) in (".jsonl", ".json"):
+            yield from _objects(path, form.columns, findings)
+        else:
+            yield from _texts(path, form, findings)
+
+
+def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> Iterator[Conversation]:
+    for number, row in json_rows(path, findings, ()):
+        if row is None:
+            continue
+        found = conversation_of(row, columns, f"'{path}' line {number}", f"{path.name}:{number}", path, findings)
+        if isinstance(found, BadLine):
+            findings.leave_out(found.rule)
+        else:
+            yield found
+
+
+def conversation_of(
+    value: Any, columns: ConversationColumns, where: str, origin: str, path: Path | str, findings: Findings
+) -> Conversation | BadLine:
+    """The conversation of an object with a list of turns, or of the list itself; a bad line where it is none.
+
+    Args:
+        value: An object of JSON or Python.
+        columns: What its fields are called.
+        where: What messages call it.
+        origin: Of the conversation.
+        path: The file that findings are counted under, "" for none.
+        findings: Policy for what cannot be used.
+
+    Raises:
+        DataError: It is none, and bad lines are errors.
+    """
+    place = origin.rpartition(":")[2]
+    if isinstance(value, Mapping):
+        name = _turns_field(value, columns)
+        if name is None:
+            message = f"{where} has {_no_turns(value, columns)}; expected {_SHAPES}"
+            return findings.bad("no list of turns", path, place, message)
+        value, where = value[name], f"{where}: field '{name}'"
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return findings.bad("no list of turns", path, place, f"{where} is {described(value)}, expected a list of turns")
+    turns, speakers = [], []
+    for n, turn in enumerate(value):
+        made = _turn_of(turn, columns, f"{where}[{n}]", path, place, findings)
+        if isinstance(made, BadLine):
+            return made
+        text = characters_of(" ".join(made[0].split()), f"{where}[{n}]", path, place, findings)
+        if isinstance(text, BadLine):
+            return text
+        if text:
+            turns.append(text)
+            speakers.append(made[1])
+        else:
+            findings.note("blank turns, left out", path, place, unit="turn")
+    return Conversation(tuple(turns), tuple(speakers) if any(speakers) else (), origin)
+
+
+def _turns_field(row: Mapping[str, Any], columns: ConversationColumns) -> str | None:
+    if isinstance(columns.turns, str):
+        return columns.turns if columns.turns in row else None
+    lists = [name for name, value in row.items() if isinstance(value, list | tuple)]
+    known = [name for name in TURNS_NAMES if name in lists]
+    return known[0] if known else lists[0] if len(lists) == 1 else None
+
+
+def _no_turns(row: Mapping[str, Any], columns: ConversationColumns) -> str:
+    if isinstance(columns.turns, str):
+        return f"no field '{columns.turns}'{suggest(columns.turns, row)}"
+    names = ", ".join(map(repr, row)) or "none"
+    return f"no field that is known to hold turns (its fields: {names}); data.columns.turns names it"
+
+
+def _turn_of(
+    turn: Any, columns: ConversationColumns, where: str, path: Path | str, place: str, findings: Findings
+) -> tuple[str, str] | BadLine:
+    """The text and the speaker of a turn."""
+    if isinstance(turn, str):
+        return turn, ""
+    if not isinstance(turn, Mapping):
+        return findings.bad(
+            "a turn is no text", path, place, f"{where} is {described(turn)}, expected a text or an object"
+        )
+    text = _named(turn, columns.text, TEXT_NAMES)
+    if text is None:
+        wanted = "no field that is known to hold the text" if columns.text is None else f"no field '{columns.text}'"
+        fields = ", ".join(map(repr, turn)) or "none"
+        message = f"{where} has {wanted} (its fields: {fields}); data.columns.text names it"
+        return findings.bad("a turn without text", path, place, message)
+    speaker = _named(turn, columns.speaker, SPEAKER_NAMES)
+    if speaker is None and columns.speaker is not None:
+        message = f"{where} has no field '{columns.speaker}'{suggest(columns.speaker, turn)}"
+        return findings.bad("a turn without speaker", path, place, message)
+    if not isinstance(turn[text], str):
+        message = f"{where}: field '{text}' is {described(turn[text])}, expected text"
+        return findings.bad("a turn is no text", path, place, message)
+    who = None if speaker is None else turn[speaker]
+    return turn[text], "" if who is None else " ".join(str(who).split())
+
+
+def _named(turn: Mapping[str, Any], given: str | None, names: Iterable[str]) -> str | None:
+    if given is not None:
+        return given if given in turn else None
+    return next((name for name in names if name in turn), None)
+
+
+def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation]:
+    separator = _separator(path, findings) if form.separator is None else form.separator
+    if separator == "":
+        yield from _paragraphs(path, findings)
+        return
+    column = 0 if form.columns.turns is None else form.columns.turns
+    if isinstance(column, str):
+        raise DataError(
+            f"data.columns.turns is '{column}', but '{path.name}' is text, whose columns have numbers from 0; JSON "
+            "lines (.jsonl) have names"
+        )
+    remarked = False
+    for number, line in enumerate(lines_of(path, findings), start=1):
+        if isinstance(line, BadLine):
+            findings.leave_out(line.rule)
+            continue
+        if not line.strip():
+            continue
+        if separator != "\t" and "\t" in line:
+            cells = line.split("\t")
+            if not column < len(cells):
+                message = f"'{path}' line {number} has {len(cells)} columns, so data.columns.turns cannot be {column}"
+                findings.leave_out(findings.bad(f"no column {column}", path, number, message).rule)
+                continue
+            if not remarked:
+                findings.remark(f"{path.name}: column {column} (counted from 0) holds the turns")
+                remarked = True
+            line = cells[column]
+        turns = tuple(filter(None, (" ".join(turn.split()) for turn in line.split(separator))))
+        yield Conversation(turns, (), f"{path.name}:{number}")
+
+
+def _separator(path: Path, findings: Findings) -> str:
+    """What parts the turns of a line, by the first lines of a file.
+
+    Raises:
+        DataError: Nothing known does.
+    """
+    lines = Head.of(path, findings).filled
+    for separator in (END_OF_UTTERANCE, "\t"):
+        if any(separator in line for line in lines):
+            return separator
+    if not lines:  # missing or empty: who reads it says so
+        return "\t"
+    raise DataError(
+        f"'{path}' has neither {END_OF_UTTERANCE} nor a tab in its lines ({lines[0]!r:.50}), one of which parts the "
+        'turns of a conversation; data.separator names another text, data.separator="" reads a turn a line and an '
+        "empty line between conversations, and JSON lines (.jsonl) hold a list of turns"
+    )
+
+
+def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
+    turns: list[str] = []
+    first = 1
+    for number, line in enumerate(lines_of(path, findings), start=1):
+        if isinstance(line, BadLine):
+            findings.leave_out(line.rule)
+        elif line.strip():
+            first = first if turns else number
+            turns.append(" ".join(line.split()))
+        elif turns:
+            yield Conversation(tuple(turns), (), f"{path.name}:{first}")
+            turns = []
+    if turns:
+        yield Conversation(tuple(turns), (), f"{path.name}:{first}")
+
+
+def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
+    """Conversations handed over in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
+
+    Raises:
+        DataError: One of them is none; the message names its place.
+    """
+    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
+        raise DataError(f"{split} is {described(data)}, expected a list of conversations, each a list of turns")
+
+    def examples() -> Iterator[Conversation]:
+        for i, value in enumerate(data):
+            origin = f"{split}[{i}]"
+            made = (
+                value
+                if isinstance(value, Conversation)
+                else conversation_of(value, columns, origin, origin, "", findings)
+            )
+            if isinstance(made, BadLine):
+                findings.leave_out(made.rule)
+            else:
+                yield made
+
+    return Held(examples(), findings)

@@ -1,0 +1,58 @@
+"""Both sides of pairs found by the names of columns, where a task knows what these are usually called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from heed.config import Columns
+from heed.data.read.findings import Findings
+from heed.data.read.head import Head, excel_head
+from heed.data.read.lines import ending_of
+from heed.data.read.rows import flat
+
+_OBJECTS = 100
+"""Objects whose fields are looked at."""
+
+
+def named_columns(
+    files: Sequence[str | Path], columns: Columns, sources: Sequence[str], targets: Sequence[str], findings: Findings
+) -> Columns:
+    """The columns of one file of pairs, those left open found by the names of its columns or of its JSON fields.
+
+    Args:
+        files: The file; of two parallel files the columns stay open.
+        columns: As the user gave them.
+        sources: What the column of the source may be called, the surest first.
+        targets: What the column of the target may be called, the surest first.
+        findings: How the file is read.
+    """
+    if len(files) != 1 or (columns.source is not None and columns.target is not None):
+        return columns
+    names = _names(Path(files[0]), findings)
+    source = columns.source if columns.source is not None else _first(sources, names, columns.target)
+    target = columns.target if columns.target is not None else _first(targets, names, source)
+    # One name alone is a chance match: "text" may be the first word of a file without a header.
+    return columns if source is None or target is None else Columns(source=source, target=target)
+
+
+def _first(wanted: Sequence[str], names: Sequence[str], taken: int | str | None) -> str | None:
+    return next((name for name in wanted if name in names and name != taken), None)
+
+
+def _names(path: Path, findings: Findings) -> Sequence[str]:
+    if ending_of(path) in (".jsonl", ".json"):
+        objects = []
+        for line in Head.of(path, findings).filled[:_OBJECTS]:
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            objects += [flat(value)] if isinstance(value, dict) else []
+        return [name for name in objects[0] if all(name in one for one in objects)] if objects else []
+    table = ending_of(path) == ".csv"
+    head = excel_head(path, findings) if table else Head.of(path, findings)
+    separator = (head.separator(",") or ",") if table else "\t"
+    rows = head.rows(separator)
+    return rows[0] if rows else []

@@ -1,0 +1,100 @@
+"""The links of a training corpus, read from a file and held as numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from heed.data.examples import Pair
+from heed.data.read.findings import Findings
+from heed.data.read.links import WordLink, checked, iter_links, linked
+from heed.data.sequences import in_turn
+from heed.errors import DataError
+
+_PLACE = re.compile(r"([:\[])(\d+)\]?$", re.ASCII)
+_JUDGED = 20
+"""Links from which on it is remarked that no word 0 has one."""
+
+
+class LinkTable:
+    """The links of each pair of a corpus, found by the line that the pair's origin names.
+
+    Args:
+        path: The file, one line for each pair.
+        base: What it calls the first word.
+        possible: Whether links that are only possible count.
+        findings: What becomes of lines and links that cannot be used.
+        skipped: Lines at the start of the corpus's file that hold no pair: the names of columns.
+
+    Raises:
+        DataError: The file cannot be read, or something in it is no link.
+    """
+
+    def __init__(self, path: str, base: Literal[0, 1], possible: bool, findings: Findings, skipped: int = 0) -> None:
+        self.path, self._base, self._findings, self._skipped = Path(path), base, findings, skipped
+        ends, numbers = [0], []
+        for links in iter_links(path, base=base, findings=findings):
+            numbers += [number for link in links if link.sure or possible for number in (link.source, link.target)]
+            ends.append(len(numbers) // 2)
+        self._ends = np.array(ends, dtype=np.int64)
+        self._links = np.array(numbers, dtype=np.int32).reshape(-1, 2)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def _line(self, pair: Pair) -> int:
+        """The line that belongs to a pair, counted from 1."""
+        found = _PLACE.search(pair.origin)
+        assert found is not None, f"{pair.origin!r} names no line"
+        return int(found[2]) + 1 if found[1] == "[" else int(found[2]) - self._skipped
+
+    def _at(self, line: int) -> list[WordLink]:
+        start, end = self._ends[line - 1 : line + 1]
+        return [WordLink(source, target) for source, target in self._links[start:end].tolist()]
+
+    def of(self, pair: Pair) -> Pair:
+        """The pair with its links, without those to words that are not there."""
+        line = self._line(pair)
+        return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip"), base=self._base))
+
+    def check(self, pairs: Sequence[Pair], read: int, corpus: str) -> str:
+        """Compare with the pairs of a corpus, of which `read` were read before some were left out.
+
+        Returns:
+            What was found, for people.
+
+        Raises:
+            DataError: There are more or fewer lines than pairs, or a link names a word that is not there.
+        """
+        if len(self) != read:
+            header = " (the line with the names of the columns not counted)" if self._skipped else ""
+            raise DataError(
+                f"'{self.path}' has {len(self):,} line{'' if len(self) == 1 else 's'}, but {corpus} has {read:,} "
+                f"pair{'' if read == 1 else 's'}{header}; line N must hold the links of pair N, and be blank where it "
+                "has none"
+            )
+        count = with_links = 0
+        for pair, line in self._lines(pairs, corpus):
+            kept = checked(self._at(line), pair, self.path, line, self._findings, base=self._base)
+            count, with_links = count + len(kept), with_links + bool(kept)
+        if not count:
+            raise DataError(f"'{self.path}' holds no links of the training pairs of {corpus}")
+        doubt = ""
+        if self._base == 0 and len(self._links) >= _JUDGED and self._links.min() > 0:
+            doubt = "; no link names a word 0: if words are counted from 1, set training.alignment.base=1"
+        return f"{corpus}: {count:,} links in {with_links:,} of {len(pairs):,} pairs ({self.path.name}){doubt}"
+
+    def _lines(self, pairs: Sequence[Pair], corpus: str) -> Iterator[tuple[Pair, int]]:
+        for chunk in in_turn(pairs):
+            for pair in chunk:
+                line = self._line(pair)
+                if line > len(self):
+                    raise DataError(
+                        f"pair {pair.origin} of {corpus} has no line in '{self.path}', which has {len(self):,}: texts "
+                        "with line breaks in them have no number; give two parallel files"
+                    )
+                yield pair, line

@@ -1,0 +1,165 @@
+"""Word alignments: their error against gold links, and how the alignments of both directions become one.
+
+A gold alignment marks links as sure or possible; every sure link is possible too. With A the links that are scored, S
+the sure and P the possible ones:
+
+    precision = |A and P| / |A|        recall = |A and S| / |S|        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
+
+Source: Och and Ney 2003 (Computational Linguistics 29(1)), section 2.3 for the error rate, section 5.1 for the growing
+of an intersection; Koehn, Och and Marcu 2003 (N03-1017), section 4.5, for the neighbours, and Koehn et al. 2005 (IWSLT)
+for "final-and".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+
+from heed.errors import ConfigError, DataError, suggest
+from heed.evaluation.measures import Array, Measure
+
+Cell = tuple[int, int]
+"""A link (source word, target word), counted from 0."""
+Symmetrization = Literal["intersection", "union", "gd", "gdfa"]
+SYMMETRIZATIONS: tuple[Symmetrization, ...] = get_args(Symmetrization)
+_NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+class GoldLink(Protocol):
+    """A link that somebody annotated, such as a `heed.data.read.links.WordLink`."""
+
+    @property
+    def source(self) -> int:
+        """The source word, from 0."""
+
+    @property
+    def target(self) -> int:
+        """The target word, from 0."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the link is sure, not only possible."""
+
+
+def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[GoldLink]]) -> list[Measure]:
+    """Alignment error rate, precision and recall of the links of some pairs.
+
+    Args:
+        links: Of each pair the links that are scored.
+        gold: Of each pair the true ones.
+
+    Returns:
+        `aer` (less is better), `alignment_precision` and `alignment_recall`: statistics for each pair, so that all of
+        them have intervals.
+
+    Raises:
+        DataError: There are not as many gold alignments as alignments.
+    """
+    if len(links) != len(gold):
+        raise DataError(f"{len(links):,} alignments cannot be scored against {len(gold):,} gold alignments")
+    counts = np.array([_counts(set(one), [*true]) for one, true in zip(links, gold, strict=True)], dtype=np.float64)
+    counts = counts.reshape(-1, 4)
+    return [
+        Measure("aer", "alignment error rate", counts, _error_rate, higher_is_better=False, is_share=True),
+        Measure("alignment_precision", "alignment precision", counts, _precision, is_share=True),
+        Measure("alignment_recall", "alignment recall", counts, _recall, is_share=True),
+    ]
+
+
+def _counts(links: set[Cell], gold: Sequence[GoldLink]) -> tuple[int, int, int, int]:
+    """|A and S|, |A and P|, |A| and |S| of one pair."""
+    sure = {(link.source, link.target) for link in gold if link.sure}
+    possible = {(link.source, link.target) for link in gold}
+    return len(links & sure), len(links & possible), len(links), len(sure)
+
+
+def _error_rate(sums: Array) -> Array:
+    return 1 - _ratio(sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3])
+
+
+def _precision(sums: Array) -> Array:
+    return _ratio(sums[:, 1], sums[:, 2])
+
+
+def _recall(sums: Array) -> Array:
+    return _ratio(sums[:, 0], sums[:, 3])
+
+
+def _ratio(top: Array, bottom: Array) -> Array:
+    ratio: Array = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
+    return ratio
+
+
+def symmetrize(
+    forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[Cell]], how: Symmetrization = "gdfa"
+) -> list[list[Cell]]:
+    """Make one alignment of those of two directions.
+
+    | how | the result |
+    |---|---|
+    | intersection | links in both |
+    | union | links in either |
+    | gd | grow-diag: the intersection, grown by neighbours in the union that link a word which has no link yet |
+    | gdfa | grow-diag-final-and: then the links of each direction, forward first, that join two words without a link |
+
+    A neighbour differs by at most 1 in the source and in the target word. Links are visited by source word, then by
+    target word, and one that has just joined counts at once.
+
+    Args:
+        forward: Of each pair the links (source word, target word) of one direction.
+        reverse: Of each pair those of the other direction, written the same way round: (source word, target word).
+        how: See above.
+
+    Returns:
+        Of each pair its links, sorted.
+
+    Raises:
+        ConfigError: There is no such way to symmetrize.
+        DataError: One side has more pairs.
+    """
+    if how not in SYMMETRIZATIONS:
+        raise ConfigError(f"there is no symmetrization '{how}'{suggest(how, SYMMETRIZATIONS)}")
+    if len(forward) != len(reverse):
+        raise DataError(f"one direction aligns {len(forward):,} pairs and the other {len(reverse):,}")
+    return [sorted(_joined(set(one), set(other), how)) for one, other in zip(forward, reverse, strict=True)]
+
+
+def _joined(forward: set[Cell], reverse: set[Cell], how: Symmetrization) -> Collection[Cell]:
+    if how == "union":
+        return forward | reverse
+    grown = _Grown(forward & reverse)
+    if how != "intersection":
+        grown.grow(forward | reverse)
+    if how == "gdfa":
+        for direction in (forward, reverse):
+            for cell in sorted(direction):
+                if cell[0] not in grown.sources and cell[1] not in grown.targets:
+                    grown.add(cell)
+    return grown.links
+
+
+class _Grown:
+    """Links that others join, with the words that they link."""
+
+    def __init__(self, links: set[Cell]) -> None:
+        self.links = set(links)
+        self.sources, self.targets = {i for i, _ in links}, {j for _, j in links}
+
+    def add(self, cell: Cell) -> None:
+        """Let a link join."""
+        self.links.add(cell)
+        self.sources.add(cell[0])
+        self.targets.add(cell[1])
+
+    def grow(self, union: set[Cell]) -> None:
+        """Let neighbours join until none can."""
+        ordered, before = sorted(union), -1
+        while len(self.links) > before:
+            before = len(self.links)
+            for i, j in (cell for cell in ordered if cell in self.links):
+                for cell in ((i + down, j + right) for down, right in _NEIGHBORS):
+                    has_place = cell[0] not in self.sources or cell[1] not in self.targets
+                    if has_place and cell in union and cell not in self.links:
+                        self.add(cell)

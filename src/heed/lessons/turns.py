@@ -1,0 +1,161 @@
+"""A hierarchical encoder and a decoder with attention to turns and words, small enough to be worked out by hand.
+
+    h_nj     = tanh(U h_n,j-1 + x_nj)                       state after word j of turn n; u_n is the last of its turn
+    d_n      = tanh(V d_n-1 + Z u_n)                        dialogue state after turn n
+    s_0      = tanh(D d_N)                                  decoder state before the first word
+    s_t      = tanh(S s_t-1 + E y_t-1 + D d_N)              decoder state, y_t-1 the word before
+    alpha_tn = softmax_n(s_t' A d_n)                        weight of turn n
+    beta_tnj = softmax_j(s_t' A h_nj)                       weight of word j within turn n
+    c_t      = sum_n alpha_tn sum_j beta_tnj h_nj           context
+    p_t      = softmax(O [s_t; c_t])                        probabilities of the next word
+
+Source: Serban et al. 2016 (arXiv:1507.04808), sections 3 and 4, for encoder and decoder.
+Differs from the paper: simple cells; d_N also enters every step; attention, which the paper does not have. It is the
+model `hred` with the fields `cell: rnn, bidirectional: false, word_attention: true, turn_attention: true`, in which the
+two scores share A and the weights of the turns' own context are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+STEPS = 6
+"""Words that are written, the end token among them."""
+OUTPUTS = ("Hugh", "Leonardo", "Jackman", "DiCaprio", ",", "of", "course", "<end>")
+_START = "<start>"
+TOPICS = ("film", "which", "wish", "actor")
+"""Names of the four numbers of an embedding, a word state, a dialogue state and a context."""
+STATE = (*TOPICS, "place 1", "place 2", "place 3")
+"""Names of the seven numbers of a decoder state."""
+WORDS = {
+    "suggest": (0.0, 0.0, 1.0, 0.0),
+    "good": (0.0, 0.0, 0.5, 0.0),
+    "movie": (0.0, 0.0, 1.0, 0.0),
+    "Logan": (1.0, 1.0, 0.0, 0.0),
+    "Titanic": (1.0, -1.0, 0.0, 0.0),
+    "who": (0.0, 0.0, 0.0, 0.5),
+    "lead": (0.0, 0.0, 0.0, 0.5),
+    "actor": (0.0, 0.0, 0.0, 1.0),
+}
+"""Embeddings of the words that are read; every other word is four zeros."""
+_WRITTEN = {
+    _START: (-1.0, -1.0, -1.0),
+    "Hugh": (1.0, -1.0, -1.0),
+    "Leonardo": (1.0, -1.0, -1.0),
+    "Jackman": (-1.0, 1.0, -1.0),
+    "DiCaprio": (-1.0, 1.0, -1.0),
+    ",": (-1.0, -1.0, 1.0),
+    "of": (1.0, 1.0, -1.0),
+    "course": (1.0, -1.0, 1.0),
+}
+"""Embeddings of the words that are written: a code of three signs for the place in the answer."""
+_AFTER = dict(zip(OUTPUTS, (_START, _START, "Hugh", "Hugh", "Jackman", ",", "of", "course"), strict=True))
+"""The word after which each word of the answer comes."""
+
+
+class Weights(NamedTuple):
+    """Matrices of the model, each applied to a column: a new state is a matrix times an old one."""
+
+    u: Tensor  # (4, 4), word state to word state
+    v: Tensor  # (4, 4), dialogue state to dialogue state
+    z: Tensor  # (4, 4), utterance to dialogue state
+    s: Tensor  # (7, 7), decoder state to decoder state
+    e: Tensor  # (7, 3), previous word to decoder state
+    d: Tensor  # (7, 4), dialogue state to decoder state
+    a: Tensor  # (7, 4), how a decoder state is compared with a dialogue or word state
+    o: Tensor  # (8, 11), decoder state and context to the scores of the words
+
+
+class Answer(NamedTuple):
+    """Everything the decoder computed, one row for each word that it wrote."""
+
+    words: tuple[str, ...]
+    states: Tensor  # (t, 7)
+    probabilities: Tensor  # (t, 8)
+    scores: Tensor  # (t, turns)
+    turns: Tensor  # (t, turns), weights of the turns
+    inside: tuple[Tensor, ...]  # of each turn (t, words), weights of its words, which sum to 1
+    contexts: Tensor  # (t, 4)
+
+
+class Reading(NamedTuple):
+    """States of the two encoders."""
+
+    words: tuple[Tensor, ...]  # of each turn (words, 4)
+    utterances: Tensor  # (turns, 4)
+    dialogue: Tensor  # (turns, 4)
+
+
+def chosen_weights() -> Weights:
+    """The chosen numbers."""
+    z, s, e, d = _eye(4), torch.zeros(7, 7), torch.zeros(7, 3), torch.zeros(7, 4)
+    a, o = torch.zeros(7, 4), torch.zeros(8, 11)
+    z[2, 0] = -1.0  # a film that is named fulfils the wish for one
+    s[:4, :4] = 0.4 * _eye(4)
+    e[4:] = 2 * _eye(3)
+    d[:4] = _eye(4)
+    a[3] = torch.tensor([12.0, 0.0, 0.0, -6.0])  # asked for an actor: look for a film, and not for the question itself
+    for row, word in enumerate(OUTPUTS):
+        o[row, 4:7] = 4 * torch.tensor(_WRITTEN[_AFTER[word]])
+        if _AFTER[word] in (_START, "Hugh"):
+            sign = 1.0 if word in ("Hugh", "Jackman") else -1.0
+            o[row, 1], o[row, 8] = 2 * sign, 3 * sign
+    return Weights(0.8 * _eye(4), 0.8 * _eye(4), z, *(part.double() for part in (s, e, d, a, o)))
+
+
+def _eye(size: int) -> Tensor:
+    return torch.eye(size, dtype=torch.float64)
+
+
+def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
+    """Both encoders, word by word and turn by turn."""
+    words, utterances, dialogue = [], [], []
+    state = torch.zeros(4, dtype=torch.float64)
+    for turn in turns:
+        hidden, states = torch.zeros(4, dtype=torch.float64), []
+        for word in turn.split():
+            hidden = torch.tanh(weights.u @ hidden + embedding(word))
+            states.append(hidden)
+        state = torch.tanh(weights.v @ state + weights.z @ hidden)
+        words.append(torch.stack(states))
+        utterances.append(hidden)
+        dialogue.append(state)
+    return Reading(tuple(words), torch.stack(utterances), torch.stack(dialogue))
+
+
+def embedding(word: str) -> Tensor:
+    """The embedding `(4,)` of a word that is read."""
+    return torch.tensor(WORDS.get(word, (0.0,) * 4), dtype=torch.float64)
+
+
+def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) -> Answer:
+    """Write the most probable word six times, with attention over turns and words or with a context of zeros."""
+    last = reading.dialogue[-1]
+    state, word = torch.tanh(weights.d @ last), _START
+    rows: list[tuple[str, Tensor, Tensor, Tensor, Tensor, list[Tensor], Tensor]] = []
+    for _ in range(STEPS):
+        previous = torch.tensor(_WRITTEN[word], dtype=torch.float64)
+        state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last)
+        query = state @ weights.a
+        scores = reading.dialogue @ query
+        turns = torch.softmax(scores, 0)
+        inside = [torch.softmax(states @ query, 0) for states in reading.words]
+        parts = [share * (w @ states) for share, w, states in zip(turns, inside, reading.words, strict=True)]
+        context = torch.stack(parts).sum(0) if attends else torch.zeros(4, dtype=torch.float64)
+        probabilities = torch.softmax(weights.o @ torch.cat([state, context]), 0)
+        word = OUTPUTS[int(probabilities.argmax())]
+        rows.append((word, state, probabilities, scores, turns, inside, context))
+    words, states, shares, scored, weighed, insides, contexts = zip(*rows, strict=True)
+    return Answer(
+        words,
+        torch.stack(states),
+        torch.stack(shares),
+        torch.stack(scored),
+        torch.stack(weighed),
+        tuple(torch.stack(one) for one in zip(*insides, strict=True)),
+        torch.stack(contexts),
+    )

@@ -1,0 +1,50 @@
+"""What every model promises: a typed configuration, one of a few interfaces, and how it is decoded step by step.
+
+Models take plain tensors and masks. They know nothing of files, tokenizers, batches, beams or observers.
+"""
+
+from heed.models.base.body import Body, DecoderBody, Interface, Memory, ragged
+from heed.models.base.config import (
+    ImageConfig,
+    ModelConfig,
+    TextConfig,
+    TokenConfig,
+    TranslatorConfig,
+    TurnConfig,
+    named_sizes,
+)
+from heed.models.base.decoders import LanguageModel, PairDecoder, TurnDecoder
+from heed.models.base.encoders import (
+    ImageEncoder,
+    RowEncoder,
+    SeriesEncoder,
+    TextEncoder,
+    TextReader,
+    TokenEncoder,
+    state_at,
+)
+
+__all__ = [
+    "Body",
+    "DecoderBody",
+    "ImageConfig",
+    "ImageEncoder",
+    "Interface",
+    "LanguageModel",
+    "Memory",
+    "ModelConfig",
+    "PairDecoder",
+    "RowEncoder",
+    "SeriesEncoder",
+    "TextConfig",
+    "TextEncoder",
+    "TextReader",
+    "TokenConfig",
+    "TokenEncoder",
+    "TranslatorConfig",
+    "TurnConfig",
+    "TurnDecoder",
+    "named_sizes",
+    "ragged",
+    "state_at",
+]

@@ -1,0 +1,310 @@
+"""Hierarchical recurrent encoder-decoder for dialogue: Serban et al. 2016, with attention to words and turns.
+
+| here | paper | what |
+|---|---|---|
+| tokens, target | w_m,n | words of utterance m; of the response |
+| word states | h_m,n = [h->_m,n ; h<-_m,n] | both directions over the words of an utterance |
+| utterance vector | h_m,N | the last state of each direction |
+| speaker | - | a learned vector of who says the utterance |
+| dialogue state | c_m | after utterance m; width `d_context` |
+| state | d_n | the decoder's hidden state, s_t below |
+| turns: weights | - | b_ti: how much word t of the response looks at turn i |
+| words: weights | - | a_tij: how much it looks at word j of turn i |
+| hidden | omega | what predicts word t |
+
+    h_ij = words(x_i1 ... x_in)_j                      v_i = [h->_in ; h<-_i1], utterance by utterance
+    c_i  = turns(v_i + r_i, c_{i-1}),  c_0 = 0         r_i the vector of its speaker
+    s_0  = tanh(D c_m + d)                             m turns have been read
+    s_t  = cell([x'_t ; c_m], s_{t-1})                 x'_t the embedding of the word before
+    b_ti = softmax_i(score(s_t, c_i))                  turn_attention: over the turns read
+    a_tij = b_ti softmax_j(score(s_t, h_ij))           word_attention too: over the words of each turn
+    a_tij = softmax_ij(score(s_t, h_ij))               word_attention alone: over all words read
+    y_t  from softmax(W_o [s_t ; sum_i b_ti c_i ; sum_ij a_tij h_ij])
+                                                       d_readout: softmax(W_o tanh(W_r [the same ; x'_t]))
+
+Nothing in c_i depends on later turns, so all responses of a conversation share one reading of it: each says how many
+turns it has been given. Utterances are read in groups of like length, and a conversation's words lie end to end, so
+that neither a long turn nor a long conversation makes others longer.
+
+Source: arXiv:1507.04808, section 3 (HRED-Bidirectional, the last states side by side); the base size is that of its
+section 5. Two levels of attention: the lecture notes (docs/systems.md, B8 and B9) and `heed.attention.hierarchical`.
+Differs from the paper: the dialogue state also enters each step of the decoder; the speaker is read; the output layer
+is one matrix unless `d_readout` is given, whose tanh layer sees x'_t as the paper's does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watch
+from heed.attention.hierarchical import HierarchicalAttention
+from heed.kernels import Linear
+from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding
+from heed.layers.groups import length_groups
+from heed.layers.recurrent import CellKind, State
+from heed.models.base import Memory, TurnConfig, TurnDecoder, named_sizes
+
+
+class HREDConfig(TurnConfig):
+    """Fields of `hred`; the defaults are the paper's."""
+
+    d_embedding: int = Field(300, gt=0)
+    """Width of the token embeddings."""
+    d_hidden: int = Field(300, gt=0)
+    """Width of each layer of the decoder and of each direction over the words."""
+    d_context: int = Field(300, gt=0)
+    """Width of the dialogue state."""
+    d_attention: int = Field(300, gt=0)
+    """Width in which query and key are compared by the scores that project both: concat, additive, key_query."""
+    cell: CellKind = "gru"
+    """Recurrent cell of words, turns and decoder: gru is the paper's; also rnn, lstm and gru_notes."""
+    num_layers: int = Field(1, gt=0)
+    """Layers over the words, over the turns and of the decoder."""
+    bidirectional: bool = True
+    """Whether a second net reads each utterance from its end."""
+    word_attention: bool = False
+    """Whether the decoder looks at the words of the turns so far; with `turn_attention` the weights inside a turn are
+    shares of that turn's weight. The paper has none."""
+    turn_attention: bool = False
+    """Whether the decoder looks at the dialogue state after each turn so far. The paper has none."""
+    score: str = "general"
+    """How the decoder's state is compared with words and turns."""
+    d_readout: int | None = Field(None, gt=0)
+    """Width of a tanh layer before the vocabulary, which also sees the previous word: where it is smaller than what it
+    reads, it saves output-layer work; null for none."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+
+    sizes = named_sizes(
+        tiny=dict(
+            **dict(d_embedding=64, d_hidden=128, d_context=128, d_attention=128),
+            **dict(word_attention=True, turn_attention=True),
+        ),
+        small=dict(
+            **dict(d_embedding=256, d_hidden=256, d_context=256, d_attention=256, d_readout=256),
+            **dict(word_attention=True, turn_attention=True, dropout=0.3),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class DialogueMemory(Memory):
+    """Conversations as they were read; `summary` is the dialogue state after all turns.
+
+    Attributes:
+        states: `(batch, turn, d_context)`, the dialogue state after each turn.
+        turn_of: `(batch, key)`, the turn of each word where the words of a conversation lie end to end.
+        words: Those words, or None without word attention.
+        turns: The turns, or None without turn attention.
+    """
+
+    states: Tensor
+    turn_of: Tensor
+    words: Keys | None
+    turns: Keys | None
+
+    def select(self, sources: Tensor) -> DialogueMemory:
+        """The memory of the given conversations."""
+        summary = None if self.summary is None else self.summary.index_select(0, sources)
+        states, turn_of = self.states.index_select(0, sources), self.turn_of.index_select(0, sources)
+        words, turns = (None if keys is None else keys.select(sources) for keys in (self.words, self.turns))
+        return _memory(summary, states, turn_of, words, turns)
+
+
+@dataclass(frozen=True)
+class DialogueState(RecurrentState):
+    """The decoder's states; `fed` is the dialogue state.
+
+    Attributes:
+        memory: The conversations.
+        rows: Which of them each row answers.
+        read: `(rows,)`, how many of its turns, or None for all.
+        position: `(rows,)`, tokens that each row has read or written.
+    """
+
+    memory: DialogueMemory
+    rows: Rows
+    read: Tensor | None
+    position: Tensor
+
+    def select(self, rows: Tensor) -> DialogueState:
+        """Row i of the result continues row `rows[i]`."""
+        kept, sources = self.rows.select(rows)
+        memory = self.memory if sources is None else self.memory.select(sources)
+        moved = super().select(rows)
+        read = None if self.read is None else self.read.index_select(0, rows)
+        return DialogueState(moved.states, moved.fed, memory, kept, read, self.position.index_select(0, rows))
+
+
+class HRED(TurnDecoder):
+    """One net over the words of each utterance, one over the utterances, and a decoder that may look at both."""
+
+    config_class = HREDConfig
+    summary = "dialogue: words, turns, decoder"
+    paper = "Serban et al. 2016"
+    config: HREDConfig
+
+    def __init__(self, config: HREDConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
+        layers: dict[str, Any] = {"cell": c.cell, "num_layers": c.num_layers, "dropout": c.dropout}
+        self.words = Recurrent(c.d_embedding, c.d_hidden, bidirectional=c.bidirectional, **layers)
+        d_word = self.words.d_output
+        self.speaker = TokenEmbedding(c.num_speakers, d_word, padding_token=None)
+        self.turns = Recurrent(d_word, c.d_context, **layers)
+        self.initial = nn.ModuleList(nn.Linear(c.d_context, c.d_hidden) for _ in range(c.num_layers))
+        self.decoder = Recurrent(c.d_embedding + c.d_context, c.d_hidden, **layers)
+        d_seen = c.d_hidden
+        self.turn_attention: Attention | None = None
+        if c.turn_attention:
+            score = make_score(c.score, c.d_hidden, c.d_context, c.d_attention)
+            self.turn_attention = Attention(score, dropout=c.dropout, mechanism="turns")
+            d_seen += c.d_context
+        self.word_attention: Attention | None = None
+        if c.word_attention:
+            score = make_score(c.score, c.d_hidden, d_word, c.d_attention)
+            kind = HierarchicalAttention if c.turn_attention else Attention
+            self.word_attention = kind(score, dropout=c.dropout, mechanism="words")
+            d_seen += d_word
+        self.readout = Linear(d_seen + c.d_embedding, c.d_readout) if c.d_readout else None
+        self.output = nn.Linear(c.d_readout or d_seen, c.vocab_size)
+        self.dropout = Dropout(c.dropout)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        turns: Tensor,
+        speakers: Tensor,
+        target: Tensor,
+        conversation: Tensor,
+        read: Tensor,
+    ) -> Tensor:
+        """As `TurnDecoder.forward`; responses of like length are written together, watched ones all at once.
+
+        The responses of a conversation cannot be batched by their length. Hidden states of padding are zero.
+        """
+        lengths = ((target != 0) * torch.arange(1, target.shape[1] + 1, device=target.device)).amax(1).clamp_min(1)
+        groups = length_groups(lengths.tolist())
+        if watch.slot is not None or len(groups) == 1:
+            return super().forward(tokens, mask, turns, speakers, target, conversation, read)
+        memory, parts = self.encode(tokens, mask, turns, speakers), []
+        for group in groups:
+            rows = torch.tensor(group, device=target.device)
+            width = int(lengths[rows[0]])
+            state = self.start(memory, Rows(conversation[rows], len(turns)), read[rows])
+            hidden, _ = self.step(target[rows, :width], state)
+            parts.append(pad(hidden, (0, 0, 0, target.shape[1] - width)))
+        order = torch.tensor([row for group in groups for row in group], device=target.device)
+        return torch.cat(parts)[torch.argsort(order)]
+
+    def encode(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor) -> DialogueMemory:
+        """Read every utterance once, then the conversations, utterance by utterance."""
+        lengths = mask.sum(1)
+        states, vectors, first = self._utterances(tokens, mask, lengths)
+        real = turns >= 0  # (B, T)
+        heard = pad(self.dropout(vectors + self.speaker(speakers)), (0, 0, 0, 1))  # (U + 1, d_word): turn -1 is zero
+        dialogue, _ = self.turns(heard[turns], real)  # (B, T, d_context)
+        dialogue = self.dropout(dialogue)
+        words_of_turn = pad(lengths, (0, 1))[turns]  # (B, T)
+        ends = words_of_turn.cumsum(1)  # (B, T)
+        place = torch.arange(int(ends[:, -1].max()), device=tokens.device)
+        turn_of = (place >= ends.unsqueeze(-1)).sum(1).clamp_max(turns.shape[1] - 1)  # (B, K)
+        words = turn_keys = None
+        if self.word_attention is not None:
+            inside = place - (ends - words_of_turn).gather(1, turn_of)  # the word's place in its turn
+            is_word = place < ends[:, -1:]
+            row = (pad(first, (0, 1))[turns].gather(1, turn_of) + inside).masked_fill(~is_word, 0)
+            words = self.word_attention.prepare(self.dropout(states)[row], mask=is_word)
+        if self.turn_attention is not None:
+            which = torch.eye(turns.shape[1], device=tokens.device, dtype=dialogue.dtype).expand(len(turns), -1, -1)
+            turn_keys = self.turn_attention.prepare(dialogue, torch.cat([dialogue, which], dim=-1), mask=real)
+        every = torch.arange(len(turns), device=tokens.device)
+        return _memory(_after(dialogue, every, real.sum(1)), dialogue, turn_of, words, turn_keys)
+
+    def _utterances(self, tokens: Tensor, mask: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Read utterances group by group.
+
+        Returns:
+            The state of every word, `(words, d_word)`, utterance after utterance, with little padding between; a vector
+            for each utterance, `(utterances, d_word)`; and the place of each one's first word among the states.
+        """
+        if not len(tokens):
+            nothing = self.embedding.weight.new_zeros(0, self.words.d_output)
+            return nothing, nothing, lengths
+        states, vectors, places, order, start = [], [], [], [], 0
+        for group in length_groups(lengths.tolist()):
+            rows = torch.tensor(group, device=tokens.device)
+            width = int(lengths[rows[0]])
+            embedded = self.dropout(self.embedding(tokens[rows, :width]))  # (G, width, d_embedding)
+            hidden, finals = self.words(embedded, mask[rows, :width])
+            states.append(hidden.flatten(0, 1))
+            vectors.append(torch.cat([final[0] for final in finals[-1]], dim=-1))
+            places.append(start + width * torch.arange(len(group), device=tokens.device))
+            order.append(rows)
+            start += len(group) * width
+        back = torch.argsort(torch.cat(order))
+        return torch.cat(states), torch.cat(vectors)[back], torch.cat(places)[back]
+
+    def start(self, memory: Memory | None, rows: Rows, read: Tensor | None = None) -> DialogueState:
+        """`s_0` of each row from the dialogue state after the turns that it has been given."""
+        assert isinstance(memory, DialogueMemory) and memory.summary is not None
+        row = rows.source_of
+        fed = memory.summary[row] if read is None else _after(memory.states, row, read)
+        states: list[list[State]] = []
+        for layer in self.initial:
+            s_0 = torch.tanh(layer(fed))
+            states.append([(s_0, torch.zeros_like(s_0)) if self.config.cell == "lstm" else (s_0,)])
+        return DialogueState(states, fed, memory, rows, read, torch.zeros_like(row))
+
+    def step(self, tokens: Tensor, state: DialogueState, lengths: Tensor | None = None) -> tuple[Tensor, DialogueState]:
+        """Move the states, then look: no state depends on what was seen, so all tokens are read together."""
+        assert state.fed is not None
+        embedded = self.dropout(self.embedding(tokens))  # (R, n, d_embedding)
+        fed = state.fed.unsqueeze(1).expand(-1, tokens.shape[1], -1)
+        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
+        hidden, states = self.decoder(torch.cat([embedded, fed], dim=-1), mask, state.states)  # (R, n, d_hidden)
+        out = torch.cat([hidden, *self._look(hidden, state)], dim=-1)
+        if self.readout is not None:
+            out = torch.tanh(self.readout(torch.cat([self.dropout(out), embedded], dim=-1)))
+        position = state.position + (tokens.shape[1] if lengths is None else lengths)
+        return self.dropout(out), replace(state, states=states, position=position)
+
+    def _look(self, hidden: Tensor, state: DialogueState) -> list[Tensor]:
+        """What states `(rows, n, d_hidden)` find among the turns and among the words."""
+        found, memory, read = [], state.memory, state.read
+        where: dict[str, Any] = {"rows": state.rows, "offset": state.position}
+        shares = seen = None
+        if self.turn_attention is not None:
+            assert memory.turns is not None
+            if read is not None:
+                seen = torch.arange(len(memory.turns), device=read.device) < read.unsqueeze(1)  # (R, T)
+            context = self.turn_attention(hidden, memory.turns, seen=seen, **where)
+            context, shares = context.split([self.config.d_context, len(memory.turns)], dim=-1)
+            found.append(context)
+        if self.word_attention is not None:
+            assert memory.words is not None
+            if read is not None:
+                seen = memory.turn_of[state.rows.source_of] < read.unsqueeze(1)  # (R, K)
+            inside = [] if shares is None else [memory.turn_of, shares]
+            found.append(self.word_attention(hidden, memory.words, *inside, seen=seen, **where))
+        return found
+
+
+def _memory(
+    summary: Tensor | None, states: Tensor, turn_of: Tensor, words: Keys | None, turns: Keys | None
+) -> DialogueMemory:
+    keys = tuple(part for part in (turns, words) if part is not None)
+    return DialogueMemory(keys, summary, states, turn_of, words, turns)
+
+
+def _after(states: Tensor, row: Tensor, read: Tensor) -> Tensor:
+    """Of dialogue states `(batch, turn, d_context)` those of the given rows after that many turns each; c_0 = 0."""
+    return states[row, (read - 1).clamp_min(0)] * (read > 0).unsqueeze(-1)

@@ -1,0 +1,24 @@
+"""Dialogue: write the response to the turns of a conversation so far."""
+
+from heed.tasks.base.flags import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING
+from heed.tasks.base.spec import Flag, TaskSpec
+
+SPEC = TaskSpec(
+    unit="conversation",
+    summary="Write the response to the turns of a conversation so far.",
+    example="talks.jsonl",
+    interfaces=("turn_decoder", "pair_decoder"),
+    flags=(
+        NBEST,
+        JSON,
+        BEAM,
+        *SAMPLING,
+        LENGTH,
+        Flag("predict", "speaker", str, "Who responds, where the data names speakers."),
+        Flag("look", "speaker", str, "Who responds, where the data names speakers."),
+        Flag("look", "target", str, "Look at this output instead of the model's own."),
+        LOOK_BEAM,
+    ),
+    uses=("heed predict {run}", "heed predict {run} TURN TURN", "heed look {run} TURN TURN", "heed evaluate {run}"),
+    next_command="heed predict {run}",
+)

@@ -1,0 +1,69 @@
+"""Comparison of dialogue models: whole conversations, and what each model writes at the responses in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heed.data.examples import Conversation
+from heed.errors import ConfigError
+from heed.evaluation.measures import Outcomes
+from heed.tasks.base.comparison import Examiner
+from heed.tasks.dialogue.run import DialogueRun
+from heed.tasks.translation.writing import Prediction
+
+
+class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
+    """Conversations, and the responses in them, each to the turns that were really said before."""
+
+    names = ("conversation", "responses")
+    kind = "conversations"
+    targets = "response tokens"
+    has_beam = True
+
+    def __init__(self, runs: Sequence[DialogueRun], examples: Sequence[Conversation]) -> None:
+        responds = {run.config.data.respond for run in runs}
+        if len(responds) > 1:
+            listed = ", ".join(f"{run.folder.name}: {run.config.data.respond}" for run in runs)
+            raise ConfigError(f"the runs learned the responses of different speakers (data.respond: {listed})")
+        self._task = runs[0].task
+        super().__init__(runs, examples)
+
+    @classmethod
+    def source_of(cls, example: Conversation) -> str:
+        """The turns, one a line, each with its speaker."""
+        names = [f"{name}: " if name else "" for name in example.speakers or [""] * len(example.turns)]
+        return "\n".join(f"{name}{turn}" for name, turn in zip(names, example.turns, strict=True))
+
+    @classmethod
+    def truth_of(cls, example: Conversation) -> str:
+        """All turns but the first."""
+        return "\n".join(example.turns[1:])
+
+    def _references(self) -> tuple[list[str], list[str]]:
+        remarks = ["An example is a whole conversation: intervals and tests draw conversations, not single responses."]
+        tokenizers = [run.task.tokenizer for run in self.runs]
+        self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
+        if not self._per_token:
+            remarks.append(
+                "The runs write different tokens: perplexity and scores per token are left out, and tokens a second "
+                "differ."
+            )
+        said = ["\n".join(one.turns[turn] for turn in self._task.responses(one)) for one in self.examples]
+        return said, remarks
+
+    def _lengths(self) -> tuple[list[int], str]:
+        return [len(one.turns) for one in self.examples], "turns"
+
+    def predict(
+        self, run: DialogueRun, examples: Sequence[Conversation], beam_size: int | None
+    ) -> list[list[Prediction]]:
+        """What is written at each response."""
+        return run.answers(examples, beam_size=beam_size)
+
+    def count_tokens(self, run: DialogueRun, outputs: Sequence[list[Prediction]]) -> int:
+        """Tokens written."""
+        return sum(len(one.tokens) for answers in outputs for one in answers)
+
+    def outcomes(self, run: DialogueRun, outputs: Sequence[list[Prediction]]) -> Outcomes:
+        """As the run scores them."""
+        return run.outcomes(self.examples, outputs, per_token=self._per_token)

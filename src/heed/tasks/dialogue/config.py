@@ -1,0 +1,72 @@
+"""The configuration of dialogue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Discriminator, Field, Tag
+
+from heed.config.conversations import BookingsData, ConversationFiles, MemoryConversations
+from heed.config.memory import is_memory
+from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
+
+
+class DialogueModel(ModelSection):
+    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
+
+    name: str = "hred"
+    """File in `heed/models`."""
+
+
+class ResponseConfig(Section):
+    """How the model writes a response."""
+
+    beam_size: int = Field(1, gt=0)
+    """Responses kept per conversation; 1 is greedy."""
+    length_penalty: float = Field(1.0, ge=0)
+    """Responses are compared by log-probability / length ** length_penalty."""
+    min_length: int = Field(0, ge=0)
+    """Smallest number of tokens."""
+    max_length: int | None = Field(None, gt=0)
+    """Largest number of tokens; by default 1.5 times the longest training response, and 20, but at most 100."""
+
+
+class DialogueEvaluation(EvaluationConfig):
+    """How responses are scored."""
+
+    select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else the loss."""
+
+
+def _data_kind(value: Any) -> str:
+    """Which class a `data` section is: embedded data has a name, files do not."""
+    if isinstance(value, BookingsData):
+        return "bookings"
+    if is_memory(value):
+        return "memory"
+    if isinstance(value, BaseModel):
+        return "files"
+    name = value.get("name") if isinstance(value, dict) else None
+    return "files" if name is None else "bookings" if name == "bookings" else "unknown"
+
+
+class DialogueConfig(RunConfig):
+    """Everything that decides a run of dialogue."""
+
+    task: Literal["dialogue"] = "dialogue"
+    """What is learned."""
+    data: Annotated[
+        Annotated[ConversationFiles, Tag("files")]
+        | Annotated[MemoryConversations, Tag("memory")]
+        | Annotated[BookingsData, Tag("bookings")],
+        Discriminator(_data_kind),
+    ]
+    """Where the conversations come from."""
+    model: DialogueModel = DialogueModel()
+    """Which model."""
+    training: TrainingConfig = TrainingConfig(minutes=2.0)
+    """How it is trained."""
+    generation: ResponseConfig = ResponseConfig()
+    """How it writes."""
+    evaluation: DialogueEvaluation = DialogueEvaluation()
+    """How it is scored."""

@@ -1,0 +1,268 @@
+"""A conversation under the microscope: which turns, and which words inside them, each word of a response looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from heed.attention import Rows
+from heed.data.batch.turns import TokenTurn
+from heed.data.examples import Conversation
+from heed.data.tokens.tokenizer import END, START
+from heed.models.base import DecoderBody
+from heed.observe.choice import Choice, View
+from heed.observe.edits import Edit
+from heed.observe.frames import EncoderFrame, Look
+from heed.observe.maps import Axis, Part
+from heed.observe.shading import Shading
+from heed.observe.trace import Maps, Trace, edit
+from heed.tasks.base.looking import Typed, Words, encoder_frames, networks, notes_on, watched
+from heed.tasks.base.report import counted
+from heed.tasks.base.views import Shown, view_of_words, views_of
+from heed.tasks.dialogue.look_turns import turn_frames
+from heed.tasks.dialogue.reading import Read
+from heed.tasks.dialogue.task import Dialogue
+from heed.tasks.translation.look import decoder_frames
+
+_NAMES = ("conversation", "response")
+_AXES = {
+    "words": ("response", "conversation"),
+    "turns": ("response", "turns"),
+    "cross": ("response", "conversation"),
+    "encoder": ("conversation", "conversation"),
+    "decoder": ("response", "response read"),
+}
+_CAPTIONS = {
+    "words": "Row t: the {kind}s of the conversation that the model looked at to write {kind} t of the response.",
+    "turns": "Row t: the turns that the model looked at to write {kind} t of the response.",
+    "cross": "Row t: the {kind}s of the conversation that the model looked at to write {kind} t of the response.",
+    "encoder": "Row i: where {kind} i of the conversation looked.",
+    "decoder": "Row t: where the position that wrote {kind} t of the response looked, among what was read until then.",
+}
+_INSIDE = " A {kind}'s weight is its share of the weight of its turn."
+_LOOKED = "Where the response looked, the mean over its {kind}s: the share of each "
+_HINT = {
+    True: "The model reads the conversation turn by turn, each from its first word on",
+    False: "The model reads the conversation as one text, token by token",
+}
+
+
+def look_at(
+    task: Dialogue,
+    model: DecoderBody,
+    conversation: Conversation,
+    responds: str,
+    *,
+    target: str | None = None,
+    beam_size: int | None = None,
+    edits: Sequence[Edit] = (),
+    title: str = "",
+    choice: Choice | None = None,
+) -> Look:
+    """Look at what a model responds to a conversation, or at a `target` that is given.
+
+    The finished response is read once more in one watched pass, which equals the steps that wrote it. `edits` also hold
+    while it is written; by default every mechanism's last layer is shown, the mean of its heads.
+
+    Args:
+        task: Turns text into tokens.
+        model: What is looked at.
+        conversation: The turns so far, at least one.
+        responds: Who gives the response; "" where that is not known.
+        target: The response to look at.
+        beam_size: Width of the beam that writes it; the configuration's by default.
+        edits: Changes of attention weights.
+        title: The title.
+        choice: Which attention is shown.
+
+    Raises:
+        ConfigError: The model has no such mechanism, layer or head.
+    """
+    with edit(model, *edits):
+        return _look(task, model, conversation, responds, target, beam_size, edits, title, choice or Choice())
+
+
+def _look(
+    task: Dialogue,
+    model: DecoderBody,
+    conversation: Conversation,
+    responds: str,
+    target: str | None,
+    beam_size: int | None,
+    edits: Sequence[Edit],
+    title: str,
+    choice: Choice,
+) -> Look:
+    """A look at a model whose weights are edited already."""
+    tokenizer, number = task.tokenizer, task.speakers.number(responds)
+    history = task.encode([conversation]).conversations[0]
+    if target is None:
+        best = task.respond(model, [history], [number], beam_size=beam_size)[0][0]
+        ids, response = list(best.ids), best.text
+        score = "written by the model" + ("" if best.finished else ", cut off at the largest length")
+    else:
+        ids, response = tokenizer.encode(target).ids, target
+        score = "given, not written by the model"
+    start, device = task.reading.start(number), next(model.parameters()).device
+    # Two traces, since one network may do both: what ran in the first read the turns, in the second wrote the response.
+    with watched(model) as reading:
+        memory = task.reading.memory(model, [history], device)
+    with watched(model) as writing:
+        prompt = torch.tensor([[start, *ids]], device=device)
+        hidden = model.step(prompt, model.start(memory, Rows.repeat(1, device=device)))[0]
+        logits = model.logits(hidden)[0].float()
+    labels = torch.tensor([*ids, END], device=device)
+    log_prob = float(torch.log_softmax(logits, -1).gather(1, labels.unsqueeze(1)).sum())
+    score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
+
+    read = task.reading.read(history)
+    sides = _sides(task, conversation, read, [start, *ids], target)
+    choice.check([*reading.mechanisms(), *writing.mechanisms()])
+    encoder, decoder = _views(reading, choice, sides), _views(writing, choice, sides)
+    words = {name: whole for name, (_, whole) in sides.items()}
+    seen = [view_of_words(v, words[v.map.query.name], words[v.map.key.name]) for v in (*encoder, *decoder)]
+    tokens = sides["conversation"][0]
+    if task.reads_turns:
+        frames = turn_frames(reading, [turn.ids for turn in read.turns], tokens, sides["turns"][0].axis)
+    else:
+        blocks = {f"layer {i}": states[0] for i, states in enumerate(reading.tensors("states"))}
+        nets = networks(reading, len(tokens.axis))
+        frames = _with_turns(encoder_frames(nets, tokens, blocks, encoder), tokens.axis)
+    aligns = getattr(model, "aligns", True)
+    return Look(
+        title or f"{task.config.model.name} on {task.config.data.name}",
+        "\n".join(_line(conversation, n) for n in range(len(conversation.turns))),
+        f"{responds}: {response}" if responds else response,
+        tuple(view.map for view in seen),
+        frames,
+        decoder_frames(writing, decoder, sides["response"][0].axis, logits, tokenizer),
+        tuple(_notes(task, conversation, history, read, score, edits, choice.hidden([*encoder, *decoder]))),
+        memory.summary[0] if memory.summary is not None and not aligns else None,
+        shadings=tuple(_shadings(seen, conversation, read)),
+        names=_NAMES,
+        hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
+    )
+
+
+def _line(conversation: Conversation, turn: int) -> str:
+    who = conversation.speaker(turn)
+    return f"{who}: {conversation.turns[turn]}" if who else conversation.turns[turn]
+
+
+def _turn_name(conversation: Conversation, turn: int) -> str:
+    """What a turn is called: its number from 1, and who says it."""
+    return f"{turn + 1} {conversation.speaker(turn)}" if conversation.speaker(turn) else f"turn {turn + 1}"
+
+
+Side = tuple[Words, Words]
+"""A side by its tokens, and by its words."""
+
+
+def _sides(
+    task: Dialogue, conversation: Conversation, read: Read, response: list[int], target: str | None
+) -> dict[str, Side]:
+    """The conversation, its turns, and the response: as it is written and as it is read."""
+    tokenizer = task.tokenizer
+    special = {START: "start", END: "end", **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
+    turns = []
+    for n, turn in enumerate(read.turns, start=read.first):
+        tag = [] if task.reads_turns else [task.speakers.tags[turn.speaker]]
+        typed = Typed.of(tokenizer, conversation.turns[n], before=len(tag))
+        about = tokenizer, [*tag, *turn.ids], "conversation", special, typed
+        turns.append((Words.of(*about, pieces=True), Words.of(*about)))
+    names = [_turn_name(conversation, n) for n in range(read.first, len(conversation.turns))]
+    whole = Words.counted(Axis("turns", "turn", tuple(names)), [1] * len(names))
+    sides: dict[str, Side] = {"turns": (whole, whole)}
+    sides["conversation"] = _joined([one for one, _ in turns], names), _joined([one for _, one in turns], names)
+    for name, ids, before in (("response", [*response[1:], END], 0), ("response read", response, 1)):
+        spoken = None if target is None else Typed.of(tokenizer, target, before=before)
+        about = tokenizer, ids, name, special, spoken
+        sides[name] = Words.of(*about, pieces=True), Words.of(*about)
+    return sides
+
+
+def _joined(turns: Sequence[Words], names: Sequence[str]) -> Words:
+    """Turns one after the other, each a part of the axis."""
+    labels: list[str] = []
+    tokens: list[range] = []
+    parts, start = [], 0
+    for name, one in zip(names, turns, strict=True):
+        parts.append(Part(name, len(labels), len(labels) + len(one.axis)))
+        labels += one.axis.labels
+        tokens += [range(start + word.start, start + word.stop) for word in one.tokens]
+        start = tokens[-1].stop if tokens else 0
+    axis = turns[0].axis
+    return Words(Axis(axis.name, axis.kind, tuple(labels), tuple(parts)), tokens)
+
+
+def _views(seen: Trace, choice: Choice, sides: dict[str, Side]) -> list[View]:
+    """What was seen of each attention that is shown, token by token."""
+    both = {name for name, _ in seen.mechanisms()} >= {"words", "turns"}
+
+    def shown(maps: Maps) -> tuple[Maps, Shown]:
+        query, key = (sides[name][0].axis for name in _AXES[maps.mechanism])
+        kind = sides["response"][1].axis.kind
+        caption = _CAPTIONS[maps.mechanism] + (_INSIDE if both and maps.mechanism == "words" else "")
+        if maps.mechanism == "turns":  # behind each context stand the weights themselves
+            maps = replace(maps, context=maps.context[..., : maps.context.shape[-1] - maps.weights.shape[-1]])
+        return maps, (query, key, f"{caption.format(kind=kind)} Weights before dropout.")
+
+    views = views_of(seen, choice, shown)
+    if not both:
+        return views
+    # Scores of two softmaxes are no scores of their product.
+    return [replace(one, map=replace(one.map, scores=None)) if one.map.mechanism == "words" else one for one in views]
+
+
+def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> list[Shading]:
+    """The words of each turn, or where only turns were looked at the turns, by how much the response looked at them."""
+    shadings = []
+    looked = [view.map for view in views if view.map.mechanism in ("words", "cross")]
+    turns = [view.map for view in views if view.map.mechanism == "turns"]
+    for one in looked or turns:
+        shares, axis = one.weights.double().mean(0), one.key
+        if not looked:
+            axis = replace(
+                axis, labels=tuple(f"{label}: {conversation.turns[n]}" for n, label in _numbered(axis, read))
+            )
+        which = "" if len(looked or turns) == 1 else f" ({one.title})"
+        of_each = f"{axis.kind} and, before them, of each turn" if looked else "turn"
+        title = f"{_LOOKED.format(kind=one.query.kind)}{of_each}{which}"
+        darkest = float(shares.max()) if len(shares) else 1.0
+        shadings.append(Shading(title, axis, tuple(shares.tolist()), darkest, listed=not looked))
+    return shadings
+
+
+def _numbered(axis: Axis, read: Read) -> enumerate[str]:
+    return enumerate(axis.labels, start=read.first)
+
+
+def _with_turns(frames: Sequence[EncoderFrame], axis: Axis) -> tuple[EncoderFrame, ...]:
+    """Frames of tokens, each with the turn that it stands in."""
+    return tuple(replace(one, token=f"{one.token}  ({axis.part_at(one.index)})") for one in frames)
+
+
+def _notes(
+    task: Dialogue,
+    conversation: Conversation,
+    history: Sequence[TokenTurn],
+    read: Read,
+    score: str,
+    edits: Sequence[Edit],
+    hidden: str,
+) -> list[str]:
+    """The score, what of the conversation was not read, and what a reader of any look must know."""
+    data = task.config.data
+    notes = [f"response: {score}"]
+    if read.first:
+        limits = [] if data.history is None else [f"data.history {data.history}"]
+        limits += [] if task.reads_turns else [f"data.max_length {data.max_length}"]
+        notes.append(f"{counted(read.first, 'turn')} cut: the first of {len(history)} not read ({', '.join(limits)})")
+    long = sum(len(turn.ids) > data.max_turn for turn in history[read.first :])
+    if long:
+        notes.append(f"{counted(long, 'turn')} read up to token {data.max_turn} only (data.max_turn)")
+    unknown = [one for turn in conversation.turns[read.first :] for one in task.tokenizer.unknown_in(turn)]
+    return [*notes, *notes_on(unknown, edits, hidden)]

@@ -1,0 +1,158 @@
+"""Written responses: a line for each conversation, candidates with their score, JSON; conversations at a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heed.data.examples import Conversation
+from heed.data.read.conversations import read_conversations
+from heed.data.read.findings import Findings
+from heed.errors import ConfigError
+from heed.tasks.base.capabilities import Looks, capability
+from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+from heed.tasks.base.report import counted
+from heed.tasks.dialogue.chat import Chat
+from heed.tasks.translation.outputs import sampling_of
+
+if TYPE_CHECKING:
+    from heed.tasks.dialogue.run import DialogueRun
+    from heed.tasks.translation.writing import Prediction
+
+_COMMANDS = "/undo takes back the last exchange, /reset begins again, /look shows where the model looked"
+
+
+class DialogueOutputs(TextOutputs):
+    """A line for each candidate: its text; with several its score first."""
+
+    run: DialogueRun
+    asks = f"what you say ({_COMMANDS})"
+
+    def __init__(self, run: DialogueRun, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self._cut_off = self._shortened = 0
+        self.unit = units(run.task.tokenizer.unit)
+        nbest, beam = options["nbest"], options["beam"]
+        if beam is not None and nbest > beam:
+            raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
+        if options["speaker"] is not None:
+            run.task.speakers.check(options["speaker"], "--speaker")
+        self._writing = {
+            "beam_size": beam,
+            "max_length": options["length"],
+            "sampling": sampling_of(options),
+        }
+
+    def arguments(self, texts: list[str]) -> list[str]:
+        """Several arguments are the turns of one conversation."""
+        blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
+        if blank and len(texts) > 1:
+            raise ConfigError(f"turn {blank[0]} of the conversation is blank")
+        return [json.dumps({"turns": texts}, ensure_ascii=False)] if len(texts) > 1 else texts
+
+    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+        """The conversations of a file that is written as the training files are."""
+        findings = Findings.of(self.run.task.config.data, strict=True)
+        found = list(read_conversations([path], self.run.task.config.data, findings))
+        turns = sum(len(one.turns) for one in found)
+        lines = [json.dumps(_as_object(one), ensure_ascii=False) for one in found]
+        remarks = "".join(f"; {remark}" for remark in findings.remarks)
+        return lines, f"{counted(len(found), 'conversation')} of {counted(turns, 'turn')}{remarks}"
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        """The pieces of a conversation that training never saw."""
+        turns = self.run.conversation(text).turns
+        return [piece for turn in turns for piece in self.run.task.tokenizer.unknown_in(turn)]
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """The response to each conversation; nothing to one without a turn."""
+        conversations = [self.run.conversation(text) for text in texts]
+        said = [one for one in conversations if one.turns]
+        found = iter(self.run.respond(said, self.options["speaker"], num_best=self.options["nbest"], **self._writing))
+        for conversation in conversations:
+            candidates = next(found) if conversation.turns else []
+            self._cut_off += sum(not one.finished for one in candidates)
+            self._shortened += bool(candidates) and self.run.num_cut(conversation) > 0
+            yield Written(tuple(self._line(conversation, one) for one in candidates) or ("",))
+
+    def _line(self, conversation: Conversation, candidate: Prediction) -> str:
+        if self.options["json"]:
+            return self._json(conversation, candidate)
+        columns = [f"{candidate.score:.4f}"] if self.options["nbest"] > 1 else []
+        return "\t".join([*columns, one_line(candidate.text)])
+
+    def _json(self, conversation: Conversation, candidate: Prediction) -> str:
+        speaker = self.run.who_responds(conversation, self.options["speaker"])
+        values = {
+            **_as_object(conversation),
+            "response": candidate.text,
+            **({"speaker": speaker} if speaker else {}),
+            "score": round(candidate.score, 6),
+            "log_prob": round(candidate.log_prob, 6),
+            "tokens": candidate.tokens,
+            "token_probs": [round(p, 6) for p in candidate.token_probs],
+            "finished": candidate.finished,
+            "turns_cut": self.run.num_cut(conversation),
+        }
+        return json.dumps(values, ensure_ascii=False)
+
+    @cached_property
+    def chat(self) -> Chat:
+        """The conversation with the person at the terminal."""
+        return Chat(self.run, self.options["speaker"], **self._writing)
+
+    def answer(self, text: str) -> str:
+        """The response to the next turn of the conversation, and how many turns were not read for it."""
+        response = self.chat.say(text)
+        self._cut_off += not response.finished
+        cut = self.chat.num_cut
+        left = f"\n({counted(cut, 'turn')} cut: the first of {len(self.chat.turns) - 1} were not read)" if cut else ""
+        return f"{response.text}{left}"
+
+    def command(self, text: str) -> str | None:
+        """What a command that a person typed gives; None where it is a turn."""
+        word, *rest = text.split()
+        if not word.startswith("/"):
+            return None
+        if rest or word not in ("/undo", "/reset", "/look"):
+            return f"no command '{text.strip()}'; {_COMMANDS}"
+        try:
+            if word == "/look":
+                return self._look()
+            if word == "/undo":
+                return f"taken back: {self.chat.undo()[0]!r} and the response to it"
+        except ConfigError as error:
+            return str(error)
+        self.chat.reset()
+        return "a new conversation"
+
+    def _look(self) -> str:
+        """Where the model looked for its last response."""
+        if not self.chat.turns:
+            raise ConfigError("nothing was said yet")
+        history = self.chat.history
+        before = Conversation(history.turns[:-1], history.speakers[:-1])
+        return capability(self.run, Looks).look(before, target=history.turns[-1]).text()
+
+    def notes(self) -> list[str]:
+        """How many outputs were cut off at the largest length, and to how many histories not all turns were read."""
+        notes = []
+        if self._shortened:
+            were = "conversation was" if self._shortened == 1 else "conversations were"
+            notes.append(f"{self._shortened:,} {were} not read from the first turn (data.history, data.max_length)")
+        if self._cut_off:
+            length = self.options["length"] or self.run.task.config.generation.max_length
+            what = "1 output was" if self._cut_off == 1 else f"{self._cut_off:,} outputs were"
+            notes.append(f"{what} cut after {counted(length, 'token')}; --length N allows more")
+        return notes
+
+
+def _as_object(conversation: Conversation) -> dict[str, Any]:
+    """A conversation as JSON lines have it."""
+    if not conversation.speakers:
+        return {"turns": list(conversation.turns)}
+    pairs = zip(conversation.speakers, conversation.turns, strict=True)
+    return {"turns": [{"speaker": speaker, "text": text} for speaker, text in pairs]}

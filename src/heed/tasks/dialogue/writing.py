@@ -1,0 +1,74 @@
+"""Writing responses: search or sampling over histories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from heed.data.batch.turns import TokenTurn
+from heed.data.tokens.tokenizer import END
+from heed.generation import SamplingOptions, SearchOptions, generate, without_gradient
+from heed.models.base import DecoderBody
+from heed.tasks.translation.writing import Prediction, prediction_of, seeds_of
+
+if TYPE_CHECKING:
+    from heed.tasks.dialogue.task import Dialogue
+
+
+def respond(
+    task: Dialogue,
+    model: DecoderBody,
+    histories: Sequence[Sequence[TokenTurn]],
+    speakers: Sequence[int],
+    *,
+    beam_size: int | None = None,
+    num_best: int = 1,
+    length_penalty: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    sampling: SamplingOptions | None = None,
+) -> list[list[Prediction]]:
+    """Write the response to each history; options default to the configuration's.
+
+    Args:
+        task: Turns tokens into what the model reads, and back into text.
+        model: Writes.
+        histories: The turns so far, at least one each. Histories of one conversation share their `TokenTurn` objects,
+            by which a model that reads turn by turn reads each of them once.
+        speakers: The number of who responds to each.
+        beam_size: Width of the beam; 1 is greedy.
+        num_best: Candidates per history.
+        length_penalty: See `heed.generation`.
+        min_length: Smallest number of tokens.
+        max_length: Largest number of tokens.
+        sampling: Draw instead of searching.
+
+    Returns:
+        Per history its candidates, best first.
+    """
+    given, reading = task.config.generation, task.reading
+    options = SearchOptions(
+        end_token=END,
+        max_length=(given.max_length or 100) if max_length is None else max_length,
+        min_length=given.min_length if min_length is None else min_length,
+        beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
+        length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+        num_best=num_best,
+        forbidden=task.never_written(),
+    )
+    model.eval()
+    device = next(model.parameters()).device
+    results: list[list[Prediction]] = [[] for _ in histories]
+    for chosen in reading.plan(histories, options.beam_size):
+        with without_gradient():
+            memory = reading.memory(model, [histories[i] for i in chosen], device)
+        prompt = torch.tensor([[reading.start(speakers[i])] for i in chosen], device=device)
+        read = [[token for turn in histories[i] for token in (turn.speaker, *turn.ids)] for i in chosen]
+        drawing = sampling and replace(sampling, seed=seeds_of(sampling.seed, read))
+        generated = generate(model, memory, prompt, options, sampling=drawing)
+        for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
+            results[i] = [prediction_of(task.tokenizer, hypothesis, []) for hypothesis in hypotheses]
+    return results

@@ -1,0 +1,29 @@
+"""Summarisation: write a short text for a long one."""
+
+from heed.tasks.base.flags import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING
+from heed.tasks.base.spec import Flag, TaskSpec
+
+SPEC = TaskSpec(
+    unit="pair",
+    summary="Write a short text for a long one: summaries, subject lines.",
+    example="mails.jsonl",
+    interfaces=("pair_decoder",),
+    num_files=(1, 2),
+    files="two parallel files, documents first, or one with both sides",
+    flags=(
+        NBEST,
+        JSON,
+        BEAM,
+        *SAMPLING,
+        LENGTH,
+        Flag("predict", "prefix", str, "Every summary begins with this text.", default=""),
+        Flag("predict", "align", bool, "Add which document word each word looked at most.", default=False),
+        Flag("look", "target", str, "Look at this summary instead of the model's own."),
+        LOOK_BEAM,
+    ),
+    uses=(
+        "heed predict {run} --input documents.txt",
+        "heed look {run} TEXT",
+        "heed evaluate {run}",
+    ),
+)

@@ -1,0 +1,152 @@
+"""The configuration of summarisation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+
+from heed.config.data import EmbeddedData, FilesData, HubSection
+from heed.config.memory import InMemory, is_memory
+from heed.config.sections import EvaluationConfig, Section, TokenizerConfig
+from heed.tasks.translation.config import TranslationConfig
+
+DOCUMENT_NAMES = ("document", "body", "article", "text", "dialogue", "content", "story", "source", "input")
+"""Names of columns that are known to hold documents, the surest first."""
+SUMMARY_NAMES = ("summary", "subject", "highlights", "headline", "title", "abstract", "target", "output")
+"""Names of columns that are known to hold summaries, the surest first."""
+_ROOM = 100
+"""Tokens by which data.max_length exceeds a data.max_source that the user gave."""
+
+
+class DocumentOptions(Section):
+    """How much of a document the model reads."""
+
+    max_source: int = Field(400, gt=0)
+    """A document with more tokens than this is cut there; what is cut is counted and named."""
+
+
+class SummaryFiles(DocumentOptions, FilesData):
+    """Your own documents and summaries, in two parallel files or in one file of columns.
+
+    Columns that are not given are found by their names: document, body, article or text for documents; summary,
+    subject, highlights or headline for summaries.
+    """
+
+    max_length: int = Field(500, gt=0)
+    """Training examples with more tokens than this on a side are left out, and counted; documents are cut before."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _room_for_documents(cls, values: Any) -> Any:
+        """A larger `max_source` alone raises `max_length`."""
+        if isinstance(values, dict) and isinstance(values.get("max_source"), int) and "max_length" not in values:
+            values = {**values, "max_length": max(500, values["max_source"] + _ROOM)}
+        return values
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Self:
+        if self.max_source >= self.max_length:
+            raise ValueError(
+                f"data.max_source is {self.max_source} and data.max_length {self.max_length}; training examples with "
+                "more than data.max_length tokens are left out, so documents as long as data.max_source would be: give "
+                f"data.max_length={self.max_source + _ROOM}"
+            )
+        if self.shuffle_source is not None:
+            raise ValueError(
+                f"data.shuffle_source is '{self.shuffle_source}', which makes a source of shuffled words; for word "
+                "order use: heed train translation"
+            )
+        return self
+
+
+class SummaryHub(HubSection, SummaryFiles):
+    """Documents and summaries of a data set of the Hub; `columns` names both."""
+
+
+class MemorySummaries(InMemory, SummaryFiles):
+    """Documents and summaries handed over in Python; `columns` name those of a data frame."""
+
+
+class NotesData(DocumentOptions, EmbeddedData):
+    """Embedded data: short office notes whose subject follows from one sentence (`heed.data.embedded.notes`)."""
+
+    auto_tokenizer: ClassVar[str] = "word"
+
+    name: Literal["notes"] = "notes"
+    """Which embedded data."""
+    train: int = Field(10_000, gt=0)
+    """Number of training examples."""
+    valid: int = Field(300, gt=0)
+    """Number of validation examples."""
+    test: int = Field(500, gt=0)
+    """Number of test examples."""
+    sentences: tuple[int, int] = (2, 5)
+    """Fewest and most sentences of a note, the one that decides its subject included."""
+
+
+class SummaryTokenizer(TokenizerConfig):
+    """How text becomes tokens; documents and summaries are of one language and share a vocabulary."""
+
+    shared: bool = True
+    """One vocabulary for both sides."""
+    min_count: int = Field(3, gt=0)
+    """How often a word must occur in training to be in the vocabulary (word only); 3, since a word of one document and
+    its summary occurs twice."""
+
+
+class SummaryEvaluation(EvaluationConfig):
+    """How a summary is scored."""
+
+    select_by: Literal[
+        "auto", "rouge1", "rouge2", "rougeL", "bleu", "chrf", "exact_match", "token_accuracy", "loss"
+    ] = "auto"
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else rougeL."""
+
+
+class SummarisationHead(Section):
+    """What the model has beside its body."""
+
+    pointer: bool = False
+    """Whether a token may be copied from the document, by an attention of its own (See et al. 2017); with
+    tokenizer.shared, and a model that attends to its source."""
+
+
+def _data_kind(value: Any) -> str:
+    """Which class a `data` section is: embedded data has a name, files do not."""
+    if is_memory(value):
+        return "memory"
+    if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
+        return "hub"
+    if isinstance(value, BaseModel):
+        return "notes" if isinstance(value, NotesData) else "files"
+    name = value.get("name") if isinstance(value, dict) else None
+    return "files" if name is None else "notes" if name == "notes" else "unknown"
+
+
+class SummarisationConfig(TranslationConfig):
+    """Everything that decides a run of summarisation."""
+
+    task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a task of its own
+    """What is learned."""
+    data: Annotated[  # type: ignore[assignment]  # its own kinds of data
+        Annotated[NotesData, Tag("notes")]
+        | Annotated[SummaryFiles, Tag("files")]
+        | Annotated[SummaryHub, Tag("hub")]
+        | Annotated[MemorySummaries, Tag("memory")],
+        Discriminator(_data_kind),
+    ]
+    """Where the examples come from."""
+    tokenizer: SummaryTokenizer = SummaryTokenizer()
+    """How text becomes tokens."""
+    evaluation: SummaryEvaluation = SummaryEvaluation()  # type: ignore[assignment]  # its own scores
+    """How it is scored."""
+
+    @model_validator(mode="after")
+    def _can_copy(self) -> Self:
+        if (self.model.model_extra or {}).get("pointer") and not self.tokenizer.shared:
+            raise ValueError(
+                "model.pointer is true, which copies tokens of the document, but tokenizer.shared is false, so that "
+                "documents and summaries have different tokens; set one of the two"
+            )
+        return self

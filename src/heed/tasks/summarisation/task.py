@@ -1,0 +1,179 @@
+"""Summarisation: the mechanism of translation, with documents that are cut where they are too long, scored by ROUGE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heed.config import Columns
+from heed.data.embedded.notes import NoteSource
+from heed.data.examples import Pair
+from heed.data.read.findings import Findings
+from heed.data.read.memory import hold
+from heed.data.read.named import named_columns
+from heed.data.read.pairs import pair_reader
+from heed.data.store.lengths import Lengths
+from heed.data.store.pairs import open_pairs
+from heed.data.store.splits import Splits
+from heed.errors import ConfigError
+from heed.models.base import PairDecoder
+from heed.tasks.base.contents import advice
+from heed.tasks.base.report import counted_are
+from heed.tasks.base.training_set import Encoding
+from heed.tasks.summarisation.config import (
+    DOCUMENT_NAMES,
+    SUMMARY_NAMES,
+    MemorySummaries,
+    NotesData,
+    SummarisationConfig,
+    SummarisationHead,
+    SummaryFiles,
+    SummaryHub,
+)
+from heed.tasks.summarisation.pointer import PointerGenerator
+from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.task import Translation
+from heed.tasks.translation.tokenizers import Tokenizers
+
+
+class Summarisation(Translation):
+    """The task: documents are sources, summaries are targets."""
+
+    config: SummarisationConfig
+    head_class = SummarisationHead
+
+    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
+        super().__init__(config, tokenizers, splits)
+        self._cut: dict[str, list[int]] = {}
+
+    @classmethod
+    def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Translation:
+        """As for translation; few pairs do not turn guided attention on, since a summary is no word for word one.
+
+        Raises:
+            ConfigError, DataError: What the user asked for cannot be.
+        """
+        # What counts as given by the user is left as it is.
+        training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
+        return super().prepare(config.model_copy(update={"training": training}), given)
+
+    @classmethod
+    def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
+        """Read the documents with their summaries, generate them, or take those that are `given`."""
+        data: Any = config.data
+        if isinstance(data, NotesData):
+            source, sizes = NoteSource(data.sentences, data.seed), (data.train, data.valid, data.test)
+            counts = dict(zip(("train", "valid", "test"), sizes, strict=True))
+            listing = ", ".join(f"{count} {name}" for name, count in counts.items())
+            drawn = {split: source.sample(split, count) for split, count in counts.items()}
+            return Splits({**drawn}, made=f"notes: {listing}")
+        if type(data) is SummaryFiles and given is None:
+            data = data.model_copy(update={"columns": columns_of(data, data.train, Findings.of(data))})
+        return open_pairs(data, given, advice)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
+        """Pairs: (document, summary) tuples, (documents, summaries), or columns by their names."""
+        columns = getattr(config.data, "columns", Columns())
+        names = {"source": DOCUMENT_NAMES, "target": SUMMARY_NAMES}
+        wanted = {"source": columns.source, "target": columns.target}
+        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings, names)
+
+    def build_model(self) -> PairDecoder:
+        """A new model, its weights drawn from torch's random state.
+
+        Raises:
+            ConfigError: It shall copy, but does not attend to its source.
+        """
+        config, head = self.model_and_head()
+        model = self.body_class(config)
+        assert isinstance(model, PairDecoder)
+        if not head.pointer:
+            return model
+        if not model.aligns:
+            raise ConfigError(
+                f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so there "
+                "is nothing to copy from; set it to false"
+            )
+        return PointerGenerator(model)
+
+    def body(self, model: PairDecoder) -> PairDecoder:
+        """The model without what copies."""
+        return model.body if isinstance(model, PointerGenerator) else model
+
+    @property
+    def text_scores(self) -> tuple[str, ...]:
+        """ROUGE, and the scores of translation."""
+        return ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
+
+    @property
+    def quick_scores(self) -> tuple[str, ...]:
+        """Of validations and baselines the same ones: chrF takes little time on short texts."""
+        return self.text_scores
+
+    @property
+    def selected_by(self) -> str:
+        """ROUGE-L, which is above 0 earlier than ROUGE-2; of embedded data exact match."""
+        return "exact_match" if isinstance(self.config.data, NotesData) else "rougeL"
+
+    @property
+    def max_source(self) -> int:
+        """Tokens of a document that the model reads."""
+        return self.config.data.max_source
+
+    def framed(self, source: Sequence[int]) -> list[int]:
+        """A document as the model reads it: its beginning, where it is too long."""
+        return super().framed(source[: self.max_source])
+
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        lengths = super()._word_lengths(pairs, tag)
+        lengths[:, 0] = np.minimum(lengths[:, 0], self.max_source + len(self.framed([])))
+        return lengths
+
+    def cut_in(self, texts: Sequence[str]) -> list[int]:
+        """Which documents are longer than what the model reads."""
+        ids = self.source_tokenizer.encode_all([text.strip() for text in texts])
+        return [n for n, tokens in enumerate(ids) if len(tokens) > self.max_source]
+
+    def cut_of(self, split: str) -> list[int]:
+        """Which documents of a split are cut; nothing is known of splits that are not held in memory."""
+        if split not in self._cut:
+            encoded, full = self.encoded(split), self.max_source + len(self.framed([]))
+            # Only documents that fill the room can have been cut, and these are few.
+            held = (
+                [] if isinstance(encoded, Encoding) else [n for n, pair in enumerate(encoded) if len(pair[0]) >= full]
+            )
+            pairs = self._pairs_of(split)
+            self._cut[split] = [held[n] for n in self.cut_in([pairs[n].source for n in held])]
+        return self._cut[split]
+
+    def _leave_out_long(self) -> None:
+        """As for translation; then say which documents are cut."""
+        super()._leave_out_long()
+        self._cut.clear()
+        for split in self.splits.examples:
+            if self.splits.stream is None and (cut := self.cut_of(split)):
+                pairs = self._pairs_of(split)
+                what = f"{counted_are(len(cut), 'document')} longer than data.max_source {self.max_source} tokens"
+                places = ", ".join(pairs[n].origin or f"example {n + 1}" for n in cut[:3])
+                more = ", ..." if len(cut) > 3 else ""
+                self.splits.remarks.append(f"{split}: {what}; only their beginning is read: {places}{more}")
+
+    def report_counts(self) -> dict[str, Any]:
+        """As for translation, with how many documents of each split were cut."""
+        counts = super().report_counts()
+        if self.splits.stream is None:
+            for split in self.splits.examples:
+                counts[split]["cut"] = len(self.cut_of(split))
+        return counts
+
+
+def columns_of(data: Any, files: Sequence[Any], findings: Findings) -> Columns:
+    """The columns of some files: as given, or found by their names.
+
+    A data set of the Hub and data in memory say nothing about those of a file.
+    """
+    given = Columns() if isinstance(data, SummaryHub | MemorySummaries | NotesData) else data.columns
+    return named_columns(files, given, DOCUMENT_NAMES, SUMMARY_NAMES, findings)

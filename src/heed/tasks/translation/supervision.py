@@ -1,0 +1,200 @@
+"""Supervised attention: known links between words say where to look, and a loss holds the attention to them.
+
+    cross_entropy    - sum over targets t and sources j of A_tj log a_tj
+    mse              sum over targets t of the mean over sources j of (A_tj - a_tj)^2
+
+A are the links as weights, each row summing to 1, or to 0 for a target that has none and is left free; a are the
+weights with which the model attends to the source in one layer. `weight` times this is added to the loss in training;
+scoring and writing know nothing of it, and the weights themselves are never changed. A has zeros, so the cross-entropy
+is that of a under A, never the other way round.
+
+Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
+2016 (C16-1291), section 3, for the squared difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.config import Columns, FilesData, HubSection
+from heed.config.alignment import AlignmentSection
+from heed.config.memory import InMemory
+from heed.data.batch.pairs import PairBatch
+from heed.data.examples import Link, Pair, Span
+from heed.data.read.findings import Findings
+from heed.data.read.lines import ending_of
+from heed.data.store.links import LinkTable
+from heed.data.tokens.link_rows import rows_of
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError
+from heed.models.base import PairDecoder
+from heed.observe.edits import attention_of
+from heed.observe.trace import Trace
+from heed.tasks.translation.data import TranslationData
+from heed.tasks.translation.guided import guides
+
+_HELD = 50_000
+"""Pairs whose rows are kept once they were made, below a kilobyte each."""
+
+
+def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind: str) -> Tensor:
+    """The loss of attention weights against links, summed over targets.
+
+    Args:
+        weights: `(rows, target, source)`, each row summing to 1.
+        alignment: `(rows, target, source)`, where to look, each row summing to at most 1; the less, the less it counts.
+        source_mask: `(rows, source)`, True on real tokens.
+        kind: cross_entropy (in nats) or mse.
+    """
+    tiny = torch.finfo(weights.dtype).tiny
+    if kind == "cross_entropy":
+        return -(alignment * weights.clamp_min(tiny).log()).sum()
+    sure = alignment.sum(-1)  # (rows, target)
+    wanted = alignment / sure.clamp_min(tiny).unsqueeze(-1)
+    mean = (wanted - weights).square().sum(-1) / source_mask.sum(-1).clamp_min(1).unsqueeze(-1)
+    return (sure * mean).sum()
+
+
+def supervised_weights(seen: Trace, section: AlignmentSection) -> Tensor:
+    """The weights that links are compared with: `(rows, target, source)`, those of the chosen heads averaged."""
+    weights = seen.weights().float()  # (rows, heads, target, source)
+    heads = [section.heads] if isinstance(section.heads, int) else section.heads
+    return (weights if heads == "mean" else weights[:, heads]).mean(1)
+
+
+def check_model(model: PairDecoder, section: AlignmentSection, field: str, name: str) -> None:
+    """Refuse a model that has no such attention to the source.
+
+    Raises:
+        ConfigError: It does not attend to the source, or lacks the layer or a head.
+    """
+    if not model.aligns:
+        raise ConfigError(
+            f"{field}, but model '{name}' has no attention to the source; choose a model that has (heed models), or "
+            "leave the field out"
+        )
+    layers = {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
+    numbers = sorted(layers)
+    if not -len(numbers) <= section.layer < len(numbers):
+        have = f"{len(numbers)} layer{'s' if len(numbers) > 1 else ''} that attend{'' if len(numbers) > 1 else 's'}"
+        raise ConfigError(
+            f"training.alignment.layer is {section.layer}, but model '{name}' has {have} to the source; give a number "
+            f"from 0 to {len(numbers) - 1}, or -1 for the last"
+        )
+    heads = getattr(layers[numbers[section.layer]], "num_heads", 1)
+    asked = section.heads if isinstance(section.heads, list) else [] if section.heads == "mean" else [section.heads]
+    if asked and max(asked) >= heads:
+        count = f"{heads} head{'s' if heads > 1 else ''}"
+        raise ConfigError(
+            f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has {count}; they are "
+            f"counted from 0, so that the last is {heads - 1}"
+        )
+
+
+Cells = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]
+"""Rows of weights without their zeros: target places, source places, weights."""
+
+
+class Supervision:
+    """Where the attention of a model should look, for each pair that is trained on.
+
+    Raises:
+        ConfigError: The data knows no alignment.
+        DataError: A file of links cannot be read or does not fit the pairs.
+    """
+
+    def __init__(self, task: TranslationData, section: AlignmentSection) -> None:
+        self._task, self._section = task, section
+        self._held: dict[int, Cells] = {}
+        self._guides: list[Tensor] | None = None
+        self._tables = self._read() if section.files else []
+        if section.data and not any(pair.links for pair in task.splits.examples["train"][:1_000]):
+            raise ConfigError(
+                "training.alignment.data is true, but this data knows no alignment of its examples; give one with "
+                "training.alignment.files, or leave it out"
+            )
+
+    def _read(self) -> list[LinkTable]:
+        section, data, splits = self._section, self._task.config.data, self._task.splits
+        assert isinstance(data, FilesData)
+        skipped = _skipped(data, data.train, data.columns)
+        corpora = [("train", splits.examples["train"], splits.counts["train"], skipped)]
+        for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
+            corpora.append((name, corpus.examples, corpus.counts, _skipped(data, one.files, one.columns)))
+        tables = []
+        for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
+            findings = Findings.of(data)
+            table = LinkTable(path, section.base, section.possible == "use", findings, skipped)
+            splits.remarks.append(table.check(pairs, counts.read, name))
+            counts.found += findings.found
+            tables.append(table)
+        return tables
+
+    def on(self, batch: PairBatch) -> PairBatch:
+        """The batch with where to look."""
+        if self._section.automatic:
+            return replace(batch, alignment=self._automatic(batch))
+        alignment = np.zeros((*batch.target.shape, batch.source.shape[1]), dtype=np.float32)
+        for row, (targets, sources, weights) in enumerate(self._cells(batch.indices)):
+            alignment[row, targets, sources] = weights
+        return replace(batch, alignment=torch.from_numpy(alignment))
+
+    def _automatic(self, batch: PairBatch) -> Tensor:
+        task = self._task
+        if self._guides is None:
+            both = task.source_tokenizer, task.target_tokenizer
+            self._guides = guides(task.training.tokens, *both, self._section.min)
+        alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
+        for row, index in enumerate(batch.indices):
+            guide = self._guides[index]
+            alignment[row, : guide.shape[0], : guide.shape[1]] = guide
+        return alignment
+
+    def _cells(self, indices: Sequence[int]) -> list[Cells]:
+        """The rows of each pair, made on first use; where texts are cut anew in each pass, every time."""
+        made = {index: held for index in indices if (held := self._held.get(index)) is not None}
+        missing = [index for index in indices if index not in made]
+        for index, pair in zip(missing, self._task.training.examples_at(missing) if missing else (), strict=True):
+            made[index] = cells = self._cells_of(index, pair)
+            if len(self._held) < _HELD and not self._task.cuts_anew:
+                self._held[index] = cells
+        return [made[index] for index in indices]
+
+    def _cells_of(self, index: int, pair: Pair) -> Cells:
+        number, tag = self._task.training.corpus_of(index)
+        if self._tables:
+            pair = self._tables[number].of(pair) if number < len(self._tables) else replace(pair, links=())
+        (sources, targets), texts = self._task.spans_of(index, pair)
+        links = pair.links or ()
+        if texts != pair.texts:
+            links = tuple(
+                Link(target=_moved(link.target, pair.target, texts[1], self._task.target_tokenizer),
+                     source=_moved(link.source, pair.source, texts[0], self._task.source_tokenizer))
+                for link in links
+            )  # fmt: skip
+        rows = rows_of(links, sources, targets).numpy()
+        target, source = np.nonzero(rows)
+        first = len(self._task.frame[0]) + (tag is not None)
+        return target.astype(np.int32), (source + first).astype(np.int32), rows[target, source]
+
+
+def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span:
+    """A span of a text in the text as a tokenizer normalises it."""
+    if len(normal) == len(text):
+        return span
+    start, end = (len(tokenizer.normalize(text[:place])) for place in span)
+    return start, end
+
+
+def _skipped(data: FilesData, files: Sequence[str], columns: Columns) -> int:
+    """How many lines of a corpus's file hold no pair: one where its first line names the columns."""
+    named = any(isinstance(column, str) for column in (columns.source, columns.target))
+    of_columns = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
+    return int(named and of_columns and not isinstance(data, HubSection | InMemory))

@@ -1,0 +1,110 @@
+"""Word alignments in files: what is read, what is refused, and links as spans of characters."""
+
+import gzip
+
+import pytest
+
+from heed.data.examples import Link, Pair
+from heed.data.read.findings import Findings
+from heed.data.read.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
+from heed.errors import DataError
+
+PAIR = Pair("Main ghar ja raha hoon", "I am going home", origin="my.hi:4")
+
+
+def write(tmp_path, text, name="my.links"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_each_line_is_an_entry_and_blank_ones_stay(tmp_path):
+    path = write(tmp_path, "0-0 4-1\n\n2p2\t3?2 1-3\n \n")
+    assert read_links(path) == [
+        [WordLink(0, 0), WordLink(4, 1)],
+        [],
+        [WordLink(2, 2, False), WordLink(3, 2, False), WordLink(1, 3)],
+        [],
+    ]
+
+
+def test_words_counted_from_one_are_counted_from_zero_after_reading(tmp_path):
+    assert read_links(write(tmp_path, "1-1 5-2 3p3\n"), base=1) == [[(0, 0, True), (4, 1, True), (2, 2, False)]]
+
+
+def test_packed_files_and_windows_line_ends_are_read(tmp_path):
+    path = tmp_path / "my.links.gz"
+    path.write_bytes(gzip.compress(b"0-0\r\n\r\n1-1\r\n"))
+    assert read_links(path) == [[(0, 0, True)], [], [(1, 1, True)]]
+
+
+def test_a_link_that_stands_there_twice_is_one_and_sure_if_once_sure(tmp_path):
+    assert read_links(write(tmp_path, "0-0 0-0 1p1 1-1 2-2 2p2\n")) == [[(0, 0, True), (1, 1, True), (2, 2, True)]]
+
+
+@pytest.mark.parametrize(
+    "written", ["3", "3-", "a-b", "0-0,1-1", "1--2", "-1-2", "1-2-3", "1:2", "\u0663-1", "1-2:0.5"]
+)
+def test_anything_else_is_named_with_file_line_and_value(tmp_path, written):
+    path = write(tmp_path, f"0-0\n\n1-1 {written}\n")
+    with pytest.raises(DataError) as error:
+        read_links(path)
+    assert str(error.value).startswith(f"'{path}' line 3 holds {written!r}, expected links between words separated by")
+
+
+def test_a_word_zero_where_words_are_counted_from_one_is_an_error(tmp_path):
+    path = write(tmp_path, "1-1\n2-0\n")
+    with pytest.raises(DataError, match=r"line 2 links a word 0 \(2-0\), but words are counted from 1"):
+        read_links(path, base=1)
+
+
+def test_bad_lines_may_be_left_out_and_stay_as_lines(tmp_path):
+    findings = Findings("skip")
+    assert read_links(write(tmp_path, "0-0\nx\n1-1\n"), findings=findings) == [[(0, 0, True)], [], [(1, 1, True)]]
+    assert [(found.what, found.count, found.places) for found in findings.found] == [("no link, left out", 1, ["2"])]
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"no file '.*gone.links'"):
+        read_links(tmp_path / "gone.links")
+
+
+def test_links_are_written_as_they_are_read(tmp_path):
+    links = [WordLink(0, 0), WordLink(2, 1, False)]
+    assert written_links(links) == "0-0 2p1" and written_links(links, base=1) == "1-1 3p2"
+    assert read_links(write(tmp_path, written_links(links, 1) + "\n"), base=1) == [links]
+
+
+def test_words_are_what_blanks_separate_marks_included():
+    assert word_spans(" Don't,\tplease go! ") == [(1, 7), (8, 14), (15, 18)]
+    assert word_spans("") == []
+
+
+def test_links_become_spans_of_characters():
+    pair = linked(PAIR, [WordLink(4, 1), WordLink(2, 2), WordLink(3, 2)])
+    said = [(pair.target[slice(*link.target)], pair.source[slice(*link.source)]) for link in pair.links]
+    assert said == [("am", "hoon"), ("going", "ja"), ("going", "raha")]
+    assert linked(PAIR, []).links == () and (pair.source, pair.origin) == (PAIR.source, PAIR.origin)
+    assert isinstance(pair.links[0], Link)
+
+
+@pytest.mark.parametrize(
+    ("link", "base", "message"),
+    [
+        (WordLink(5, 0), 0, r"'my.links' line 4: link 5-0 names source word 5, but the source \(my.hi:4\) has 5 words, "
+         r"counted from 0: 'Main ghar ja raha hoon'; if the file counts words from 1, give base 1"),
+        (WordLink(0, 7), 1, r"link 1-8 names target word 8, but the target \(my.hi:4\) has 4 words, counted from 1"),
+    ],
+)  # fmt: skip
+def test_a_link_out_of_range_is_named(link, base, message):
+    with pytest.raises(DataError, match=message):
+        checked([WordLink(0, 0), link], PAIR, "my.links", 4, Findings(), base=base)
+
+
+def test_links_out_of_range_may_be_left_out_and_counted():
+    findings = Findings("skip")
+    links = [WordLink(0, 0), WordLink(5, 0), WordLink(1, 3), WordLink(9, 9)]
+    assert checked(links, PAIR, "my.links", 4, findings) == [WordLink(0, 0), WordLink(1, 3)]
+    (found,) = findings.found
+    assert (found.what, found.where, found.count) == (f"{OUT_OF_RANGE}, left out", "my.links", 2)
+    assert checked([WordLink(0, 0)], Pair("", "a"), "my.links", 1, findings) == []

@@ -1,0 +1,411 @@
+"""Supervised attention: links in files and in embedded data reach the loss, however texts are cut; what cannot be."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import heed
+from contract import write_lines
+from heed.config.alignment import AlignmentSection
+from heed.data.tokens.link_rows import rows_of
+from heed.errors import ConfigError, DataError
+from heed.observe.trace import trace
+from heed.registry import list_models
+from heed.runs.train import train_config
+from heed.tasks import check_config
+from heed.tasks.translation.supervision import attention_loss
+from heed.tasks.translation.task import Translation
+from heed.training.contracts import Loss
+from heed.training.progress import Quiet
+
+SOURCE, TARGET = "Main ghar ja raha hoon", "I am going home"
+LINKS = "0-0 4-1 2-2 3-2 1-3"
+TRUE = torch.tensor([[1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0.5, 0.5, 0], [0, 1, 0, 0, 0.0]])
+SMALL = {"name": "bahdanau", "size": "tiny", "d_embedding": 8, "d_hidden": 8, "d_attention": 8}
+ATTENDS = [name for name, body in list_models() if body.interface == "pair_decoder" and name not in ("seq2seq", "rnn")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Pairs in two files, and their links: five of the notes' example, then a pair without any and one in part."""
+    write_lines(tmp_path / "my.hi", *[SOURCE] * 5, "ghar ja", "Main hoon")
+    write_lines(tmp_path / "my.en", *[TARGET] * 5, "home going", "I am")
+    write_lines(tmp_path / "my.links", *[LINKS] * 5, "", "1-1")
+    return tmp_path
+
+
+def config(folder, alignment=None, **sections):
+    sides = [str(folder / "my.hi"), str(folder / "my.en")]
+    values = {
+        "data": {"train": sides, "valid": sides},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "model": SMALL,
+        "training": {"steps": 2, "threads": 1, "device": "cpu", "guided_attention": 0.0},
+    }  # fmt: skip
+    for name, section in sections.items():
+        values[name] = section if name == "model" else values.get(name, {}) | section
+    if alignment is not None:
+        values["training"]["alignment"] = {"files": str(folder / "my.links")} | alignment
+    return check_config({"task": "translation", **values}, "test")
+
+
+def prepared(folder, alignment=None, **sections):
+    return Translation.prepare(config(folder, {} if alignment is None else alignment, **sections))
+
+
+def parts_by_word(rows, spans, text):
+    """Rows over tokens as rows over the words of a text."""
+    words = torch.zeros(rows.shape[0], len(text.split()))
+    for column, (start, end) in enumerate(spans):
+        if text[start:end].strip():
+            words[:, len(text[:end].split()) - 1] += rows[:, column]
+    return words
+
+
+# --- the loss
+
+
+def test_the_losses_are_those_of_the_worked_example():
+    """t3 of the example: cross-entropy 1.0498, and mean squared error 0.0150."""
+    true, seen = TRUE[2].view(1, 1, 5), torch.tensor([0.1, 0.1, 0.35, 0.35, 0.1]).view(1, 1, 5)
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    assert float(attention_loss(seen, true, mask, "cross_entropy")) == pytest.approx(-math.log(0.35), abs=1e-6)
+    assert round(float(attention_loss(seen, true, mask, "cross_entropy")), 4) == 1.0498
+    assert round(float(attention_loss(seen, true, mask, "mse")), 4) == 0.0150
+
+
+@pytest.mark.parametrize("kind", ["cross_entropy", "mse"])
+def test_padding_and_free_rows_add_nothing(kind):
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.softmax(torch.randn(2, 4, 5, generator=generator), -1)
+    weights[1, :, 3:] = 0
+    alignment, mask = torch.zeros(2, 4, 5), torch.ones(2, 5, dtype=torch.bool)
+    alignment[0], mask[1, 3:] = TRUE, False
+    alignment[1, 0, 1] = 1
+    by_hand = 0.0
+    for true, seen, size in [*((TRUE[t], weights[0, t], 5) for t in range(4)), (alignment[1, 0], weights[1, 0], 3)]:
+        a, p = true[:size].numpy(), seen[:size].numpy()
+        by_hand += -(a * np.log(p)).sum() if kind == "cross_entropy" else ((a - p) ** 2).mean()
+    assert float(attention_loss(weights, alignment, mask, kind)) == pytest.approx(by_hand, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["cross_entropy", "mse"])
+def test_weights_of_zero_have_a_finite_gradient(kind):
+    weights = torch.tensor([[[0.0, 1.0]]], requires_grad=True)
+    attention_loss(weights, torch.tensor([[[1.0, 0.0]]]), torch.ones(1, 2, dtype=torch.bool), kind).backward()
+    assert torch.isfinite(weights.grad).all()
+
+
+# --- where to look
+
+
+def test_links_of_a_file_are_where_words_look(folder):
+    task = prepared(folder)
+    batch = task.collate([0, 5, 6])
+    assert_close(batch.alignment[0, :4, :5], TRUE)
+    assert_close(batch.alignment[1], torch.zeros(5, 5))  # blank line
+    assert_close(batch.alignment[2].nonzero(), torch.tensor([[1, 1]]))  # the other word and the end are free
+    assert "train: 26 links in 6 of 7 pairs (my.links)" in task.notes
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        {"kind": "char"},
+        {"kind": "bpe", "vocab_size": 30},
+        {"kind": "unigram", "vocab_size": 30},
+        {"kind": "byte_bpe", "vocab_size": 265},
+        {"kind": "bpe", "vocab_size": 40, "sampling": 0.5},
+        {"kind": "unigram", "vocab_size": 40, "sampling": 0.3},
+        {"kind": "byte_bpe", "vocab_size": 265, "sampling": 0.5},
+    ],
+    ids=lambda config: "-".join(map(str, config.values())),
+)
+def test_links_hold_for_every_cut_of_a_text(folder, tokenizer):
+    task = prepared(folder, tokenizer=tokenizer)
+    seen = set()
+    for epoch in range(3):
+        task.train_batches(epoch)
+        batch = task.collate([0])
+        assert batch.alignment.shape == (1, batch.target.shape[1], batch.source.shape[1])
+        (sources, targets), texts = task.spans_of(0, task.splits.examples["train"][0])
+        assert len(sources) == batch.source.shape[1] and len(targets) == batch.target.shape[1] - 1
+        seen.add((tuple(sources), tuple(targets)))
+        by_word = parts_by_word(batch.alignment[0, :-1], sources, texts[0])
+        for row, (start, end) in zip(by_word, targets, strict=True):
+            if texts[1][start:end].strip():
+                assert_close(row, TRUE[len(texts[1][:end].split()) - 1])
+            else:
+                assert not row.any()
+    assert (len(seen) > 1) == bool(tokenizer.get("sampling"))
+
+
+def test_texts_that_normalisation_makes_shorter_keep_their_links(tmp_path):
+    decomposed = "cafe\u0301 noir\u0302 vert"
+    write_lines(tmp_path / "my.hi", *[decomposed] * 4)
+    write_lines(tmp_path / "my.en", *["green black coffee"] * 4)
+    write_lines(tmp_path / "my.links", *["0-2 1-1 2-0"] * 4)
+    for sampling in (0.0, 0.5):
+        task = prepared(tmp_path, tokenizer={"kind": "bpe", "vocab_size": 30, "sampling": sampling})
+        task.train_batches(0)
+        (sources, targets), texts = task.spans_of(0, task.splits.examples["train"][0])
+        by_word = parts_by_word(task.collate([0]).alignment[0, :-1], sources, texts[0])
+        words = [len(texts[1][:end].split()) - 1 for start, end in targets if texts[1][start:end].strip()]
+        looked = [
+            int(row.argmax()) for row, (start, end) in zip(by_word, targets, strict=True) if texts[1][start:end].strip()
+        ]
+        assert looked == [2 - word for word in words]
+
+
+def test_words_may_be_counted_from_one(folder):
+    write_lines(folder / "one.links", *["1-1 5-2 3-3 4-3 2-4"] * 5, "", "2-2")
+    task = prepared(folder, {"files": str(folder / "one.links"), "base": 1})
+    assert_close(task.collate([0, 6]).alignment, prepared(folder).collate([0, 6]).alignment)
+
+
+def test_possible_links_are_used_or_ignored(folder):
+    write_lines(folder / "my.links", *["0-0 4-1 2-2 3p2"] * 5, "", "")
+    used, ignored = (prepared(folder, {"possible": how}).collate([0]).alignment[0] for how in ("use", "ignore"))
+    assert_close(used[2, :5], TRUE[2])
+    assert_close(ignored[2, :5], torch.tensor([0, 0, 1.0, 0, 0]))
+
+
+def test_what_is_held_out_left_out_or_not_drawn_shifts_no_links(tmp_path):
+    """Pair n says `a{n} b{n}`, turned round where n is even; the links say so, too."""
+    count = 60
+    write_lines(tmp_path / "my.hi", *(f"a{n} b{n}" if n % 7 else "" for n in range(count)))
+    write_lines(tmp_path / "my.en", *(f"B{n} A{n}" if n % 2 == 0 else f"A{n} B{n}" for n in range(count)))
+    write_lines(
+        tmp_path / "my.links", *("" if not n % 7 else "1-0 0-1" if n % 2 == 0 else "0-0 1-1" for n in range(count))
+    )
+    for data in ({"valid": 10}, {"valid": 10, "in_memory": 5}):
+        task = prepared(tmp_path, data=data, training={"train_size": 25})
+        assert len(task.training) == 25
+        for index in range(25):
+            pair = task.training.examples_at([index])[0]
+            turned = pair.target.startswith("B")
+            expected = torch.tensor([[0.0, 1.0], [1.0, 0.0]]) if turned else torch.eye(2)
+            assert_close(task.collate([index]).alignment[0, :2], expected)
+
+
+@pytest.mark.parametrize("name", ["my.tsv", "my.csv", "my.jsonl"])
+def test_files_of_columns_have_a_line_of_links_for_each_pair(folder, name):
+    sides = [(folder / f"my.{side}").read_text().splitlines() for side in ("hi", "en")]
+    pairs = list(zip(*sides, strict=True))
+    if name == "my.jsonl":
+        lines = [f'{{"hi": "{s}", "en": "{t}"}}' for s, t in pairs]
+    else:
+        lines = [("\t" if name == "my.tsv" else ",").join(pair) for pair in [("hi", "en"), *pairs]]
+    write_lines(folder / name, *lines)
+    data = {"train": str(folder / name), "columns": {"source": "hi", "target": "en"}, "valid": str(folder / name)}
+    task = prepared(folder, data=data)
+    assert_close(task.collate([0, 5, 6]).alignment, prepared(folder).collate([0, 5, 6]).alignment)
+
+
+def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):
+    write_lines(folder / "bt.tsv", "ghar\thome", "ja hoon\tam going")
+    write_lines(folder / "bt.links", "0-0", "0-1 1-0")
+    extra = {"extra": [{"files": str(folder / "bt.tsv"), "tag": "<bt>"}]}
+    both = {"files": [str(folder / "my.links"), str(folder / "bt.links")]}
+    task = prepared(folder, both, data=extra)
+    alignment = task.collate([0, 8]).alignment
+    assert_close(alignment[0, :4, :5], TRUE)
+    assert_close(alignment[1].nonzero(), torch.tensor([[0, 2], [1, 1]]))  # the tag stands before the source
+    without = prepared(folder, data=extra).collate([0, 8]).alignment
+    assert_close(without[0], alignment[0])
+    assert not without[1].any()
+
+
+@pytest.mark.parametrize(("frame", "first"), [("none", 0), ("end", 0), ("both", 1)])
+def test_the_frame_of_a_source_is_not_looked_at(folder, frame, first):
+    task = prepared(folder, model={"name": "transformer", "size": "tiny", "source_frame": frame})
+    batch = task.collate([0])
+    assert_close(batch.alignment[0, :4, first : first + 5], TRUE)
+    assert batch.alignment.sum() == 4
+
+
+def test_embedded_data_knows_where_to_look():
+    values = {"task": "translation", "data": {"name": "dates", "train": 20, "valid": 5, "test": 5}, "model": SMALL}
+    task = Translation.prepare(check_config(values | {"training": {"steps": 1, "alignment": {"data": True}}}, "test"))
+    batch, pair = task.collate([3]), task.splits.examples["train"][3]
+    spans = [
+        tokenizer.encode(text).spans for tokenizer, text in zip(task.tokenizers().values(), pair.texts, strict=True)
+    ]
+    assert_close(batch.alignment[0, :-1], rows_of(pair.links, *spans))
+    for link in pair.links:
+        year = batch.alignment[0, slice(*link.target)]
+        assert (year.argmax(1) >= link.source[0]).all() and (year.argmax(1) < link.source[1]).all()
+
+
+def test_shuffled_words_and_pairs_in_memory_have_no_known_alignment(tmp_path):
+    write_lines(tmp_path / "my.links", "0-0", "1-1")
+    values = {"data": {"train": "a.txt", "shuffle_source": "words"}, "training": {"alignment": {"files": "my.links"}}}
+    with pytest.raises(
+        ConfigError, match=r"my.links is given and data.shuffle_source words, by which source words have"
+    ):
+        check_config(values, "test")
+
+
+# --- in training
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
+@pytest.mark.parametrize("name", ATTENDS)
+def test_every_model_that_attends_learns_to_look_where_the_links_say(folder, name, loss):
+    model_section = SMALL if name == "bahdanau" else {"name": name, "size": "tiny", "dropout": 0.0}
+    task = prepared(folder, {"loss": loss, "weight": 5.0 if loss == "mse" else 2.0}, model=model_section)
+    torch.manual_seed(1)
+    model = task.build_model()
+    batch = task.collate(list(range(5)))
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(80):
+        optimizer.zero_grad()
+        total = task.loss(model, batch, 0.0)
+        assert isinstance(total, Loss) and set(total.parts) == {"text", "alignment"}
+        (total.sum / batch.num_targets).backward()
+        optimizer.step()
+    model.eval()
+    with trace(model) as seen:
+        model(batch.source, batch.source_mask, batch.target)
+    assert_close(seen.maps("cross").weights.mean(1)[0, :4], TRUE, atol=0.2, rtol=0)
+
+
+def test_a_chosen_layer_and_heads_are_supervised_and_others_are_not(folder):
+    small = {"name": "transformer", "size": "tiny", "num_layers": 2, "num_heads": 4, "d_model": 16, "dropout": 0.0}
+    for fields, layer, heads in (
+        ({"layer": 0, "heads": 1}, 0, [1]),
+        ({"layer": -1, "heads": [0, 2]}, 1, [0, 2]),
+        ({"layer": 1}, 1, [0, 1, 2, 3]),
+    ):
+        task = prepared(folder, fields, model=small)
+        torch.manual_seed(0)
+        model = task.build_model().eval()
+        batch = task.collate([0, 6])
+        with trace(model) as seen:
+            model(batch.source, batch.source_mask, batch.target)
+        weights = seen.maps("cross", layer).weights[:, heads].mean(1)
+        expected = attention_loss(weights, batch.alignment, batch.source_mask, "cross_entropy")
+        assert_close(task.loss(model, batch, 0.0).parts["alignment"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_scoring_knows_nothing_of_the_links(folder):
+    plain, task = Translation.prepare(config(folder)), prepared(folder)
+    torch.manual_seed(0)
+    model = plain.build_model().eval()
+    assert task.validate(model) == plain.validate(model)
+    pairs = task.encoded("valid")
+    assert task.forced_scores(model, pairs) == plain.forced_scores(model, pairs)
+
+
+def test_a_run_names_both_losses_and_opens_without_its_links(folder):
+    train_config(config(folder, {"weight": 0.5}), folder / "run", Quiet())
+    logged = [
+        line for line in (folder / "run" / "metrics.jsonl").read_text().splitlines() if '"loss.alignment"' in line
+    ]
+    assert len(logged) == 2 and all('"loss.text"' in line for line in logged)
+    (folder / "my.links").unlink()
+    again = heed.load(folder / "run")
+    assert isinstance(again.predict([SOURCE])[0].text, str)
+    assert again.task.config.training.alignment == AlignmentSection(files=[str(folder / "my.links")], weight=0.5)
+
+
+def test_the_same_batch_has_the_same_links_in_parts_and_when_seen_again(folder):
+    task = prepared(folder)
+    whole = task.collate([0, 6]).alignment
+    assert_close(task.collate([0, 6]).alignment, whole)
+    assert_close(task.collate([6]).alignment[0], whole[1, :3, :2])
+
+
+# --- what cannot be
+
+
+def test_a_link_out_of_range_is_named_and_may_be_left_out(folder):
+    write_lines(folder / "my.links", *[LINKS] * 4, "0-0 5-1", "", "1-1")
+    message = r"my.links' line 5: link 5-1 names source word 5, but the source \(my.hi:5\) has 5 words, .*"
+    with pytest.raises(DataError, match=message + "data.bad_lines=skip leaves such links out and counts them"):
+        prepared(folder)
+    task = prepared(folder, data={"bad_lines": "skip"})
+    assert_close(task.collate([4]).alignment[0].nonzero(), torch.tensor([[0, 0]]))
+    assert "link to a word that is not there, left out: 1 link (5)" in task.notes
+
+
+@pytest.mark.parametrize("lines", [6, 8])
+def test_other_than_one_line_a_pair_is_an_error(folder, lines):
+    write_lines(folder / "my.links", *["0-0"] * lines)
+    with pytest.raises(DataError, match=rf"my.links' has {lines} lines, but train has 7 pairs; line N must hold"):
+        prepared(folder)
+
+
+def test_a_file_without_a_link_of_the_training_pairs_is_an_error(folder):
+    write_lines(folder / "my.links", *[""] * 7)
+    with pytest.raises(DataError, match=r"my.links' holds no links of the training pairs of train"):
+        prepared(folder)
+
+
+def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(folder):
+    write_lines(folder / "my.links", *["1-1 2-2 3-3 4-3"] * 5, "1-1", "1-1")
+    notes = prepared(folder).notes
+    assert "no link names a word 0: if words are counted from 1, set training.alignment.base=1" in notes
+    assert "no link names a word 0" not in prepared(folder, {"base": 1}).notes
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"alignment": {"data": True, "automatic": True}}, "data true and training.alignment.automatic true are"),
+        ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but nothing says where the links come"),
+        ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it is about links from files, and"),
+        ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it is about links from automatic"),
+        ({"alignment": {"files": "a", "heads": []}}, "alignment.heads is an empty list; give numbers"),
+        ({"alignment": {"files": "a", "heads": -1}}, "training.alignment.heads"),
+        ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2: input should be 0 or 1"),
+        ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
+        ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention is 1.0 and .*files a is"),
+        ({"alignment": {"files": ["a", "b"]}}, "files a, b is given and training is on data.train alone"),
+        ({"alignment": {"data": True}}, "and data.train a.tsv; nobody knows the alignment of own data"),
+        ({"alignment": {"files": "a"}, "activation_checkpointing": True}, "activation_checkpointing true; what"),
+    ],
+)  # fmt: skip
+def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
+    with pytest.raises(ConfigError, match=message):
+        check_config({"data": {"train": "a.tsv"}, "training": training}, "test")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"data": {"name": "dates"}, "training": {"alignment": {"files": "a"}}}, "name dates; embedded data knows"),
+        ({"data": {"train": "a.tsv", "stream": True}, "training": {"alignment": {"files": "a"}}}, "stream has no end"),
+        ({"data": {"train": "a.tsv"}, "tokenizer": {"sampling": 0.1}, "training": {"alignment": {"automatic": True}}},
+         "tokenizer.sampling 0.1; a learned alignment holds for one cut"),
+    ],
+)  # fmt: skip
+def test_data_that_cannot_have_links_is_refused(values, message):
+    with pytest.raises(ConfigError, match=message):
+        check_config(values, "test")
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "rnn"])
+def test_a_model_without_attention_to_the_source_is_refused_before_training(folder, name):
+    message = rf"alignment.files .*my.links is given, but model '{name}' has no attention to the source; choose"
+    with pytest.raises(ConfigError, match=message):
+        train_config(config(folder, {}, model={"name": name, "size": "tiny"}), folder / "run", Quiet())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"layer": 2}, "alignment.layer is 2, but model 'transformer' has 2 layers that attend .* from 0 to 1"),
+        ({"layer": -3}, "alignment.layer is -3"),
+        ({"heads": 4}, "alignment.heads is 4, but that layer of model 'transformer' has 4 heads; they are"),
+        ({"heads": [0, 7]}, r"alignment.heads is \[0, 7\]"),
+    ],
+)  # fmt: skip
+def test_a_layer_or_head_that_is_not_there_is_refused(folder, fields, message):
+    model = {"name": "transformer", "size": "tiny", "num_layers": 2, "num_heads": 4}
+    with pytest.raises(ConfigError, match=message):
+        train_config(config(folder, fields, model=model), folder / "run", Quiet())
+    assert not (folder / "run").exists()

@@ -1,0 +1,187 @@
+"""docs/systems.md: every command of it runs, on the smallest data and with networks trained for one update."""
+
+import contextlib
+import io
+import random
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from PIL import Image
+
+import heed
+from heed import lessons
+from heed.cli import main
+from pictures import noise
+
+PAGE = (Path(__file__).parent.parent / "docs" / "systems.md").read_text(encoding="utf-8")
+BULLETS = ("Train", "Use", "Look", "Step")
+SYSTEMS = [*(f"A{n}" for n in range(1, 8)), *(f"B{n}" for n in range(1, 10)), *(f"C{n}" for n in range(10))]
+"""The ids of the rows that there are to be."""
+LATER = {"B6", "B9"}
+"""Rows that the page does not have yet."""
+
+
+def commands_in(text):
+    return [command.removeprefix("heed ") for command in re.findall(r"`(heed [^`]+)`", text)]
+
+
+def bullets_of(text):
+    """The commands of a row by the bullet in which they stand."""
+    found = re.findall(r"^- (\w+): (.*?)(?=^- |^$|\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    return {name: commands_in(said) for name, said in found}
+
+
+ROWS = {
+    name: bullets_of(text)
+    for name, text in re.findall(r"^### ([A-C]\d) [^\n]*\n(.*?)(?=^##)", PAGE, flags=re.MULTILINE | re.DOTALL)
+}
+TASKS = {
+    line.split("|")[1].strip(): commands_in(line)
+    for line in PAGE.split("## Commands for all of them")[1].split("\n## ")[0].splitlines()
+    if line.startswith("|") and "`heed predict" in line
+}
+IN_ROWS = [command for row in ROWS.values() for name in BULLETS for command in row.get(name, [])]
+OTHERS = [
+    command
+    for command in dict.fromkeys(commands_in(PAGE))
+    if command not in IN_ROWS and not any(command in commands for commands in TASKS.values())
+]
+SMALL = ["training.steps=1", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
+FEW = ["data.train=60", "data.valid=12", "data.test=12"]
+CHECKPOINTS = {
+    "google-bert/bert-base-uncased": "train pretraining my_texts/",
+    "google/vit-base-patch16-224": "train images photos/ --model vit",
+}
+"""Names on the Hub, and what is trained, and exported into a folder of that name, in place of them."""
+
+
+def sample_of(command):
+    """The text or file that a command gives to a run."""
+    return next((word for word in shlex.split(command)[2:] if not word.startswith("--")), None)
+
+
+def write_files(folder, rng):
+    """The files that the page names, as small as they can be."""
+    words = "the cat sat on wall movie was fun Ann Lee left Rome man went to I love eating pizza with".split()
+    texts = [" ".join(rng.choices(words, k=5)) + "." for _ in range(24)]
+    tagged = " | ".join(texts).split()  # a bar becomes the blank line between two sentences
+    lines = {
+        "my.en": texts,
+        "my.es": [text.upper() for text in texts],
+        "sentences.txt": texts,
+        "reviews.tsv": ["label\ttext", *(f"{'abc'[n % 3]}\t{text}" for n, text in enumerate(texts))],
+        "train.conll": [f"{word} {'B-PER' if word == 'Ann' else 'O'}" if word != "|" else "" for word in tagged],
+        "flowers.csv": ["width,label", *(f"{rng.random():.2f},{'ab'[n % 2]}" for n in range(24))],
+        "new.csv": ["width", "0.1", "0.2"],
+        "sales.csv": ["sold", *(f"{rng.random():.2f}" for _ in range(60))],
+        "my.yaml": ["tokens: [I, love, pizza]", "input: [[1, 0], [0, 2], [1, 1]]"],
+        **{f"my_texts/{n}.txt": texts[n : n + 8] for n in range(8)},
+    }
+    (folder / "my_texts").mkdir()
+    for name, written in lines.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+    for n, name in enumerate([*(f"photos/{kind}/{n}.png" for kind in ("cat", "dog") for n in range(6)), "dog.jpg"]):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noise(n, 16, 16)).save(folder / name)
+
+
+class Bench:
+    """Runs the commands of the page in one folder; a training that several rows name is done once."""
+
+    def __init__(self):
+        self.runs = {}
+
+    def __call__(self, command, run=None, *more):
+        """The output of a command, in which `last` is this run."""
+        words = [str(run) if word == "last" and run is not None else word for word in shlex.split(command)]
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main([*words, *more])
+        assert not ended.value.code, f"heed {command}: {err.getvalue()}"
+        return out.getvalue()
+
+    def trained(self, command, parent=None):
+        """The folder of the run that a command makes."""
+        key = command, parent if "last" in shlex.split(command) else None
+        if key not in self.runs:
+            folder = Path("runs") / str(len(self.runs))
+            if command.startswith("import"):
+                name = command.split()[1]
+                self(f"export last --to huggingface --out {name}", self.trained(CHECKPOINTS[name]))
+                self(command, None, "--out", str(folder))
+            else:
+                size = [] if "--from" in command else ["--size", "tiny"]
+                self(command, parent, *size, *SMALL, *(FEW if "data.name=" in command else []), "--out", str(folder))
+            self.runs[key] = folder
+        return self.runs[key]
+
+    def of_task(self, task):
+        """A run of a task: the first that the page trains."""
+        return self.trained(next(command for command in commands_in(PAGE) if command.startswith(f"train {task} ")))
+
+    def use(self, run):
+        """What the table says of the task of a run: use, look, step."""
+        use, *seen = TASKS[heed.load(run).config.task]
+        assert self(use, run)
+        for command in seen:
+            self.see(command, run)
+
+    def see(self, command, run=None):
+        """Look, or step through."""
+        out = self(command, run)
+        assert out and "no steps" not in out, command
+        if "--steps" in command:
+            assert "step 1 of" in out, command
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("systems")
+    write_files(folder, random.Random(1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for module in vars(lessons).values():
+            steps = vars(module).get("_STEPS") if isinstance(module, ModuleType) else None
+            if steps is not None:
+                patch.setattr(module, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
+        yield Bench()
+
+
+def test_the_page_has_every_system():
+    assert set(ROWS) == set(SYSTEMS) - LATER
+    for name, row in ROWS.items():
+        for bullet in BULLETS:
+            assert row.get(bullet) or (name, bullet) == ("C0", "Train"), (name, bullet)
+
+
+def test_the_table_has_every_task_with_what_it_can_do():
+    trained = {command.split()[1] for command in commands_in(PAGE) if command.startswith("train ")}
+    assert set(TASKS) == trained
+    for task, commands in TASKS.items():
+        use, *seen = commands
+        assert len(commands) in (1, 3), task
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_command_of_a_row_runs(bench, name):
+    row, runs = ROWS[name], []
+    for command in row["Train"]:
+        runs.append(bench.trained(command, runs[-1] if runs else None))
+        bench.use(runs[-1])
+    samples = {run: sample_of(TASKS[heed.load(run).config.task][0]) for run in runs}
+    for bullet in ("Use", "Look", "Step"):
+        for command in row[bullet]:
+            for run in [run for run in runs if samples[run] == sample_of(command)] or runs[:1] or [None]:
+                assert bench(command, run) if bullet == "Use" else bench.see(command, run) is None
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_every_other_command_of_the_page_runs(bench, command):
+    if command.startswith("train "):
+        bench.use(bench.trained(command))
+        return
+    task = next((task for task, (use, *_) in TASKS.items() if sample_of(use) == sample_of(command)), None)
+    assert bench(command, bench.of_task(task) if "last" in command.split() else None)
