@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from heed.attention import Attention, Keys, Rows
@@ -28,16 +27,6 @@ from heed.models.base import Memory, PairDecoder
 
 COPY = "copy"
 """The mechanism that maps of the copying attention are called by."""
-
-
-class PointerFields(BaseModel):
-    """Fields of the `model` section beside the body's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    pointer: bool = False
-    """Whether a token may be copied from the document, by an attention of its own (See et al. 2017); with
-    tokenizer.shared, and a model that attends to its source."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +116,14 @@ def _read(memory: Memory) -> Tensor:
 
 @torch.no_grad()
 def _widths(body: PairDecoder) -> tuple[int, int]:
-    """The widths of a decoder's hidden states and of what it reads, which only a step tells."""
-    training, token = body.training, torch.ones(1, 1, dtype=torch.long)
-    body.eval()
-    memory = body.encode(token, token.bool())
-    hidden, _ = body.step(token, body.start(memory, Rows.repeat(1)))
-    body.train(training)
+    """The widths of a decoder's hidden states and of what it reads, which only a step tells.
+
+    It is a step of another decoder of the same widths: `body` itself may have no numbers yet (device "meta").
+    """
+    config = body.config.model_copy(update={"source_vocab_size": 5, "target_vocab_size": 5})
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        like = type(body)(config).eval()
+        token = torch.ones(1, 1, dtype=torch.long)
+        memory = like.encode(token, token.bool())
+        hidden, _ = like.step(token, like.start(memory, Rows.repeat(1)))
     return hidden.shape[-1], _read(memory).shape[-1]
