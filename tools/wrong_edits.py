@@ -33,6 +33,31 @@ SEARCH = ("tests/test_generation.py",)
 LANGUAGE = ("tests/test_language_modelling.py",)
 
 EDITS = [
+    # conversations
+    Edit(
+        "hred: a response knows the turn that it is",
+        "memory.turn_of[state.rows.source_of] < read.unsqueeze(1)",
+        "memory.turn_of[state.rows.source_of] <= read.unsqueeze(1)",
+        ("tests/test_hred.py",),
+    ),
+    Edit(
+        "hred: starts from the state before the last turn",
+        "states[row, (read - 1).clamp_min(0)]",
+        "states[row, (read - 2).clamp_min(0)]",
+        ("tests/test_hred.py",),
+    ),
+    Edit(
+        "hierarchical attention: one softmax over all words",
+        "part_of, shares.shape[-1], mask)",
+        "torch.zeros_like(part_of), shares.shape[-1], mask)",
+        ("tests/test_hred.py",),
+    ),
+    Edit(
+        "rows of one source share what the first of them may see",
+        "grouped = rows.group(seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)",
+        "grouped = rows.group(seen[:1, None, None].expand(len(seen), 1, num_queries, -1)).squeeze(1)",
+        ("tests/test_hred.py",),
+    ),
     # what validate returns
     Edit(
         "translation: loss per example, not per token",
