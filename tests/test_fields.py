@@ -467,6 +467,7 @@ CASES = {
     "AugmentSection.mixup": (PICTURES, "augment.mixup", (0.0, 0.5), updates),
     "AugmentSection.cutmix": (PICTURES, "augment.cutmix", (0.0, 1.0), updates),
     "TranslationTraining.guided_attention": (PAIRS | WORD, "training.guided_attention", (0.0, 2.0), updates),
+    "TranslationTraining.alignment": (PAIRS | WORD, "training.alignment", ({}, {"automatic": True}), updates),
     "TokenizerConfig.from_": (PAIRS, "tokenizer.from", (None, another_run(**CHAR)), tokens, prepared),
     "TokenizerConfig.kind": (PAIRS, "tokenizer.kind", ("word", "char"), tokens, prepared),
     "TokenizerConfig.vocab_size": (PAIRS | BPE, "tokenizer.vocab_size", (40, 50), tokens, prepared),

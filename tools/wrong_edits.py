@@ -469,7 +469,7 @@ EDITS = [
     # data, guided attention, measures
     Edit(
         "weak links guide",
-        "sure = strength * (strength > _SURE)",
+        "sure = strength * (strength > least)",
         "sure = strength",
         ("tests/test_guided.py",),
     ),
@@ -478,6 +478,30 @@ EDITS = [
         "return -(alignment * weights.clamp_min(tiny).log()).sum()",
         "return (alignment * weights.clamp_min(tiny).log()).sum()",
         ("tests/test_guided.py",),
+    ),
+    Edit(
+        "links reach the next source token",
+        "return target.astype(np.int32), (source + first).astype(np.int32), rows[target, source]",
+        "return target.astype(np.int32), (source + first + 1).astype(np.int32) % rows.shape[1], rows[target, source]",
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "links of a file with the names of columns belong to the pair before",
+        "else int(found[2]) - self._skipped",
+        "else int(found[2])",
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "words of a file counted from 1 stay so",
+        "source, target = int(found[1]) - base, int(found[3]) - base",
+        "source, target = int(found[1]), int(found[3])",
+        ("tests/test_links.py",),
+    ),
+    Edit(
+        "a word that is linked twice has twice the weight",
+        "rows = targets.T @ shares / np.maximum(targets.sum(0)[:, None], 1)",
+        "rows = targets.T @ shares",
+        ("tests/test_link_rows.py",),
     ),
     Edit(
         "no word is explained by nothing",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument
 
+from heed.cli.align import align
 from heed.cli.complete import complete_model, complete_size
 from heed.cli.flags import with_flags
+from heed.cli.given import fields, held_out, split_files
 from heed.cli.help import called, option
 from heed.cli.options import (
     SIZES,
@@ -105,10 +106,10 @@ def train(
         "training.epochs": epochs,
         "training.seed": seed,
         "training.device": device,
-        "data.valid": _held_out(valid),
-        "data.test": _split_files(test),
+        "data.valid": held_out(valid),
+        "data.test": split_files(test),
     }
-    run_train(words, _fields(given), out, resume, dry_run, verbose)
+    run_train(words, fields(given), out, resume, dry_run, verbose)
 
 
 @app.command(cls=called("TASK FILE...", "CONFIG.yaml", "RUN"))
@@ -120,26 +121,7 @@ def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption =
     """
     from heed.cli.check import run_check
 
-    run_check(words, _fields({"data.valid": _held_out(valid), "data.test": _split_files(test)}), out)
-
-
-def _fields(given: dict[str, Any]) -> list[str]:
-    """Options as `section.key=value` words."""
-    return [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-
-
-def _split_files(files: list[str] | None) -> list[str] | None:
-    """`--valid a --valid b` and `--valid a,b` are the same."""
-    if files is None:
-        return None
-    return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
-
-
-def _held_out(files: list[str] | None) -> list[str] | int | None:
-    """Validation files, or how many examples to hold out."""
-    names = _split_files(files)
-    is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
-    return int(names[0]) if names and is_number else names
+    run_check(words, fields({"data.valid": held_out(valid), "data.test": split_files(test)}), out)
 
 
 @app.command(cls=called("RUN [TEXT]...", "RUN --input FILE"))
@@ -178,7 +160,7 @@ def import_(
             help="Folder of a checkpoint; or its name on the Hugging Face Hub, looked up in your cache first.",
         ),
     ],
-    fields: Annotated[
+    settings: Annotated[
         list[str] | None,
         Argument(metavar="SECTION.KEY=VALUE", help="How its data is read, as data.columns.text=[premise,hypothesis]."),
     ] = None,
@@ -193,7 +175,7 @@ def import_(
     from heed.config import apply_overrides
     from heed.runs.imported import import_checkpoint
 
-    print(import_checkpoint(source, out, apply_overrides({}, fields or [])))
+    print(import_checkpoint(source, out, apply_overrides({}, settings or [])))
 
 
 @app.command(cls=called("RUN --to PROGRAM", "RUN --to huggingface --out FOLDER"))
@@ -236,6 +218,9 @@ def evaluate(
     from heed.cli.evaluate import run_evaluate
 
     run_evaluate([run, *(others or [])], files or [], split, as_json, flags)
+
+
+app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))(align)
 
 
 @app.command(
@@ -317,12 +302,12 @@ def compare(
     given = {
         "model.size": size,
         "training.minutes": minutes,
-        "data.valid": _held_out(valid),
-        "data.test": _split_files(test),
+        "data.valid": held_out(valid),
+        "data.test": split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json)
     options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
-    run_compare(words, _fields(given), options)
+    run_compare(words, fields(given), options)
 
 
 @app.command(cls=called("RUN [TEXT]"))

@@ -12,7 +12,7 @@ from heed.cli.flags import options_of
 from heed.cli.terminal import write_output
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
-from heed.tasks.base.capabilities import DrawsErrors, ListsErrors, capability
+from heed.tasks.base.capabilities import Aligns, DrawsErrors, ListsErrors, capability
 from heed.tasks.base.run import Run
 
 
@@ -25,11 +25,22 @@ def run_evaluate(names: list[str], files: list[str], split: str | None, as_json:
     most, page = options.get("errors", 0), options.get("page")
     if page is not None and (not most or as_json):
         raise ConfigError("--page writes the wrong examples that --errors N lists; give both, and no --json")
+    alignment = options.get("alignment")
+    if alignment is not None and not files:
+        raise ConfigError("--alignment has a line for each pair of files; name the files after the run")
+    if alignment is None and options.get("alignment_base") == "1":
+        raise ConfigError("--alignment-base says how --alignment counts words; give both")
     if files:
         examples = run.read(files)
         for line in run.reading:
             print(f"heed: {line}", file=sys.stderr)
         reports = {" ".join(files): run.score(examples)}
+        if alignment is not None:
+            base = int(options["alignment_base"])
+            scores, notes = capability(run, Aligns).alignment_scores(examples, alignment, base)
+            for line in notes:
+                print(f"heed: {line}", file=sys.stderr)
+            reports[" ".join(files)] |= scores
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
         reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from heed.config import Section, check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, logan, mess, milk, order, patches, pizza, politics, teddy
+from heed.lessons import cat, hindi, logan, mess, milk, order, patches, pizza, politics, teddy
 from heed.lessons.parts import Stage
 from heed.lessons.places import count, name_of
 from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
@@ -36,6 +36,7 @@ class Trained(NamedTuple):
 
 TRAINED: dict[str, Trained] = {
     "cat": Trained(cat.TITLE, cat.cat_stages, 35),
+    "hindi": Trained(hindi.TITLE, hindi.hindi_stages, 0, hindi.SOURCE),
     "logan": Trained(logan.TITLE, logan.logan_stages, 0, logan.SOURCE),
     "mess": Trained(mess.TITLE, mess.mess_stages, 30),
     "milk": Trained(milk.TITLE, milk.milk_stages, 0),

@@ -63,10 +63,16 @@ class Exports(Protocol):
 
 @runtime_checkable
 class Aligns(Protocol):
-    """An alignment (`--align`)."""
+    """`align`."""
 
-    def align(self, source: str, prediction: Any) -> list[tuple[int, int]]:
-        """Pairs (source word, written word)."""
+    def align(self, source: Any, target: Any, **options: Any) -> Any:
+        """Links (source word, target word) of one pair, or of several."""
+
+    def aligner(self, pairs: Sequence[Any], **options: Any) -> Any:
+        """What aligns these pairs, after it has chosen where to read links; see `heed.tasks.translation.aligning`."""
+
+    def alignment_scores(self, pairs: Sequence[Any], gold: Any, base: Any) -> tuple[dict[str, Any], list[str]]:
+        """Scores of the links of pairs against those of a file, for a report, and what there is to say of the file."""
 
 
 @runtime_checkable

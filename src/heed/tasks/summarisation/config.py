@@ -133,3 +133,12 @@ class SummarisationConfig(TranslationConfig):
     """How text becomes tokens."""
     evaluation: SummaryEvaluation = SummaryEvaluation()  # type: ignore[assignment]  # its own scores
     """How it is scored."""
+
+    @model_validator(mode="after")
+    def _can_copy(self) -> Self:
+        if (self.model.model_extra or {}).get("pointer") and not self.tokenizer.shared:
+            raise ValueError(
+                "model.pointer is true, which copies tokens of the document, but tokenizer.shared is false, so that "
+                "documents and summaries have different tokens; set one of the two"
+            )
+        return self

@@ -17,6 +17,8 @@ from heed.data.read.pairs import pair_reader
 from heed.data.store.lengths import Lengths
 from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import Splits
+from heed.errors import ConfigError
+from heed.models.base import PairDecoder
 from heed.tasks.base.contents import advice
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.training_set import Encoding
@@ -29,6 +31,7 @@ from heed.tasks.summarisation.config import (
     SummaryFiles,
     SummaryHub,
 )
+from heed.tasks.summarisation.pointer import PointerFields, PointerGenerator
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.task import Translation
 from heed.tasks.translation.tokenizers import Tokenizers
@@ -38,6 +41,7 @@ class Summarisation(Translation):
     """The task: documents are sources, summaries are targets."""
 
     config: SummarisationConfig
+    head_class = PointerFields
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         super().__init__(config, tokenizers, splits)
@@ -75,6 +79,28 @@ class Summarisation(Translation):
         names = {"source": DOCUMENT_NAMES, "target": SUMMARY_NAMES}
         wanted = {"source": columns.source, "target": columns.target}
         return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings, names)
+
+    def build_model(self) -> PairDecoder:
+        """A new model, its weights drawn from torch's random state.
+
+        Raises:
+            ConfigError: It shall copy, but does not attend to its source.
+        """
+        config, head = self.model_and_head()
+        model = self.body_class(config)
+        assert isinstance(model, PairDecoder)
+        if not head.pointer:
+            return model
+        if not model.aligns:
+            raise ConfigError(
+                f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so there "
+                "is nothing to copy from; set it to false"
+            )
+        return PointerGenerator(model)
+
+    def body(self, model: PairDecoder) -> PairDecoder:
+        """The model without what copies."""
+        return model.body if isinstance(model, PointerGenerator) else model
 
     @property
     def text_scores(self) -> tuple[str, ...]:

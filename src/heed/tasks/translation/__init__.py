@@ -19,7 +19,7 @@ SPEC = TaskSpec(
         *SAMPLING,
         LENGTH,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
-        Flag("predict", "align", bool, "Add which source word each word looked at most.", default=False),
+        Flag("predict", "align", bool, "Add links i-j from source word i to written word j.", default=False),
         Flag(
             "predict",
             "engine",
@@ -27,6 +27,8 @@ SPEC = TaskSpec(
             "What runs the model; others than torch need heed export.",
             default="torch",
         ),
+        Flag("evaluate", "alignment", str, "True links of the pairs, a line for each: score those of the run."),
+        Flag("evaluate", "alignment-base", ("0", "1"), "What --alignment calls the first word.", default="0"),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
         LOOK_BEAM,
     ),

@@ -22,9 +22,11 @@ from heed.tasks.translation.task import Translation
 
 _SPECIAL = {START: "start", END: "end"}
 _AXES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "target read")}
+_AXES["copy"] = _AXES["cross"]
 _CAPTIONS = {
     "cross": "Row t: where the model looked to write output t. Weights before dropout.",
     "encoder": "Row i: where source position i looked. Weights before dropout.",
+    "copy": "Row t: where output t would be copied from.",
     "decoder": "Row t: where the position that wrote output t looked, among what was read until then. "
     "Weights before dropout.",
 }

@@ -7,6 +7,7 @@ from typing import Any
 from heed.tasks.base.report import counted, interval, points
 
 _TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (less is better)"}
+_LINKS = {"aer": "AER (less is better)", "alignment_precision": "link precision", "alignment_recall": "link recall"}
 
 
 def body(report: dict[str, Any]) -> list[str]:
@@ -16,6 +17,8 @@ def body(report: dict[str, Any]) -> list[str]:
     lines += [f"  {label:<20} {interval(report[key])}" for key, label in names.items() if key in report]
     if "alignment" in report:  # why there is no alignment error although the truth is known
         lines.append(f"  {names['alignment_error']:<20} {report['alignment']}")
+    if "aer" in report:
+        lines += [f"  {label:<20} {interval(report[key])}" for key, label in _LINKS.items()]
     lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
     shown, show = ("chrf", points) if "chrf" in report else ("exact_match", interval)
     lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")

@@ -24,6 +24,7 @@ from heed.observe.frames import Look
 from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.run import TextRun, part
+from heed.tasks.translation.alignments import AlignsWords
 from heed.tasks.translation.baselines import NearestSentence
 from heed.tasks.translation.links import aligned_counts, word_links
 from heed.tasks.translation.look import look_at
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from heed.exchange import Exported
 
 
-class Translator(TextRun[Translation, PairDecoder, Prediction]):
+class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
@@ -95,11 +96,6 @@ class Translator(TextRun[Translation, PairDecoder, Prediction]):
         if engine not in self._writers:
             self._writers[engine] = open_engine(self.folder, self.task, engine)
         return self._writers[engine]
-
-    def align(self, source: str, prediction: Prediction) -> list[tuple[int, int]]:
-        """Pairs (source word, written word) by the largest attention weight (see `word_links`)."""
-        run = self.attending
-        return word_links(run.task, run.model, source.strip(), prediction.ids)[0]
 
     def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
         if UNKNOWN not in prediction.ids:

@@ -1,0 +1,125 @@
+"""`heed align`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from typer import Argument
+
+from heed.cli.complete import complete_run
+from heed.cli.help import option
+from heed.cli.options import RunArgument
+from heed.errors import ConfigError
+
+_TOGETHER = 2_000
+"""Pairs aligned and written at a time, so that links flow."""
+
+
+def align(
+    run: RunArgument,
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Two parallel files, or one with both sides.")],
+    reverse: Annotated[
+        str | None, option("Links", metavar="RUN", help="A run that translates back.", complete=complete_run)
+    ] = None,
+    symmetrize: Annotated[
+        Literal["intersection", "union", "gd", "gdfa"] | None,
+        option(
+            "Links",
+            metavar="intersection|union|gd|gdfa",
+            help="With --reverse: how both directions become one; gdfa (grow-diag-final-and) by default.",
+        ),
+    ] = None,
+    layer: Annotated[
+        int | None, option("Links", metavar="N", help="Layer from 0, negative from the end; see docs/alignment.md.")
+    ] = None,
+    head: Annotated[str | None, option("Links", metavar="N", help="Head from 0, or mean (of all).")] = None,
+    state: Annotated[
+        Literal["read", "written"] | None,
+        option("Links", metavar="read|written", help="By the state that has read a target word, or that writes it."),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        option(
+            "Scores",
+            metavar="FILE",
+            help="True links, a line for each pair: layer and head are chosen on every second pair, the others scored.",
+        ),
+    ] = None,
+    gold_base: Annotated[
+        int, option("Scores", metavar="0|1", help="What --gold calls the first word.", min=0, max=1)
+    ] = 0,
+    scores: Annotated[
+        bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
+    ] = False,
+    out: Annotated[Path | None, option("Output", metavar="FILE", help="Write here instead of on stdout.")] = None,
+) -> None:
+    """Link the words of given translations.
+
+    Writes a line for each pair: i-j links source word i with target word j, counted from 0; blanks separate words.
+    """
+    base: Literal[0, 1] = 1 if gold_base else 0
+    run_align(run, files, AlignOptions(reverse, symmetrize, layer, head, state, gold, base, scores, out))
+
+
+@dataclass(frozen=True)
+class AlignOptions:
+    """The options of `heed align`."""
+
+    reverse: str | None
+    symmetrize: str | None
+    layer: int | None
+    head: str | None
+    state: str | None
+    gold: Path | None
+    gold_base: Literal[0, 1]
+    scores: bool
+    out: Path | None
+
+
+def run_align(name: str, files: list[str], options: AlignOptions) -> None:
+    """Write the links between the words of pairs, a line for each pair; where they were read, and scores, on stderr."""
+    import heed
+    from heed.cli.terminal import open_output
+    from heed.tasks.base.capabilities import Aligns, capability
+
+    run: Any = heed.load(name)
+    aligns = capability(run, Aligns)
+    if options.symmetrize is not None and options.reverse is None:
+        raise ConfigError(
+            f"--symmetrize {options.symmetrize} needs the links of both directions; name a run that translates back "
+            "with --reverse"
+        )
+    if options.gold is None and options.gold_base:
+        raise ConfigError("--gold-base says how --gold counts words; give both")
+    pairs = run.read(files)
+    for line in run.reading:
+        print(f"heed: {line}", file=sys.stderr)
+    aligner = aligns.aligner(
+        pairs,
+        reverse=None if options.reverse is None else heed.load(options.reverse),
+        symmetrize=options.symmetrize,
+        layer=options.layer,
+        head=_head(options.head),
+        state=options.state,
+        gold=options.gold,
+        gold_base=options.gold_base,
+    )
+    for line in aligner.notes:
+        print(f"heed: {line}", file=sys.stderr)
+    with open_output(options.out) as file:
+        for start in range(0, len(pairs), _TOGETHER):
+            for one in aligner.align(pairs[start : start + _TOGETHER], scores=options.scores):
+                file.write(f"{one.scored() if options.scores else one}\n")
+            file.flush()
+
+
+def _head(text: str | None) -> int | str | None:
+    if text is None or text == "mean":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"--head is '{text}'; give a number or mean") from None

@@ -1,0 +1,136 @@
+"""Pointer-generator: a decoder that writes a word of its vocabulary or copies one of the document.
+
+    a_t  = softmax_j(s_t' W h_j / sqrt(d))                     where to copy from, over the document's tokens x_j
+    g_t  = sigmoid(w' s_t + b)                                 how much is generated, not copied
+    p(y) = g_t softmax(W_o s_t)_y + (1 - g_t) sum_{j: x_j = y} a_tj
+
+s_t is the hidden state that predicts output t, h_j what the decoder's last attention to the source reads (its values).
+
+Source: See, Liu and Manning 2017 (arXiv:1704.04368), section 2.2.
+Differs from the paper: a_t has a query and keys of its own (as in Gu et al. 2016, arXiv:1603.06393), so that the
+mechanism fits every decoder that attends and the decoder's own fast paths stay; g_t is computed of s_t alone; there is
+no coverage loss. Copied are tokens of a vocabulary that both sides share, which of subwords has no unknown words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from heed.attention import Attention, Keys, Rows
+from heed.attention.scores import General
+from heed.models.base import Memory, PairDecoder
+
+COPY = "copy"
+"""The mechanism that maps of the copying attention are called by."""
+
+
+class PointerFields(BaseModel):
+    """Fields of the `model` section beside the body's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    pointer: bool = False
+    """Whether a token may be copied from the document, by an attention of its own (See et al. 2017); with
+    tokenizer.shared, and a model that attends to its source."""
+
+
+@dataclass(frozen=True)
+class PointerMemory(Memory):
+    """Encoded documents, their tokens, and the keys to copy by."""
+
+    own: Memory | None = None
+    tokens: Tensor | None = None  # `(batch, source)`
+    places: Keys | None = None  # their values are unit vectors
+
+    def select(self, sources: Tensor) -> PointerMemory:
+        """The memory of the given sources."""
+        assert self.own is not None and self.tokens is not None and self.places is not None
+        own = self.own.select(sources)
+        return PointerMemory(
+            own.keys, own.summary, own, self.tokens.index_select(0, sources), self.places.select(sources)
+        )
+
+
+@dataclass(frozen=True)
+class PointerState:
+    """The body's own state, and what each row copies from."""
+
+    own: Any
+    tokens: Tensor  # `(sources, source)`
+    places: Keys
+    rows: Rows
+    written: Tensor  # `(rows,)`, tokens read so far
+
+    def select(self, rows: Tensor) -> PointerState:
+        """Row i of the result continues row `rows[i]`."""
+        chosen, kept = self.rows.select(rows)
+        tokens = self.tokens if kept is None else self.tokens.index_select(0, kept)
+        places = self.places if kept is None else self.places.select(kept)
+        return PointerState(self.own.select(rows), tokens, places, chosen, self.written.index_select(0, rows))
+
+
+class PointerGenerator(PairDecoder):
+    """A pair decoder with a copying attention over its source; both sides have one vocabulary.
+
+    In place of hidden states it gives log-probabilities `(..., vocab_size)`, and `output` leaves them as they are, so
+    that whatever reads logits (the loss, a search, an ensemble) reads it as any other decoder.
+    """
+
+    def __init__(self, body: PairDecoder) -> None:
+        """Wrap a decoder that attends to its source."""
+        super().__init__(body.config)
+        self.body = body
+        d_hidden, d_memory = _widths(body)
+        score = General(d_hidden, d_memory, scale=1.0 / math.sqrt(d_hidden))
+        self.attention = Attention(score, mechanism=COPY)
+        self.gate = nn.Linear(d_hidden, 1)
+        self.output = nn.Identity()
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> PointerMemory:
+        """Read tokens `(batch, source)`; the mask is True on real ones, which come first."""
+        own = self.body.encode(source, source_mask)
+        # A weighted sum of unit vectors is the weights, so watching, edits and beams need no code of their own.
+        width = source.shape[1]
+        units = torch.eye(width, device=source.device).expand(len(source), width, width)
+        places = self.attention.prepare(_read(own), units, mask=source_mask)
+        return PointerMemory(own.keys, own.summary, own, source, places)
+
+    def start(self, memory: Memory | None, rows: Rows) -> PointerState:
+        """The body's first state."""
+        assert isinstance(memory, PointerMemory) and memory.tokens is not None and memory.places is not None
+        own = self.body.start(memory.own, rows)
+        return PointerState(own, memory.tokens, memory.places, rows, torch.zeros_like(rows.source_of))
+
+    def step(self, tokens: Tensor, state: PointerState, lengths: Tensor | None = None) -> tuple[Tensor, PointerState]:
+        """Read tokens; in place of hidden states the log-probabilities of what follows, `(rows, n, vocab_size)`."""
+        hidden, own = self.body.step(tokens, state.own, lengths)
+        weights = self.attention(hidden, state.places, rows=state.rows, offset=state.written)  # (R, n, S)
+        generated = torch.softmax(self.body.output(hidden).float(), dim=-1)  # (R, n, V)
+        share = torch.sigmoid(self.gate(hidden).float())  # (R, n, 1)
+        copied = state.tokens[state.rows.source_of].unsqueeze(1).expand_as(weights)
+        mixed = (share * generated).scatter_add(-1, copied, (1.0 - share) * weights.float())
+        log_probs = mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()
+        read = tokens.shape[1] if lengths is None else lengths
+        return log_probs, PointerState(own, state.tokens, state.places, state.rows, state.written + read)
+
+
+def _read(memory: Memory) -> Tensor:
+    """What the last attention to the source reads, its heads side by side: `(batch, source, d)`."""
+    return memory.keys[-1].value.transpose(1, 2).flatten(2)
+
+
+@torch.no_grad()
+def _widths(body: PairDecoder) -> tuple[int, int]:
+    """The widths of a decoder's hidden states and of what it reads, which only a step tells."""
+    training, token = body.training, torch.ones(1, 1, dtype=torch.long)
+    body.eval()
+    memory = body.encode(token, token.bool())
+    hidden, _ = body.step(token, body.start(memory, Rows.repeat(1)))
+    body.train(training)
+    return hidden.shape[-1], _read(memory).shape[-1]

@@ -1,0 +1,183 @@
+"""Attention from target words to source words, of any layer and head, while given targets are read.
+
+Words are what blanks separate. The attention of a word is the mean over its tokens, and what they look at is summed
+over the tokens of each source word:
+
+    w_ji = mean over tokens t of word j of the sum over tokens s of word i of a_ts
+
+Two states may stand for a target token: the one that writes it, and the one that has read it, a row later. A recurrent
+decoder looks for the word that it is about to write. A Transformer's map is closer to an alignment where it has read
+the word already (Chen et al. 2020, arXiv:2004.14837: Shift-Att), unless it was trained with links, which say where to
+look while a word is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import Pair, Span
+from heed.data.read.links import word_spans
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError
+from heed.layers import RecurrentCell
+from heed.models.base import PairDecoder
+from heed.observe.edits import attention_of
+from heed.tasks.base.looking import watched
+from heed.tasks.translation.task import Translation
+
+Array = NDArray[np.float32]
+State = Literal["written", "read"]
+_TOKENS = 2_000
+"""Tokens of a batch; maps of all layers and heads are held for it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where links are read.
+
+    Attributes:
+        layer: Layer of the attention to the source, from 0.
+        heads: The heads whose mean is read, from 0; None for all.
+        state: Whose attention is that of a target word: of the state that has "read" it, or of the one by which it is
+            "written".
+    """
+
+    layer: int
+    heads: tuple[int, ...] | None
+    state: State
+
+    def __str__(self) -> str:
+        which = "mean of all heads" if self.heads is None else f"head {' and '.join(map(str, self.heads))}"
+        state = "has read the word" if self.state == "read" else "writes the word"
+        return f"layer {self.layer}, {which}, by the state that {state}"
+
+    def values(self) -> dict[str, int | str | list[int]]:
+        """As plain values, for reports."""
+        return {
+            "layer": self.layer,
+            "heads": "mean" if self.heads is None else list(self.heads),
+            "state": self.state,
+        }
+
+
+def layers_of(model: PairDecoder, name: str) -> list[int]:
+    """The layers of a model that attend to the source; errors call it by name.
+
+    Raises:
+        ConfigError: None does.
+    """
+    layers = sorted({module.layer for module in attention_of(model).values() if module.mechanism == "cross"})
+    if not layers:
+        raise ConfigError(f"model '{name}' has no attention to the source, so it cannot align words")
+    return layers
+
+
+def usual_place(task: Translation, model: PairDecoder) -> Place:
+    """Where links are read unless somebody chooses.
+
+    The layer and heads that were trained with links; else the mean of all heads, of a Transformer in the middle layer,
+    where it has read the word, and of a model with recurrent cells in the last layer, where it writes the word.
+    """
+    layers = layers_of(model, task.config.model.name)
+    if (taught := task.config.training.supervision) is not None:
+        heads = None if taught.heads == "mean" else (taught.heads,) if isinstance(taught.heads, int) else taught.heads
+        return Place(layers[taught.layer], None if heads is None else tuple(heads), "written")
+    if not any(isinstance(module, RecurrentCell) for module in model.modules()):
+        return Place(layers[(len(layers) - 1) // 2], None, "read")
+    return Place(layers[-1], None, "written")
+
+
+def word_weights(
+    task: Translation,
+    model: PairDecoder,
+    pairs: Sequence[Pair],
+    layers: Sequence[int],
+    state: State,
+    written: Sequence[Sequence[int]] | None = None,
+) -> Iterator[tuple[int, Array]]:
+    """The weights between the words of pairs, in any order.
+
+    Args:
+        task: Cuts the texts into tokens.
+        model: Reads the targets.
+        pairs: The texts; pairs with a blank side are left out.
+        layers: The layers that are read.
+        state: The state of each target token that is read.
+        written: The tokens of each target where they are known, as of what the model wrote.
+
+    Yields:
+        The number of a pair, and its weights `(layers, heads, target words, source words)`.
+    """
+    ids = [None] * len(pairs) if written is None else written
+    encoded = [_Encoded.of(task, pair, given) for pair, given in zip(pairs, ids, strict=True)]
+    chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
+    tokens = [encoded[n].tokens for n in chosen]
+    device = next(model.parameters()).device
+    only: dict[str, Any] = {"layer": layers[0]} if len(layers) == 1 else {}
+    for indices in plan_batches([pair.cost for pair in tokens], _TOKENS):
+        batch = collate_pairs(tokens, indices).to(device)
+        with watched(model, mechanism="cross", **only) as seen:
+            model(batch.source, batch.source_mask, batch.target)
+        maps = [seen.weights("cross", layer).float().cpu() for layer in layers]
+        for row, index in enumerate(indices):
+            one = encoded[chosen[index]]
+            of_tokens = torch.stack([layer[row] for layer in maps]).numpy()  # (layers, heads, target + 1, source)
+            yield chosen[index], one.of_words(of_tokens, state)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A pair as tokens, and the share of each token in each word, `(tokens, words)`."""
+
+    tokens: TokenPair
+    of_source: Array
+    of_target: Array
+
+    @classmethod
+    def of(cls, task: Translation, pair: Pair, written: Sequence[int] | None) -> _Encoded:
+        """A pair, perhaps with the tokens of its target given."""
+        source, words = task.source_tokenizer.encode(pair.source), word_spans(pair.source)
+        framed = task.framed(source.ids)
+        of_source = np.zeros((len(framed), len(words)), dtype=np.float32)
+        of_source[task.within(len(framed))] = _overlaps(source.spans, words)
+        if written is not None:
+            return cls(TokenPair(framed, list(written)), of_source, _written_words(task.target_tokenizer, written))
+        target = task.target_tokenizer.encode(pair.target)
+        return cls(TokenPair(framed, target.ids), of_source, _overlaps(target.spans, word_spans(pair.target)))
+
+    def of_words(self, weights: Array, state: State) -> Array:
+        """Weights `(..., target + 1, source)` of tokens, padded, as those of words."""
+        num_targets, first = len(self.of_target), int(state == "read")
+        rows = weights[..., first : first + num_targets, : len(self.of_source)] @ self.of_source
+        counts = np.maximum(self.of_target.sum(0), 1e-9)[:, None]
+        words: Array = (self.of_target.T @ rows) / counts
+        return words
+
+
+def _overlaps(tokens: Sequence[Span], words: Sequence[Span]) -> Array:
+    """The share of each token's characters in words that lies in each word; a token of blanks has none."""
+    if not tokens or not words:
+        return np.zeros((len(tokens), len(words)), dtype=np.float32)
+    starts, ends = np.array(tokens, dtype=np.float32).T[:, :, None]
+    first, last = np.array(words, dtype=np.float32).T
+    shared = np.maximum(np.minimum(ends, last) - np.maximum(starts, first), 0)
+    share: Array = shared / np.maximum(shared.sum(1, keepdims=True), 1)
+    return share
+
+
+def _written_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> Array:
+    """As `_overlaps`, of tokens that a model wrote: each belongs to the last word of the text that it ends."""
+    ends = [len(tokenizer.decode(ids[: n + 1]).split()) for n in range(len(ids))]
+    words = np.zeros((len(ids), max(ends, default=0)), dtype=np.float32)
+    for n, end in enumerate(ends):
+        if end:
+            words[n, end - 1] = 1
+    return words
