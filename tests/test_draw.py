@@ -23,7 +23,7 @@ from heed.observe.draw_text import look_to_text, map_to_text
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import CELLS_IN_A_TABLE
 from heed.observe.labels import clean, visible
-from heed.observe.maps import Axis, Map, Traces
+from heed.observe.maps import Axis, Map, Part, Traces
 from heed.observe.packed import DIGITS
 from heed.observe.pixels import MASKED
 from heed.observe.shading import Shading, TagSpan
@@ -301,6 +301,81 @@ def test_numbers_below_zero_have_another_colour(listed):
     fills = [rect.get("fill") for rect in ElementTree.fromstring(shading_to_svg(shading)).iter(f"{SVG}rect")]
     assert palette.DOWN_LIGHT[1][:2] and palette.signed_shade(-0.5) in fills
     assert json.loads(look_to_json(Look("t", "", "", (), (), (), shadings=(shading,))))["shadings"][0]["signed"] is True
+
+
+# axes with parts
+
+
+TALK = Axis("talk", "word", tuple("How are you ? Fine .".split()), (Part("1 Ann", 0, 4), Part("2 Bo", 4, 6)))
+
+
+def talk_map(axis=TALK, queries=3):
+    weights = torch.full((queries, len(axis)), 0.02)
+    weights[:, 4] = 1 - 0.02 * (len(axis) - 1)
+    return Map(
+        "words", 0, None, Axis("response", "word", tuple("abcdefg"[:queries])), axis, weights, weights.log(), None, ""
+    )
+
+
+def test_parts_stand_side_by_side_and_cover_their_axis():
+    assert [TALK.part_at(i) for i in (0, 3, 4)] == ["1 Ann", "1 Ann", "2 Bo"] and DATE.key.part_at(0) == ""
+    for parts in [(Part("a", 0, 5),), (Part("a", 0, 2), Part("b", 3, 6)), (Part("a", 1, 6),)]:
+        with pytest.raises(AssertionError):
+            Axis("talk", "word", TALK.labels, parts)
+
+
+def test_the_name_of_a_part_stands_over_its_columns():
+    head, labels = map_to_text(talk_map(), width=100).splitlines()[3:5]
+    assert head.split() == ["|1", "Ann", "|2", "Bo"]
+    columns = [labels.index(word) + len(word) for word in ("How", "Fine")]  # a column ends with its label
+    assert [head.index("|1"), head.index("|2")] == [end - 5 for end in columns]
+    head, *labels = map_to_text(talk_map(), width=30).splitlines()[3:8]
+    assert head == "  |1 …|" and "".join(line[2] for line in labels).endswith("How")
+    assert "".join(line[6] for line in labels).endswith("Fine")
+
+
+def test_a_list_of_links_and_steps_name_the_part():
+    wide = replace(TALK, labels=("\u65e5", *TALK.labels[1:]))
+    assert "1.00" not in map_to_text(talk_map(wide)) and "-> Fine (2 Bo)" in map_to_text(talk_map(wide))
+    look = make_look(talk_map(), frames=False)
+    glance = Glance("words", "words", TALK, torch.full((6,), 1 / 6), None, None, torch.ones(2))
+    frame = DecoderFrame(0, (), "a", torch.ones(2), (glance,), ())
+    lines = look_to_text(replace(look, decoder=(frame,)), steps=True).splitlines()
+    at = [lines.index(f"  {part.label}") for part in TALK.parts]
+    assert [lines[i + 1].split() for i in at] == [["keys", *TALK.labels[:4]], ["keys", *TALK.labels[4:]]]
+    listed = replace(glance, key=wide)
+    assert "Fine (2 Bo)" in look_to_text(replace(look, decoder=(replace(frame, glances=(listed,)),)), steps=True)
+
+
+def test_shaded_parts_are_lines_with_their_sums():
+    shading = Shading("T", TALK, (0.1, 0.1, 0.1, 0.1, 0.5, 0.1), 0.5)
+    assert shading_to_text(shading, 80, False)[2:4] == ["0.400  1 Ann  ░How ░are ░you ░?", "0.600  2 Bo   █Fine ░."]
+    narrow = shading_to_text(shading, 30, False)
+    assert narrow[2:5] == ["0.400  1 Ann  ░How ░are ░you", "              ░?", "0.600  2 Bo   █Fine ░."]
+    page = Page(f"<main>{shading_to_html(shading)}</main>")
+    assert [text for tag, text in page.text if tag == "b"] == ["0.400 1 Ann", "0.600 2 Bo"]
+    root = ElementTree.fromstring(shading_to_svg(shading))
+    names = {element.text: float(element.get("y")) for element in root.iter(f"{SVG}text")}
+    assert names["0.400  1 Ann"] == names["How"] < names["0.600  2 Bo"] == names["Fine"]
+
+
+def test_a_page_divides_columns_and_words_by_parts():
+    page = Page(look_to_html(make_look(talk_map(), frames=False)))
+    heads = [a for tag, a in page.elements if a.get("scope") == "colgroup"]
+    assert [(a["title"], a["colspan"]) for a in heads] == [("1 Ann", "4"), ("2 Bo", "2")]
+    assert sum("data-begins" in a for a in page.cells()) == 2 * 3
+    assert [text for tag, text in page.text if tag == "b"] == ["1 Ann", "2 Bo"]
+    assert len(page.cells()) == 3 * len(TALK)  # the words of the script's spans are those of the columns
+    assert map_to_svg(talk_map()).count('stroke-width="1.5"') == 2
+    content = json.loads(look_to_json(make_look(talk_map(), frames=False)))["maps"][0]
+    assert content["key"]["parts"][1] == {"label": "2 Bo", "start": 4, "stop": 6} and "parts" not in content["query"]
+
+
+def test_a_large_map_hands_its_parts_to_the_script():
+    n = CELLS_IN_A_TABLE // 4
+    axis = Axis("talk", "word", ("w",) * n, (Part("1 Ann", 0, 7), Part("2 Bo", 7, n)))
+    (data,) = large_data(Page(look_to_html(make_look(talk_map(axis, 7), frames=False))))
+    assert data["parts"] == [["1 Ann", 0], ["2 Bo", 7]]
 
 
 # spans
