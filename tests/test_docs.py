@@ -105,7 +105,7 @@ def test_a_system_has_its_equation_code_commands_and_test(name):
     text = SYSTEMS[name]
     assert "    " in text or name == "C6", "no equation"  # C6 is C4 and C5 together
     (code,) = re.findall(r"^- Code: (.*)$", text, flags=re.MULTILINE)
-    assert re.search(r"`[a-z_]+/[a-z0-9_]+\.py`", code)
+    assert re.search(r"`(?:[a-z_]+/)+[a-z0-9_]+\.py`", code)
     assert re.search(r"^- Train: .", text, flags=re.MULTILINE)
     assert re.search(r"^- Test: .*`tests/\w+\.py::\w+`", text, flags=re.MULTILINE | re.DOTALL)
 

@@ -16,11 +16,13 @@ from heed.attention import Rows
 from heed.cli import main
 from heed.data.embedded.notes import NoteSource
 from heed.data.examples import Pair
+from heed.data.read.findings import Findings
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.rouge import rouge_measures
 from heed.generation import SearchOptions, generate
 from heed.registry import body_class, list_models, model_config
+from heed.tasks import task_class
 from heed.tasks.summarisation.baselines import Lead
 from heed.tasks.summarisation.pointer import PointerGenerator
 
@@ -84,6 +86,20 @@ def test_a_note_tells_its_subject_and_no_test_note_was_in_training():
     for note in train:
         said = {word.strip(".,?").lower() for word in note.source.split()}
         assert {word.lower() for word in note.target.split()} <= said | written | {"prize", "for"}, note
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [("a b", "c"), ("d e", "f")],
+        {"subject": ["c", "f"], "id": [1, 2], "body": ["a b", "d e"]},
+        [{"highlights": "c", "article": "a b"}, {"highlights": "f", "article": "d e"}],
+    ],
+)
+def test_data_in_python_has_the_same_names(data):
+    config = config_of("summarisation", {"name": "notes"})
+    held = task_class("summarisation").hold(data, "train", config, Findings())
+    assert [(pair.source, pair.target) for pair in held] == [("a b", "c"), ("d e", "f")]
 
 
 # --- long documents

@@ -149,7 +149,7 @@ def bench(tmp_path_factory):
         patch.chdir(folder)
         for module in vars(lessons).values():
             steps = vars(module).get("_STEPS") if isinstance(module, ModuleType) else None
-            if steps is not None:
+            if isinstance(steps, int | dict):
                 patch.setattr(module, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
         yield Bench()
 

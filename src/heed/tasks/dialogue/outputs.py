@@ -144,7 +144,7 @@ class DialogueOutputs(TextOutputs):
             were = "conversation was" if self._shortened == 1 else "conversations were"
             notes.append(f"{self._shortened:,} {were} not read from the first turn (data.history, data.max_length)")
         if self._cut_off:
-            length = self.options["length"] or self.run.task.config.generation.max_length
+            length = self.options["length"] or self.run.task.config.generation.max_length or 0
             what = "1 output was" if self._cut_off == 1 else f"{self._cut_off:,} outputs were"
             notes.append(f"{what} cut after {counted(length, 'token')}; --length N allows more")
         return notes
