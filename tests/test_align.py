@@ -170,8 +170,10 @@ def test_links_of_what_is_written_count_the_words_that_blanks_separate(run, caps
     links = run.align(text, prediction)
     assert links and all(i < len(text.split()) and j < len(prediction.text.split()) for i, j in links)
     assert [j for _, j in sorted(links, key=lambda cell: cell[1])] == list(range(len(prediction.text.split())))
-    main(["predict", str(run.folder), text, "--length", "30", "--prefix", "aja kan, dar al", "--align"])
-    written, shown = capsys.readouterr().out.rstrip("\n").split("\t")
+    words = ("--length", "30", "--prefix", "aja kan, dar al", "--align")
+    code, out, _ = command(capsys, "predict", run.folder, text, *words)
+    assert code == 0
+    written, shown = out.rstrip("\n").split("\t")
     assert written == prediction.text and sorted(shown.split()) == sorted(f"{i}-{j}" for i, j in links)
 
 
@@ -253,3 +255,10 @@ def test_a_model_without_attention_and_unequal_lists_are_refused(data, run):
         run.align(["a"], ["c"], symmetrize="gd")
     with pytest.raises(DataError, match="no file 'nowhere'"):
         run.align(["a"], ["c"], gold="nowhere")
+
+
+def test_what_was_trained_with_links_is_read_where_they_were_trained(data):
+    settings = {"training.alignment.automatic": True, "training.alignment.layer": 0, "training.alignment.heads": [1, 2]}
+    run = train(data, data / "taught", "transformer", **settings)
+    assert str(usual_place(run.task, run.model)) == "layer 0, mean of heads 1 and 2, by the state that writes the word"
+    assert run.align(["the cat sees."], ["aja kan."], head="mean").report["places"][0]["heads"] == "mean"

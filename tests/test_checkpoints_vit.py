@@ -170,6 +170,9 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     assert "it has no classes: start a run with classes from it by heed train images FOLDER --from RUN" in str(imported)
     run = heed.load(tmp_path / "run")
     assert run.task.labels == []
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "heed look run PICTURE" in card and "heed train images FOLDER --from run" in card
+    assert "heed predict" not in card and "heed evaluate" not in card
     for use in (run.predict, run.evaluate):
         with pytest.raises(ConfigError, match=r"no classes: theirs, .*has no classifier; start a run .* --from RUN"):
             use(str(pictures[0]) if use == run.predict else tmp_path / "photos")
@@ -326,6 +329,9 @@ def test_another_resolution_computes_what_transformers_interpolates(tmp_path):
     run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder, **settings)
     pixels = pixels_of(run)
     assert pixels.shape[2:] == (64, 48)
+    rows = len(parent.model.body.positions.table.weight), len(run.model.body.positions.table.weight)
+    assert run.report["interpolated"]["rows"] == {"body.positions.table.weight": list(rows)} and rows[0] != rows[1]
+    assert run.report["interpolated"]["to"] == [64, 48]
     model.vit.embeddings.patch_size = 16  # theirs interpolates for one number only
     with torch.no_grad():
         theirs = model(pixels, interpolate_pos_encoding=True).logits

@@ -115,6 +115,18 @@ STORIES = {
     "training.batch_tokens": 200,
 }
 
+NOTES = {
+    "task": "summarisation",
+    "data.name": "notes",
+    "data.train": 40,
+    "data.valid": 4,
+    "data.test": 4,
+    "model.name": "bahdanau",
+    "model.size": "tiny",
+    "model.d_attention": 8,
+    **SMALL,
+}
+
 PICTURES = {
     "task": "images",
     "data.name": "digits",
@@ -576,6 +588,10 @@ CASES = {
     "TaggingHead.num_filters": (TAGS | CNN, "model.num_filters", (5, 6), loss, prepared),
     "TaggingHead.word": (TAGS | CHAR, "model.word", ("mean", "first"), loss, prepared),
     "TaggingHead.delay": (TAGS, "model.delay", (0, 1), loss, prepared),
+    "SummaryTokenizer.shared": (NOTES, "tokenizer.shared", (True, False), tokens, prepared),
+    "SummaryTokenizer.min_count": (NOTES, "tokenizer.min_count", (1, 3), tokens, prepared),
+    "SummarisationHead.pointer": (NOTES, "model.pointer", (False, True), loss, prepared),
+    "SummaryEvaluation.select_by": (NOTES | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "SeriesHead.difference": (SERIES, "model.difference", (True, False), loss, prepared),
     "SeriesHead.bidirectional": (SERIES, "model.bidirectional", (False, True), refused, prepared),
 }

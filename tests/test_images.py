@@ -260,7 +260,8 @@ def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos,
     assert mine == pytest.approx(run.evaluate("valid")["accuracy"]["value"])
     compared.save(tmp_path / "compared")
     page = (tmp_path / "compared" / "compare.html").read_text()
-    assert "Pictures drawn at random" in page and page.count("<img") == 15
+    assert "Pictures drawn at random" in page and page.count("<img") == 15 + 2 * 15  # and a map of each run
+    assert page.count(">Grad-CAM<") == 2 * 15 and ">attention, rolled out<" not in page  # convolutions alone
 
 
 def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):

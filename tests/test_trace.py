@@ -218,7 +218,8 @@ def test_maps_are_distributions_that_reproduce_the_context(body, config):
         )
         # The last call has all keys, also of a tape that grows step by step.
         record = [r for r in seen.attention_records if (r.mechanism, r.layer) == (mechanism, layer)][-1]
-        assert_close(maps.weights @ record.value, maps.context, **CLOSE)
+        value = record.value if record.source_of is None else record.value[record.source_of]
+        assert_close(maps.weights @ value, maps.context, **CLOSE)
 
 
 def test_the_mask_of_a_map_is_padding_or_the_future():

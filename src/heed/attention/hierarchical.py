@@ -10,8 +10,8 @@ from heed.attention import watch
 from heed.attention.attend import weigh
 from heed.attention.keys import Keys, Rows
 from heed.attention.masks import full_mask
-from heed.attention.modules import Attention
-from heed.shapes import Float, Int
+from heed.attention.modules import Attention, seen_mask
+from heed.shapes import Bool, Float, Int
 
 
 class HierarchicalAttention(Attention):
@@ -33,6 +33,7 @@ class HierarchicalAttention(Attention):
         *,
         rows: Rows | None = None,
         offset: int | Tensor = 0,
+        seen: Bool[Tensor, "rows key"] | None = None,
     ) -> Float[Tensor, "rows query d_value"]:
         """Look at prepared keys.
 
@@ -43,29 +44,32 @@ class HierarchicalAttention(Attention):
             part_weights: `(rows, query, part)`, b: what share each part gets.
             rows: Which entry of `keys` and of `part_of` each row looks at; row i at entry i by default.
             offset: Absolute position of the first query; read by observers and edits only.
+            seen: `(rows, key)`, the keys of its entry that each row may look at; all by default.
         """
+        rows = Rows.repeat(len(query), device=query.device) if rows is None else rows
+        num_queries, device = query.shape[1], query.device
         projected = self.score.project(query).unsqueeze(1)  # (R, 1, Q, d)
-        if rows is not None and not rows.is_identity:
-            keys, part_of = keys.select(rows.source_of), part_of.index_select(0, rows.source_of)
-            rows = None
-        mask = full_mask(keys.mask, False, projected.shape[2], len(keys), projected.device)
-        within = softmax_within(self.score.scores(projected, keys.prepared), part_of, part_weights.shape[-1], mask)
-        part = part_of[:, None, None].expand_as(within)
-        weights = within * part_weights.unsqueeze(1).gather(-1, part)  # (R, 1, Q, K)
-        edits = [] if watch.slot is None else watch.slot.edits(self)
-        if edits:
-            first = torch.as_tensor(offset, device=query.device).reshape(-1, 1).expand(len(query), 1)
-            positions = first + torch.arange(query.shape[1], device=query.device)  # (R, Q)
+        grouped, shares = rows.group(projected), rows.group(part_weights.unsqueeze(1))
+        may = seen_mask(keys.mask, seen, rows, num_queries)
+        mask = full_mask(may, False, grouped.shape[2], len(keys), device)
+        within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, shares.shape[-1], mask)
+        weights = within * shares.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
+        dropout = self.dropout if self.training else 0.0
+        if watch.slot is not None and (edits := watch.slot.edits(self)):
+            first = torch.as_tensor(offset, device=device).reshape(-1, 1).expand(len(query), 1)
+            own = keys.select(rows.source_of)
+            allowed = full_mask(seen_mask(own.mask, seen, None, num_queries), False, num_queries, len(keys), device)
+            weights = rows.ungroup(weights)
             for edit in edits:
-                weights = edit(weights, mask, positions)
-        dropout = self.dropout if self.training and not edits else 0.0
-        context = weigh(weights, keys.value, dropout)
+                weights = edit(weights, allowed, first + torch.arange(num_queries, device=device))
+            context = weigh(weights, own.value)
+        else:
+            context = rows.ungroup(weigh(weights, keys.value, dropout))  # (R, 1, Q, d_value)
+            weights = rows.ungroup(weights)
         if watch.slot is not None:
             scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
-            call = watch.AttentionCall(
-                projected, keys, rows, False, offset, context, weights, dropout, self.score, scores=scores
-            )
-            watch.slot.attention(self, call)
+            parts = projected, keys, rows, False, offset, context, weights, dropout, self.score
+            watch.slot.attention(self, watch.AttentionCall(*parts, seen=seen, scores=scores))
         return context.squeeze(1)
 
 

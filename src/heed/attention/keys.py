@@ -176,7 +176,9 @@ class Rows:
         slots[place] = torch.arange(num_rows, device=device)
         return width, slots.view(self.num_sources, width), place
 
-    def group(self, x: Float[Tensor, "rows heads query d"]) -> Float[Tensor, "sources heads grouped d"]:
+    def group(
+        self, x: Float[Tensor, "rows heads query d"] | Bool[Tensor, "rows heads query d"]
+    ) -> Float[Tensor, "sources heads grouped d"] | Bool[Tensor, "sources heads grouped d"]:
         """Lay the queries of the rows of one source side by side: `(R, H, Q, d)` to `(B, H, width * Q, d)`."""
         if self.is_identity:
             return x

@@ -45,6 +45,7 @@ class Attends(nn.Module):
         rows: Rows | None,
         offset: int | Tensor,
         key_offset: int | Tensor = 0,
+        seen: Tensor | None = None,
     ) -> Float[Tensor, "rows heads query d_value"]:
         dropout = self.dropout if self.training else 0.0
         weights = None
@@ -53,14 +54,15 @@ class Attends(nn.Module):
             # Grouped rows share one query axis, along which such a mask has no meaning: each row gets its own keys.
             keys, rows = keys.select(rows.source_of), None
         if watch.slot is not None and (edits := watch.slot.edits(self)):
-            context, weights = self._edited(projected, keys, causal, rows, offset, key_offset, edits)
+            context, weights = self._edited(projected, keys, causal, rows, offset, key_offset, edits, seen)
         else:
             grouped = projected if rows is None else rows.group(projected)
+            may = seen_mask(keys.mask, seen, rows, projected.shape[2])
             if self.score.scale is not None:
-                given = grouped, keys.prepared, keys.value, keys.mask
+                given = grouped, keys.prepared, keys.value, may
                 context = fused_attend(*given, causal=causal, scale=self.score.scale, dropout=dropout)
             else:
-                mask = full_mask(keys.mask, causal, grouped.shape[2], len(keys), grouped.device)
+                mask = full_mask(may, causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
                 grouped_weights = masked_softmax(scores, mask)
                 context = weigh(grouped_weights, keys.value, dropout)
@@ -69,7 +71,7 @@ class Attends(nn.Module):
                 context = rows.ungroup(context)
         if watch.slot is not None:
             parts = projected, keys, rows, causal, offset, context, weights, dropout, self.score, key_offset
-            call = watch.AttentionCall(*parts)
+            call = watch.AttentionCall(*parts, seen=seen)
             watch.slot.attention(self, call)
         return context
 
@@ -82,12 +84,15 @@ class Attends(nn.Module):
         offset: int | Tensor,
         key_offset: int | Tensor,
         edits: list[watch.WatchedEdit],
+        seen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The readable path with the weights replaced between softmax and sum; each row has keys of its own."""
         if rows is not None and not rows.is_identity:
             keys = keys.select(rows.source_of)
         num_queries = projected.shape[2]
-        mask = full_mask(keys.mask, causal, num_queries, len(keys), projected.device)
+        mask = full_mask(
+            seen_mask(keys.mask, seen, None, num_queries), causal, num_queries, len(keys), projected.device
+        )
         weights = masked_softmax(self.score.scores(projected, keys.prepared), mask)
         first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
         positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
@@ -100,6 +105,19 @@ class Attends(nn.Module):
         if places is not None:
             weights = from_positions(weights, places)
         return weigh(weights, keys.value), weights
+
+
+def seen_mask(mask: Tensor | None, seen: Tensor | None, rows: Rows | None, num_queries: int) -> Tensor | None:
+    """The mask of keys `(batch, key)` and what each row may see of them, `(rows, key)`, as one mask.
+
+    It is `(batch, key)` where row i looks at entry i, else `(batch, query, key)` over the grouped queries.
+    """
+    if seen is None:
+        return mask
+    if rows is None or rows.is_identity:
+        return seen if mask is None else mask & seen
+    grouped = rows.group(seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)
+    return grouped if mask is None else grouped & mask.unsqueeze(1)
 
 
 class Attention(Attends):
@@ -130,6 +148,7 @@ class Attention(Attends):
         rows: Rows | None = None,
         offset: int | Tensor = 0,
         key_offset: int | Tensor = 0,
+        seen: Bool[Tensor, "rows key"] | None = None,
     ) -> Float[Tensor, "rows query d_value"]:
         """Look at prepared keys.
 
@@ -140,9 +159,10 @@ class Attention(Attends):
             rows: Which entry of `keys` each row looks at; row i at entry i by default.
             offset: Absolute position of the first query; read by observers and edits only.
             key_offset: That of the first key, of a row each or of all; so are these.
+            seen: `(rows, key)`, the keys of its entry that each row may look at; all by default.
         """
         projected = self.score.project(query).unsqueeze(1)
-        return self._attend(projected, keys, causal, rows, offset, key_offset).squeeze(1)
+        return self._attend(projected, keys, causal, rows, offset, key_offset, seen).squeeze(1)
 
 
 class AttentionLayer(Attention):

@@ -48,6 +48,7 @@ class AttentionCall:
     dropout: float  # probability with which weights were dropped in this call
     score: Score  # the module's; a watcher copies from it what it needs
     key_offset: int | Tensor = 0  # absolute position of the first key, one number or one per row
+    seen: Tensor | None = None  # (rows, key), the keys of its entry that each row may look at; None for all
     scores: Tensor | None = None  # as the weights, before a softmax over all keys, where query and key do not give them
 
 

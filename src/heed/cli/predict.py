@@ -86,8 +86,8 @@ def ask(outputs: TextOutputs) -> None:
             return
         if not text.strip():
             return
-        if (said := outputs.command(text)) is not None:
-            print(said)
+        if (reply := outputs.command(text)) is not None:
+            print(reply)
             continue
         _show(outputs, text)
         if unknown := outputs.unknown_in(text):

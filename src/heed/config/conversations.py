@@ -82,7 +82,7 @@ class MemoryConversations(InMemory, ConversationFiles):
 
 
 class BookingsData(DialogueOptions, EmbeddedData):
-    """Embedded data: a guest books something, and is told later what was said before (`heed.data.embedded.bookings`)."""
+    """Embedded data: a guest books something and asks later what was said before (`heed.data.embedded.bookings`)."""
 
     name: Literal["bookings"] = "bookings"
     """Which embedded data."""

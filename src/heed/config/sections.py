@@ -138,7 +138,7 @@ class TrainingConfig(Section):
     """Updates between validations; by default a twelfth of the run."""
     activation_checkpointing: bool = False
     """Keep only the input of each block and recompute its activations in the backward pass: less memory, more time, the
-    same gradients. For models that have blocks (transformer, encoder)."""
+    same gradients. For models that have blocks (transformer, encoder, bert, gpt, vit)."""
     compile: bool = False
     """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
     CPU, triton on a GPU. See docs/performance.md for what it gives."""

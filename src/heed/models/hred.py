@@ -40,8 +40,9 @@ from typing import Any
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from heed.attention import Attention, Keys, Rows, make_score, padding_mask
+from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watch
 from heed.attention.hierarchical import HierarchicalAttention
 from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding
@@ -118,10 +119,18 @@ class DialogueMemory(Memory):
 
 @dataclass(frozen=True)
 class DialogueState(RecurrentState):
-    """The decoder's states; `fed` is the dialogue state. Which conversation each row answers, and words it has read."""
+    """The decoder's states; `fed` is the dialogue state.
+
+    Attributes:
+        memory: The conversations.
+        rows: Which of them each row answers.
+        read: `(rows,)`, how many of its turns, or None for all.
+        position: `(rows,)`, tokens that each row has read or written.
+    """
 
     memory: DialogueMemory
     rows: Rows
+    read: Tensor | None
     position: Tensor
 
     def select(self, rows: Tensor) -> DialogueState:
@@ -129,7 +138,8 @@ class DialogueState(RecurrentState):
         kept, sources = self.rows.select(rows)
         memory = self.memory if sources is None else self.memory.select(sources)
         moved = super().select(rows)
-        return DialogueState(moved.states, moved.fed, memory, kept, self.position.index_select(0, rows))
+        read = None if self.read is None else self.read.index_select(0, rows)
+        return DialogueState(moved.states, moved.fed, memory, kept, read, self.position.index_select(0, rows))
 
 
 class HRED(TurnDecoder):
@@ -167,16 +177,43 @@ class HRED(TurnDecoder):
         self.output = nn.Linear(c.d_readout or d_seen, c.vocab_size)
         self.dropout = Dropout(c.dropout)
 
+    def forward(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        turns: Tensor,
+        speakers: Tensor,
+        target: Tensor,
+        conversation: Tensor,
+        read: Tensor,
+    ) -> Tensor:
+        """As `TurnDecoder.forward`; responses of like length are written together, watched ones all at once.
+
+        The responses of a conversation cannot be batched by their length. Hidden states of padding are zero.
+        """
+        lengths = ((target != 0) * torch.arange(1, target.shape[1] + 1, device=target.device)).amax(1).clamp_min(1)
+        groups = length_groups(lengths.tolist())
+        if watch.slot is not None or len(groups) == 1:
+            return super().forward(tokens, mask, turns, speakers, target, conversation, read)
+        memory, parts = self.encode(tokens, mask, turns, speakers), []
+        for group in groups:
+            rows = torch.tensor(group, device=target.device)
+            width = int(lengths[rows[0]])
+            state = self.start(memory, Rows(conversation[rows], len(turns)), read[rows])
+            hidden, _ = self.step(target[rows, :width], state)
+            parts.append(pad(hidden, (0, 0, 0, target.shape[1] - width)))
+        order = torch.tensor([row for group in groups for row in group], device=target.device)
+        return torch.cat(parts)[torch.argsort(order)]
+
     def encode(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor) -> DialogueMemory:
         """Read every utterance once, then the conversations, utterance by utterance."""
         lengths = mask.sum(1)
         states, vectors, first = self._utterances(tokens, mask, lengths)
         real = turns >= 0  # (B, T)
-        utterance = turns.clamp_min(0)
-        heard = vectors + self.speaker(speakers)  # (U, d_word)
-        dialogue, _ = self.turns(self.dropout(heard[utterance] * real.unsqueeze(-1)), real)  # (B, T, d_context)
+        heard = pad(self.dropout(vectors + self.speaker(speakers)), (0, 0, 0, 1))  # (U + 1, d_word): turn -1 is zero
+        dialogue, _ = self.turns(heard[turns], real)  # (B, T, d_context)
         dialogue = self.dropout(dialogue)
-        words_of_turn = lengths[utterance] * real
+        words_of_turn = pad(lengths, (0, 1))[turns]  # (B, T)
         ends = words_of_turn.cumsum(1)  # (B, T)
         place = torch.arange(int(ends[:, -1].max()), device=tokens.device)
         turn_of = (place >= ends.unsqueeze(-1)).sum(1).clamp_max(turns.shape[1] - 1)  # (B, K)
@@ -184,12 +221,13 @@ class HRED(TurnDecoder):
         if self.word_attention is not None:
             inside = place - (ends - words_of_turn).gather(1, turn_of)  # the word's place in its turn
             is_word = place < ends[:, -1:]
-            row = (first[utterance].gather(1, turn_of) + inside).masked_fill(~is_word, 0)
+            row = (pad(first, (0, 1))[turns].gather(1, turn_of) + inside).masked_fill(~is_word, 0)
             words = self.word_attention.prepare(self.dropout(states)[row], mask=is_word)
         if self.turn_attention is not None:
             which = torch.eye(turns.shape[1], device=tokens.device, dtype=dialogue.dtype).expand(len(turns), -1, -1)
             turn_keys = self.turn_attention.prepare(dialogue, torch.cat([dialogue, which], dim=-1), mask=real)
-        return _memory(_after(dialogue, real.sum(1)), dialogue, turn_of, words, turn_keys)
+        every = torch.arange(len(turns), device=tokens.device)
+        return _memory(_after(dialogue, every, real.sum(1)), dialogue, turn_of, words, turn_keys)
 
     def _utterances(self, tokens: Tensor, mask: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Read utterances group by group.
@@ -198,6 +236,9 @@ class HRED(TurnDecoder):
             The state of every word, `(words, d_word)`, utterance after utterance, with little padding between; a vector
             for each utterance, `(utterances, d_word)`; and the place of each one's first word among the states.
         """
+        if not len(tokens):
+            nothing = self.embedding.weight.new_zeros(0, self.words.d_output)
+            return nothing, nothing, lengths
         states, vectors, places, order, start = [], [], [], [], 0
         for group in length_groups(lengths.tolist()):
             rows = torch.tensor(group, device=tokens.device)
@@ -215,17 +256,13 @@ class HRED(TurnDecoder):
     def start(self, memory: Memory | None, rows: Rows, read: Tensor | None = None) -> DialogueState:
         """`s_0` of each row from the dialogue state after the turns that it has been given."""
         assert isinstance(memory, DialogueMemory) and memory.summary is not None
-        if read is None:
-            fed = memory.summary[rows.source_of]
-        else:
-            memory, rows = _as_read(memory.select(rows.source_of), read), Rows.repeat(len(read), device=read.device)
-            assert memory.summary is not None
-            fed = memory.summary
+        row = rows.source_of
+        fed = memory.summary[row] if read is None else _after(memory.states, row, read)
         states: list[list[State]] = []
         for layer in self.initial:
             s_0 = torch.tanh(layer(fed))
             states.append([(s_0, torch.zeros_like(s_0)) if self.config.cell == "lstm" else (s_0,)])
-        return DialogueState(states, fed, memory, rows, torch.zeros_like(rows.source_of))
+        return DialogueState(states, fed, memory, rows, read, torch.zeros_like(row))
 
     def step(self, tokens: Tensor, state: DialogueState, lengths: Tensor | None = None) -> tuple[Tensor, DialogueState]:
         """Move the states, then look: no state depends on what was seen, so all tokens are read together."""
@@ -242,18 +279,22 @@ class HRED(TurnDecoder):
 
     def _look(self, hidden: Tensor, state: DialogueState) -> list[Tensor]:
         """What states `(rows, n, d_hidden)` find among the turns and among the words."""
-        found, memory = [], state.memory
+        found, memory, read = [], state.memory, state.read
         where: dict[str, Any] = {"rows": state.rows, "offset": state.position}
-        shares = None
+        shares = seen = None
         if self.turn_attention is not None:
             assert memory.turns is not None
-            context = self.turn_attention(hidden, memory.turns, **where)
+            if read is not None:
+                seen = torch.arange(len(memory.turns), device=read.device) < read.unsqueeze(1)  # (R, T)
+            context = self.turn_attention(hidden, memory.turns, seen=seen, **where)
             context, shares = context.split([self.config.d_context, len(memory.turns)], dim=-1)
             found.append(context)
         if self.word_attention is not None:
             assert memory.words is not None
+            if read is not None:
+                seen = memory.turn_of[state.rows.source_of] < read.unsqueeze(1)  # (R, K)
             inside = [] if shares is None else [memory.turn_of, shares]
-            found.append(self.word_attention(hidden, memory.words, *inside, **where))
+            found.append(self.word_attention(hidden, memory.words, *inside, seen=seen, **where))
         return found
 
 
@@ -264,21 +305,6 @@ def _memory(
     return DialogueMemory(keys, summary, states, turn_of, words, turns)
 
 
-def _as_read(memory: DialogueMemory, read: Tensor) -> DialogueMemory:
-    """A memory of as many conversations as `read` has entries, cut behind that many turns of each."""
-    seen = memory.turn_of < read.unsqueeze(-1)  # (R, K)
-    turn = torch.arange(memory.states.shape[1], device=read.device) < read.unsqueeze(-1)  # (R, T)
-    words, turns = _cut(memory.words, seen), _cut(memory.turns, turn)
-    return _memory(_after(memory.states, read), memory.states, memory.turn_of, words, turns)
-
-
-def _cut(keys: Keys | None, seen: Tensor) -> Keys | None:
-    if keys is None:
-        return None
-    return replace(keys, mask=seen if keys.mask is None else keys.mask & seen)
-
-
-def _after(states: Tensor, read: Tensor) -> Tensor:
-    """Dialogue states `(batch, turn, d_context)` after that many turns of each: `(batch, d_context)`, c_0 = 0."""
-    rows = torch.arange(len(read), device=read.device)
-    return states[rows, (read - 1).clamp_min(0)] * (read > 0).unsqueeze(-1)
+def _after(states: Tensor, row: Tensor, read: Tensor) -> Tensor:
+    """Of dialogue states `(batch, turn, d_context)` those of the given rows after that many turns each; c_0 = 0."""
+    return states[row, (read - 1).clamp_min(0)] * (read > 0).unsqueeze(-1)

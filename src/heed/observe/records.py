@@ -51,6 +51,7 @@ class AttentionRecord:
         origin: The same object for calls over one growing or fixed set of keys.
         row_order: The same object for calls in which row i is the same sequence, or one selected from it.
         places: `(R, K)`, absolute position of each key, negative for padding; None where key k is at position k.
+        seen: `(R, K)`, True = the row may attend, beside the mask, or None.
         given_scores: `(R, H, Q, K)`, the scores where they are more than `pair_score`, or None.
     """
 
@@ -72,6 +73,7 @@ class AttentionRecord:
     origin: Origin | None = field(repr=False)
     row_order: Rows | None = field(repr=False)
     places: Tensor | None = None
+    seen: Tensor | None = None
     given_scores: Tensor | None = None
 
     @classmethod
@@ -102,6 +104,7 @@ class AttentionRecord:
             keys.origin,
             rows,
             places,
+            call.seen,
             None if call.scores is None else _keep(call.scores, grad),
         )
 
@@ -113,6 +116,9 @@ class AttentionRecord:
     def allowed(self, rows: Tensor | None = None) -> Tensor | None:
         """`(rows, 1, Q or 1, K)`, True = may attend, or None."""
         mask = None if self.mask is None else self._of(self.mask, rows)
+        if self.seen is not None:
+            seen = self.seen if rows is None else self.seen[rows]
+            mask = seen if mask is None else mask & seen
         num_queries, num_keys = self.projected.shape[2], self.prepared.shape[2]
         return full_mask(mask, self.causal, num_queries, num_keys, self.projected.device)
 

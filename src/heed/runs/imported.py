@@ -254,7 +254,7 @@ def _with_file(use: str) -> str:
 
 
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
-    spec, report = spec_of(run.config.task), run.report
+    report = run.report
     lines = [
         f"# {name}",
         "",
@@ -263,7 +263,7 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
         f"came from is in `{ORIGIN}`; it was not scored here.",
         "",
         "```",
-        *(_with_file(use).format(run=run.folder.name) for use in spec.uses),
+        *(_with_file(use).format(run=run.folder.name) for use in run.uses),
         f"heed export {run.folder.name} --to huggingface --out FOLDER",
         "```",
     ]

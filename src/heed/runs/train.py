@@ -39,6 +39,7 @@ from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import choose_device, peak_memory
 from heed.training.loop import Trainer
+from heed.training.micro_batches import check_micro_batches
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 from heed.training.recompute import recompute_blocks
@@ -376,5 +377,6 @@ def model_to_train(task: Any) -> Any:
     model = task.build_model()
     if task.config.training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)
+    check_micro_batches(model, task.config.model.name, task.config.training.micro_batches)
     task.groups(model)  # what it cannot freeze must be said before there is a folder
     return model

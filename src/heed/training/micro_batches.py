@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from heed.errors import ConfigError
 from heed.layers.transformer import DecoderBlock, EncoderBlock
 from heed.training.recompute import recomputed_blocks
 
@@ -24,13 +26,33 @@ def divided(indices: list[int], count: int) -> list[list[int]]:
     return [indices[i * len(indices) // count : (i + 1) * len(indices) // count] for i in range(count)]
 
 
+def normalises_batches(model: nn.Module) -> bool:
+    """Whether mean and deviation of the batch enter its gradient, which its parts then do not add up to."""
+    return any(isinstance(module, _BatchNorm) for module in model.modules())
+
+
+def check_micro_batches(model: nn.Module, name: str, count: int | None) -> None:
+    """Refuse to divide the batches of a model whose gradient that would change.
+
+    Raises:
+        ConfigError: It names what to do instead.
+    """
+    if (count or 1) > 1 and normalises_batches(model):
+        raise ConfigError(
+            f"training.micro_batches={count}: model '{name}' normalises by the mean and deviation of each batch, "
+            "so its parts would give another gradient; leave the field out and set a smaller batch size"
+        )
+
+
 def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> int:
     """Default number of micro-batches of a batch of which `kept` bytes stay for the backward pass.
 
-    1 for a recurrent model, which would take as many steps for each part, and on a GPU, where fewer rows are slower.
+    1 for a recurrent model, which would take as many steps for each part, for one with batch normalisation, and on a
+    GPU, where fewer rows are slower.
     """
     in_blocks = any(isinstance(module, EncoderBlock | DecoderBlock) for module in model.modules())
-    return max(1, math.ceil(kept / _KEPT)) if in_blocks and device.type == "cpu" else 1
+    divides = in_blocks and device.type == "cpu" and not normalises_batches(model)
+    return max(1, math.ceil(kept / _KEPT)) if divides else 1
 
 
 def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:

@@ -35,7 +35,7 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
     if not blocks:
         raise ConfigError(
             f"training.activation_checkpointing is true, but model '{name}' has no blocks to compute again "
-            "(transformer and encoder have); set it to false"
+            "(Transformer blocks, as transformer, encoder, bert, gpt and vit have); set it to false"
         )
     for block in blocks:
         block.forward = partial(_twice, block, block.forward)  # type: ignore[method-assign]

@@ -30,7 +30,7 @@ from heed.data.embedded.generated import Split, check_split, split_of
 from heed.data.examples import Conversation
 
 SPEAKERS = ("guest", "host")
-_THINGS = ("table", "room", "boat")
+_THINGS = ("a table", "a room", "a boat")
 _PEOPLE = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TIMES = (
@@ -80,7 +80,7 @@ class _Booking:
     def whole(self) -> str:
         """All of it, as the host repeats it."""
         parts = " ".join(self.said(part) for part in ("people", "day", "time"))
-        return f"A {self.thing} {parts}, {self.said('name')}. Is that right?"
+        return f"{self.thing.capitalize()} {parts}, {self.said('name')}. Is that right?"
 
 
 def sample(split: Split, count: int, seed: int = 1) -> list[Conversation]:
@@ -111,7 +111,7 @@ def _talk(rng: Random, booking: _Booking) -> list[str]:
         others = [value for value in _VALUES[wrong] if value != getattr(booking, wrong)]
         said = replace(booking, **{wrong: rng.choice(others)})
     at_once = [part for part in _PARTS[:3] if rng.random() < 0.35]
-    opening = [rng.choice(_GREETINGS), rng.choice(_WISHES), f"a {booking.thing}", *map(said.said, at_once)]
+    opening = [rng.choice(_GREETINGS), rng.choice(_WISHES), booking.thing, *map(said.said, at_once)]
     wish = " ".join(opening)
     turns = [wish + ("?" if "can I" in wish else ".")]
     for number, part in enumerate(part for part in _PARTS if part not in at_once):

@@ -44,7 +44,10 @@ def conversation_reader(data: Any) -> Reader[Conversation]:
     most = {tuple(files): count for files, count in _limits(data)}
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
-        return islice(_read(files, form, findings), most.get(tuple(files)))
+        count = most.get(tuple(files))
+        if count is not None:
+            findings.remark(f"only the first {count:,} conversations are read (data.first)")
+        return islice(_read(files, form, findings), count)
 
     return Reader(Conversation, read)
 
@@ -203,8 +206,8 @@ def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation
     column = 0 if form.columns.turns is None else form.columns.turns
     if isinstance(column, str):
         raise DataError(
-            f"data.columns.turns is '{column}', but '{path.name}' is text, whose columns have numbers from 0; JSON lines "
-            "(.jsonl) have names"
+            f"data.columns.turns is '{column}', but '{path.name}' is text, whose columns have numbers from 0; JSON "
+            "lines (.jsonl) have names"
         )
     remarked = False
     for number, line in enumerate(lines_of(path, findings), start=1):
@@ -240,9 +243,9 @@ def _separator(path: Path, findings: Findings) -> str:
     if not lines:  # missing or empty: who reads it says so
         return "\t"
     raise DataError(
-        f"'{path}' has neither {END_OF_UTTERANCE} nor a tab in its lines ({lines[0]!r:.50}), one of which parts the turns "
-        'of a conversation; data.separator names another text, data.separator="" reads a turn a line and an empty line '
-        "between conversations, and JSON lines (.jsonl) hold a list of turns"
+        f"'{path}' has neither {END_OF_UTTERANCE} nor a tab in its lines ({lines[0]!r:.50}), one of which parts the "
+        'turns of a conversation; data.separator names another text, data.separator="" reads a turn a line and an '
+        "empty line between conversations, and JSON lines (.jsonl) hold a list of turns"
     )
 
 
@@ -263,7 +266,7 @@ def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
 
 
 def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
-    """Conversations handed over in Python: each a list of turns, a dict as an object of JSON lines, or a `Conversation`.
+    """Conversations handed over in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
 
     Raises:
         DataError: One of them is none; the message names its place.

@@ -75,6 +75,11 @@ class Run(ABC, Generic[T, M]):
         so_far = ", training not finished" if self.so_far else ""
         return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}{so_far}>"
 
+    @property
+    def uses(self) -> Sequence[str]:
+        """Commands for this run, `{run}` being its folder."""
+        return tasks.spec_of(self.config.task).uses
+
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
         return self.task.splits.examples[split]

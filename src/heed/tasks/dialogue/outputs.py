@@ -1,4 +1,4 @@
-"""Written responses: a line for each conversation, candidates with their score, JSON; and a conversation at a terminal."""
+"""Written responses: a line for each conversation, candidates with their score, JSON; conversations at a terminal."""
 
 from __future__ import annotations
 

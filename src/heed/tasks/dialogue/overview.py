@@ -54,8 +54,8 @@ def _counts(task: DialogueData) -> list[str]:
         if counts["turns_cut"]:
             trained = ", and not trained on as responses" if split == "train" else ""
             lines.append(
-                f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens, read up "
-                f"to there{trained}"
+                f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens, read "
+                f"up to there{trained}"
             )
     return lines
 

@@ -53,8 +53,8 @@ class Talk:
 class Speakers:
     """Who speaks in the training conversations: the name of each number, 0 being an unknown speaker without a name.
 
-    The one who begins most conversations comes first. `tags` are the tokens that stand before a turn of each in a joined
-    history; the token of a known speaker also begins the response that is written, in place of the start token.
+    The one who begins most conversations comes first. `tags` are the tokens that stand before a turn of each in a
+    joined history; the token of a known speaker also begins the response, in place of the start token.
     """
 
     names: tuple[str, ...]

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from heed.data.examples import Picture, label_order
+from heed.data.pictures.decode import Array
 from heed.data.pictures.source import Pixels
 from heed.evaluation.measures import Outcomes
+from heed.observe.choice import Choice
+from heed.observe.pictures.frames import PictureMap
+from heed.observe.pictures.raster import laid_over, shape_within
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.images.page import picture_tag
+from heed.tasks.images.maps import Looking
+from heed.tasks.images.page import SIDE, picture_tag
 from heed.tasks.images.run import ImagesRun
+
+_MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention, rolled out"}
+"""Maps of each run on a page: the first one of all models, so that they can be compared, the other where there is
+attention."""
 
 
 class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
@@ -66,6 +74,19 @@ class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
         return f'<dd>{tag}<span class="hint">{escape(example.origin)}</span></dd>'
 
     def drawing(self, run: ImagesRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """The most probable labels."""
-        prediction: Any = run.probabilities([self.examples[index]], self.pixels)[0]
-        return f"<p>{escape(run.task.prediction(prediction).summary())}</p>"
+        """The most probable labels, and where the run looked."""
+        example = self.examples[index]
+        picture = np.asarray(self.pixels.read([example.place])[0])
+        look = Looking(run.task, run.model, picture, ())
+        number = look.number_of(None)
+        names = ["gradient", *(["rollout"] if look.attention is not None else [])]
+        maps = "".join(_figure(picture, look.maps(name, Choice(), None, number)[0], _MAP_NAMES[name]) for name in names)
+        return f"<p>{escape(run.task.prediction(look.probabilities).summary())}</p>{maps}"
+
+
+def _figure(picture: Array, one: PictureMap, name: str) -> str:
+    """A map over the picture; its title names the label."""
+    shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
+    tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
+    caption = f'<figcaption class="hint">{escape(name)}</figcaption>'
+    return f'<figure style="display:inline-block;margin:0 1rem 0 0">{tag}{caption}</figure>'

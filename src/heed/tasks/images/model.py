@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor, nn
 
 from heed.errors import ConfigError
 from heed.models.base import ImageEncoder
 from heed.tasks.images.config import ImagesHead
-
-_BODY = "body."
-"""What the names of a body's tensors begin with."""
 
 
 class Output(nn.Linear):
@@ -48,19 +44,3 @@ def check_head(head: ImagesHead, labels: Sequence[str]) -> None:
             f"model.head sigmoid has one output for two classes, but there are {len(labels)} ({', '.join(labels)}); "
             "use softmax"
         )
-
-
-def give_adapted(task: Any, parent: Any, given: dict[str, Tensor]) -> None:
-    """Change the tensors of a parent to what its body would have for pictures of another size (`ImageEncoder.adapted`).
-
-    Args:
-        task: Of the new run.
-        parent: The parent's task; of one with another model nothing is changed.
-        given: The parent's tensors by name.
-    """
-    body = task.body_class
-    if parent.body_class is not body:
-        return
-    old, new = (one.model_and_head()[0] for one in (parent, task))
-    inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
-    given |= {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}

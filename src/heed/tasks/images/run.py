@@ -175,6 +175,13 @@ class ImagesRun(LooksAtPictures, PictureLabeller):
 
     examiner, ensemble = part("comparison"), part("ensemble")
 
+    @property
+    def uses(self) -> Sequence[str]:
+        """Commands for this run; without classes it can be looked at and started from."""
+        return (
+            super().uses if self.task.labels else ("heed look {run} PICTURE", "heed train images FOLDER --from {run}")
+        )
+
 
 def most(prediction: LabelPrediction) -> set[str]:
     """The most probable labels of a prediction, as many as count for top-5 accuracy."""

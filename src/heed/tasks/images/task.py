@@ -36,20 +36,21 @@ from heed.tasks.base.labels import (
     save_labels,
 )
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import Parent, with_parents
+from heed.tasks.base.transfer import with_parents
 from heed.tasks.images import defaults
 from heed.tasks.images.access import PictureAccess
 from heed.tasks.images.config import ImagesConfig, ImagesHead
-from heed.tasks.images.model import PictureClassifier, check_head, give_adapted
+from heed.tasks.images.model import PictureClassifier, check_head
 from heed.tasks.images.overview import counts_of, overview_of, remarks_on
 from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
+from heed.tasks.images.starting import InterpolatesPositions
 from heed.training.processes import current
 
 _SCORED = 4  # times as many pictures are scored together as in training
 
 
-class Images(Task[ImagesConfig, Picture]):
+class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
     """The task: where pictures, model, loss and scores meet."""
 
     targets = "pictures"
@@ -198,10 +199,6 @@ class Images(Task[ImagesConfig, Picture]):
         body = self.body_class(config)
         assert isinstance(body, ImageEncoder)
         return PictureClassifier(body, len(self.axes()["labels"]))
-
-    def taken_from(self, parent: Parent, own: Any, prefix: str, given: dict[str, Tensor]) -> None:
-        """Positions of patches are interpolated where the pictures have another size."""
-        give_adapted(self, parent.task, given)
 
     def axes(self) -> dict[str, list[str]]:
         """Labels; two classes with one output are one row, which tells both apart."""

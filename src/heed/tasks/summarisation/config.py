@@ -104,6 +104,14 @@ class SummaryEvaluation(EvaluationConfig):
     """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else rougeL."""
 
 
+class SummarisationHead(Section):
+    """What the model has beside its body."""
+
+    pointer: bool = False
+    """Whether a token may be copied from the document, by an attention of its own (See et al. 2017); with
+    tokenizer.shared, and a model that attends to its source."""
+
+
 def _data_kind(value: Any) -> str:
     """Which class a `data` section is: embedded data has a name, files do not."""
     if is_memory(value):

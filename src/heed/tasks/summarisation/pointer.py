@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from heed.attention import Attention, Keys, Rows
@@ -28,16 +27,6 @@ from heed.models.base import Memory, PairDecoder
 
 COPY = "copy"
 """The mechanism that maps of the copying attention are called by."""
-
-
-class PointerFields(BaseModel):
-    """Fields of the `model` section beside the body's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    pointer: bool = False
-    """Whether a token may be copied from the document, by an attention of its own (See et al. 2017); with
-    tokenizer.shared, and a model that attends to its source."""
 
 
 @dataclass(frozen=True)

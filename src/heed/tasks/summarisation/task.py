@@ -28,10 +28,11 @@ from heed.tasks.summarisation.config import (
     MemorySummaries,
     NotesData,
     SummarisationConfig,
+    SummarisationHead,
     SummaryFiles,
     SummaryHub,
 )
-from heed.tasks.summarisation.pointer import PointerFields, PointerGenerator
+from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.task import Translation
 from heed.tasks.translation.tokenizers import Tokenizers
@@ -41,7 +42,7 @@ class Summarisation(Translation):
     """The task: documents are sources, summaries are targets."""
 
     config: SummarisationConfig
-    head_class = PointerFields
+    head_class = SummarisationHead
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         super().__init__(config, tokenizers, splits)

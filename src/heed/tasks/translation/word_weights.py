@@ -55,7 +55,10 @@ class Place:
     state: State
 
     def __str__(self) -> str:
-        which = "mean of all heads" if self.heads is None else f"head {' and '.join(map(str, self.heads))}"
+        which = "mean of all heads"
+        if self.heads is not None:
+            listed = " and ".join(map(str, self.heads))
+            which = f"head {listed}" if len(self.heads) == 1 else f"mean of heads {listed}"
         state = "has read the word" if self.state == "read" else "writes the word"
         return f"layer {self.layer}, {which}, by the state that {state}"
 
@@ -147,7 +150,8 @@ class _Encoded:
         source, words = task.source_tokenizer.encode(pair.source), word_spans(pair.source)
         framed = task.framed(source.ids)
         of_source = np.zeros((len(framed), len(words)), dtype=np.float32)
-        of_source[task.within(len(framed))] = _overlaps(source.spans, words)
+        inside = task.within(len(framed))  # a long source may be cut
+        of_source[inside] = _overlaps(source.spans[: inside.stop - inside.start], words)
         if written is not None:
             return cls(TokenPair(framed, list(written)), of_source, _written_words(task.target_tokenizer, written))
         target = task.target_tokenizer.encode(pair.target)

@@ -1,0 +1,207 @@
+"""Conversations: read from files and from Python, held out and compared as wholes; the embedded ones."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from heed.config.conversations import ConversationFiles
+from heed.data.embedded.bookings import SPEAKERS, sample
+from heed.data.examples import Conversation
+from heed.data.read.conversations import conversation_reader, hold_conversations, read_conversations
+from heed.data.read.findings import Findings
+from heed.data.store.splits import open_splits
+from heed.errors import DataError
+
+SPOKEN = [{"speaker": "A", "text": "Hi there"}, {"speaker": "B", "text": "Hello"}, {"speaker": "A", "text": "Bye"}]
+
+
+def section(path, **fields):
+    return ConversationFiles.model_validate({"train": str(path), **fields})
+
+
+def written(path, *lines):
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"turns": SPOKEN},
+        {"id": 7, "dialogue": [{"utterance": one["text"], "role": one["speaker"]} for one in SPOKEN], "acts": [1]},
+        {"messages": [{"content": one["text"], "role": one["speaker"]} for one in SPOKEN]},
+        {"spoken": [{"from": one["speaker"], "value": one["text"]} for one in SPOKEN], "topic": "greetings"},
+    ],
+    ids=["turns", "dialogue", "messages", "the only list"],
+)
+def test_json_lines_of_several_layouts_are_one_conversation(tmp_path, line):
+    (found,) = read_conversations([written(tmp_path / "a.jsonl", line)])
+    assert found == Conversation(("Hi there", "Hello", "Bye"), ("A", "B", "A"))
+    assert found.origin == "a.jsonl:1"
+    assert Conversation.of(found.fields, "") == found
+
+
+def test_turns_may_be_plain_texts_and_fields_may_be_named(tmp_path):
+    (found,) = read_conversations([written(tmp_path / "a.jsonl", {"turns": ["Hi", " two\nlines ", "", "Bye"]})])
+    assert found == Conversation(("Hi", "two lines", "Bye"))
+    path = written(tmp_path / "b.jsonl", {"a": ["x"], "b": [{"said": "Hi", "text": "no", "who": 3}]})
+    columns = {"turns": "b", "text": "said", "speaker": "who"}
+    (found,) = read_conversations([path], section(path, columns=columns))
+    assert found == Conversation(("Hi",), ("3",))
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "fields"),
+    [
+        ("a.txt", ["Hi there __eou__ Hello __eou__ Bye __eou__"], {}),
+        ("a.txt", ["Hi there\tHello\tBye"], {}),
+        ("a.txt", ["Hi there __eou__ Hello __eou__ Bye __eou__\t3\t1 1 2"], {}),
+        ("a.txt", ["3\tHi there __eou__ Hello __eou__ Bye"], {"columns": {"turns": 1}}),
+        ("a.txt", ["Hi there || Hello || Bye"], {"separator": " || "}),
+        ("a.txt", ["Hi there\tHello\tBye"], {"separator": r"\t"}),
+        ("a.txt", ["", "Hi there", "Hello", "Bye", "", ""], {"separator": ""}),
+    ],
+)
+def test_text_with_a_separator(tmp_path, name, lines, fields):
+    path = written(tmp_path / name, *lines)
+    (found,) = read_conversations([path], section(path, **fields))
+    assert found == Conversation(("Hi there", "Hello", "Bye"))
+
+
+def test_packed_files_and_several_paragraphs(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"Hi\nHello\n\n\nWho?\nMe.\n"))
+    found = list(read_conversations([path], section(path, separator="")))
+    assert [one.turns for one in found] == [("Hi", "Hello"), ("Who?", "Me.")]
+    assert [one.origin for one in found] == ["a.txt.gz:1", "a.txt.gz:5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "fields", "message"),
+    [
+        ("a.txt", "Hi there. Hello.", {}, r"a.txt' has neither __eou__ nor a tab in its lines \('Hi there. Hello.'\)"),
+        ("a.txt", "Hi\tHello", {"columns": {"turns": "x"}}, "data.columns.turns is 'x', but 'a.txt' is text"),
+        (
+            "a.txt",
+            "1\tHi|Yes",
+            {"columns": {"turns": 2}, "separator": "|"},
+            "line 1 has 2 columns, so data.columns.turns",
+        ),
+        ("a.jsonl", {"a": ["x"], "b": ["y"]}, {}, r"line 1 has no field .* turns \(its fields: 'a', 'b'\)"),
+        ("a.jsonl", {"turn": ["x"]}, {"columns": {"turns": "turns"}}, "has no field 'turns'; did you mean 'turn'"),
+        ("a.jsonl", {"turns": "Hi"}, {"columns": {"turns": "turns"}}, "field 'turns' is str 'Hi', expected a list"),
+        ("a.jsonl", {"turns": ["Hi", 3]}, {}, r"field 'turns'\[1\] is int 3, expected a text or an object"),
+        ("a.jsonl", {"turns": [{"said": "Hi"}]}, {}, r"\[0\] has no field .* the text \(its fields: 'said'\)"),
+        ("a.jsonl", {"turns": [{"text": 3}]}, {}, r"\[0\]: field 'text' is int 3, expected text"),
+        (
+            "a.jsonl",
+            {"turns": [{"text": "a", "who": "b"}]},
+            {"columns": {"speaker": "whom"}},
+            "no field 'whom'; did you",
+        ),
+        ("a.jsonl", '{"turns": [', {}, "line 1 is not JSON"),
+    ],
+)
+def test_bad_conversations_are_named_with_file_line_and_value(tmp_path, name, line, fields, message):
+    path = written(tmp_path / name, line)
+    with pytest.raises(DataError, match=message):
+        list(read_conversations([path], section(path, **fields)))
+
+
+def test_bad_lines_may_be_left_out_and_are_counted(tmp_path):
+    path = written(
+        tmp_path / "a.jsonl", {"turns": ["a", "b"]}, {"turns": [1]}, {"turns": ["one"]}, {"turns": ["c", "d"]}
+    )
+    data = section(path, bad_lines="skip", valid=1)
+    splits = open_splits(data, conversation_reader(data))
+    assert len(splits.examples["train"]) == len(splits.examples["valid"]) == 1
+    assert "1 left out: a turn is no text" in splits.notes
+    assert "1 left out: fewer than two turns" in splits.notes
+    assert "1 conversations held out for validation by a hash of the conversation" in splits.notes
+
+
+def test_only_the_first_conversations_are_read_where_that_is_asked_for(tmp_path):
+    path = written(tmp_path / "a.jsonl", *({"turns": [f"a{n}", f"b{n}"]} for n in range(9)), "broken")
+    test = written(tmp_path / "t.jsonl", *({"turns": [f"c{n}", f"d{n}"]} for n in range(5)))
+    data = section(path, test=str(test), first={"train": 6, "test": 2}, valid=2)
+    splits = open_splits(data, conversation_reader(data))
+    assert {name: len(one) for name, one in splits.examples.items()} == {"train": 4, "valid": 2, "test": 2}
+    assert "train: only the first 6 conversations are read (data.first)" in splits.notes
+
+
+def test_conversations_of_python():
+    findings = Findings()
+    held = hold_conversations([["a", "b"], {"turns": SPOKEN}, SPOKEN], "train", section("x").columns, findings)
+    assert [len(one.turns) for one in held] == [2, 3, 3] and held[2].speakers == ("A", "B", "A")
+    for data, message in (
+        ("a", "train is str 'a', expected a list of conversations"),
+        (["a b"], r"train\[0\] is str 'a b', expected a list of turns"),
+        ([["a", None]], r"train\[0\]\[1\] is missing \(None\)"),
+    ):
+        with pytest.raises(DataError, match=message):
+            hold_conversations(data, "train", section("x").columns, findings)
+
+
+# --- the embedded conversations
+
+
+def test_bookings_repeat_and_no_booking_is_in_two_splits():
+    drawn = {split: sample(split, 200) for split in ("train", "valid", "test")}
+    assert drawn["train"][:5] == sample("train", 5) and drawn["train"] != sample("train", 200, seed=2)
+    asked = {
+        split: {turn for one in each for turn in one.turns if turn.endswith("Is that right?")}
+        for split, each in drawn.items()
+    }
+    last = {
+        split: {[t for t in one.turns if t.endswith("right?")][-1] for one in each} for split, each in drawn.items()
+    }
+    assert all(asked.values())
+    assert not last["train"] & last["test"] and not last["valid"] & last["test"]
+
+
+_SAID = {
+    "people": re.compile(r"\bfor (two|three|four|five|six|seven|eight|nine)\b", re.IGNORECASE),
+    "day": re.compile(r"\bon (\w+day)\b", re.IGNORECASE),
+    "time": re.compile(r"\bat ((?:half past )?\w+)\b", re.IGNORECASE),
+    "name": re.compile(r"(\w+)\.$"),
+}
+_ASKED = {
+    "For how many people?": "people",
+    "For which day?": "day",
+    "At what time?": "time",
+    "In whose name?": "name",
+}
+
+
+def test_every_turn_of_the_host_follows_from_what_was_said():
+    """The host's turns, worked out anew from the guest's."""
+    needed_earlier = 0
+    for one in sample("test", 300):
+        assert one.speakers == tuple(SPEAKERS[n % 2] for n in range(len(one.turns)))
+        known, asked = {}, ["people", "day", "time"]
+        for n, text in enumerate(one.turns):
+            if n % 2 == 0:
+                parts = list(_SAID) if text.startswith("No, sorry, in") else asked
+                parts = ["people", "day", "time"] if text.startswith("No, sorry") and parts is asked else parts
+                known |= {part: found[1] for part in parts if (found := _SAID[part].search(text))}
+                continue
+            asked = []
+            missing = [part for part in _SAID if part not in known]
+            answers = {
+                f"For {known.get('people')}.": "people",
+                f"On {known.get('day')}.": "day",
+                f"At {known.get('time')}.": "time",
+                f"In the name of {known.get('name')}.": "name",
+                f"Done. See you on {known.get('day')}.": "day",
+            }
+            if missing:
+                asked = [_ASKED[text.removeprefix("Of course. ")]]
+                assert asked == missing[:1]
+            elif text.endswith("Is that right?"):
+                whole = "for {people} on {day} at {time}, in the name of {name}. Is that right?".format(**known)
+                assert text.endswith(whole)
+            else:
+                needed_earlier += all(known[answers[text]] not in turn for turn in one.turns[n - 2 : n])
+    assert needed_earlier > 200  # answers to what was said more than two turns before

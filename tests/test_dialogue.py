@@ -1,0 +1,353 @@
+"""Dialogue end to end: what models read of a history, responses, scores, a conversation at a terminal."""
+
+import builtins
+import json
+import random
+
+import pytest
+import torch
+
+import heed
+from heed.cli import main
+from heed.cli.predict import ask, outputs_of
+from heed.data.examples import Conversation
+from heed.data.tokens.tokenizer import START
+from heed.errors import ConfigError, DataError
+from heed.tasks import check_config
+from heed.tasks.dialogue.talk import Speakers
+from heed.tasks.dialogue.task import Dialogue
+
+SMALL = {
+    "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},
+    "bahdanau": {"d_embedding": 8, "d_hidden": 8, "d_attention": 8},
+    "transformer": {"d_model": 8, "num_heads": 2, "d_ff": 8},
+}
+ANSWERS = {"red": "a rose", "blue": "the sea", "green": "the grass", "white": "the snow"}
+MODELS = ["hred", "bahdanau"]
+
+
+def conversations(count, seed=1, other="ask"):
+    """One speaker names a colour, and some turns later the other one says what has it."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        colour = rng.choice(list(ANSWERS))
+        turns = [(other, f"think of {colour}"), ("bot", "i do")]
+        for _ in range(rng.randint(0, 2)):
+            turns += [(other, rng.choice(["wait", "not yet", "still wait"])), ("bot", "i do")]
+        yield [*turns, (other, "what is it"), ("bot", ANSWERS[colour])]
+
+
+def lines(count, seed=1, **fields):
+    for turns in conversations(count, seed, **fields):
+        yield json.dumps({"turns": [{"speaker": who, "text": text} for who, text in turns]}) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dialogue")
+    (path / "train.jsonl").write_text("".join(lines(120)))
+    (path / "test.jsonl").write_text("".join(lines(12, seed=2)))
+    return path
+
+
+def values(folder, model, steps=1, data=None, **training):
+    return {
+        "task": "dialogue",
+        "data": {"train": str(folder / "train.jsonl"), "valid": 10, "test": str(folder / "test.jsonl"), **(data or {})},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "model": {"name": model, "size": "tiny", **SMALL[model]},
+        "training": {"steps": steps, "threads": 1, "batch_tokens": 300, "validate_every": 1_000, **training},
+        "evaluation": {"bootstrap": 20},
+    }
+
+
+def prepared(folder, model, **data):
+    return Dialogue.prepare(check_config(values(folder, model, data=data), "test"))
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
+    """A model of each kind that has learned the answers."""
+    made = {}
+    for model in MODELS:
+        settings = values(folder, model, steps=200, learning_rate=0.02, warmup=20, data={"respond": "bot"})
+        settings["training"]["batch_tokens"] = 150
+        settings["model"] |= {"d_embedding": 16, "d_hidden": 24}
+        if model == "hred":
+            settings["model"] |= {"d_context": 24, "d_attention": 24, "turn_attention": False}
+        (folder / f"{model}.yaml").write_text(json.dumps(settings))
+        made[model] = heed.train(folder / f"{model}.yaml", out=folder / model, quiet=True)
+    return made
+
+
+# --- what is read
+
+
+def test_a_joined_history_has_the_token_of_its_speaker_before_each_turn(folder):
+    task = prepared(folder, "bahdanau")
+    talk = task.encode([Conversation(("think of red", "i do", "wait"), ("ask", "bot", ""))])
+    assert [(one.conversation, one.turn) for one in talk.responses] == [(0, 1), (0, 2)]
+    source = task.reading.source(talk.conversations[0])
+    assert [task.tokenizer.token(i).strip("▁") for i in source] == [
+        *("<ask>", "think", "of", "red"),
+        *("<bot>", "i", "do"),
+        *("<turn>", "wait"),
+    ]
+    batch = task.reading.batch(talk, [[one] for one in talk.responses], [0, 1])
+    assert batch.target[:, 0].tolist() == [task.speakers.tags[task.speakers.number("bot")], START]
+    assert not set(task.speakers.tags) & {token for turn in talk.conversations[0] for token in turn.ids}
+
+
+def test_the_oldest_turns_are_left_out_and_counted(folder):
+    history = Conversation(("think of red", "i do", "not yet", "i do", "what is it"))
+    for data, expected in (
+        ({"history": 2}, ["<turn>", "i", "do", "<turn>", "what", "is", "it"]),
+        ({"max_length": 8, "max_turn": 7}, ["<turn>", "i", "do", "<turn>", "what", "is", "it"]),
+        ({"max_length": 6, "max_turn": 2}, ["<turn>", "i", "do", "<turn>", "what", "is"]),
+    ):
+        task = prepared(folder, "bahdanau", **data)
+        turns = task.encode([history]).conversations[0]
+        assert [task.tokenizer.token(i).strip("▁") for i in task.reading.source(turns)] == expected
+        assert task.reading.read(turns).first == 3
+    counts = task.report_counts()["train"]
+    assert counts["responses"] == counts["turns"] - counts["examples"]
+    assert 0 < counts["history_cut"] < counts["responses"] and counts["turns_cut"] > 0
+    assert "read up to there, and not trained on as responses" in task.overview()
+    assert "(data.max_length 6 tokens)" in task.overview()
+
+
+def test_every_turn_is_encoded_once_however_many_responses_follow(folder):
+    task = prepared(folder, "hred")
+    batches = [task.collate(indices) for indices in task.train_batches(0)]
+    talk = task.encoded("train")
+    answered = {one.conversation for unit in task.training for one in unit}
+    read = sum(len(talk.conversations[number]) - 1 for number in answered)  # nobody responds to the last turn
+    assert sum(len(batch.tokens) for batch in batches) == read
+    assert sum(len(batch.target) for batch in batches) == len(talk.responses) == read
+    model, rows = task.build_model(), []
+    model.words.register_forward_hook(lambda module, given, made: rows.append(len(given[0])))
+    for batch in batches:
+        task.loss(model, batch, 0.0)
+    assert sum(rows) == read
+    rows.clear()
+    test = task.splits.examples["test"]
+    encoded = task.encode(test)
+    histories = [encoded.history(one) for one in encoded.responses]
+    task.respond(model, histories, [0] * len(histories), max_length=1)
+    assert sum(rows) == sum(len(one.turns) - 1 for one in test)
+
+
+@pytest.mark.parametrize("model", [*MODELS, "transformer"])
+@pytest.mark.parametrize("history", [None, 2])
+def test_a_reference_scores_the_same_whatever_shares_its_batch(folder, model, history):
+    task = prepared(folder, model, history=history)
+    torch.manual_seed(1)
+    body = task.build_model()
+    examples = list(task.splits.examples["test"])[:5]
+    together = task.forced_scores(body, task.encode(examples))
+    alone = [task.forced_scores(body, task.encode([one])) for one in examples]
+    assert together.nll == pytest.approx([nll for one in alone for nll in one.nll], rel=1e-4)
+    assert together.tokens == [count for one in alone for count in one.tokens]
+    if history == 2:  # what was said before is not read
+        longer = [Conversation(("wait", *one.turns), ("ask", *one.speakers)) for one in examples]
+        talk = task.encode(longer)
+        kept = [place for place, one in enumerate(talk.responses) if one.turn > 2]
+        scores = task.forced_scores(body, talk).nll
+        talk = task.encode(examples)
+        asked = [place for place, one in enumerate(talk.responses) if one.turn > 1]
+        assert [scores[n] for n in kept] == pytest.approx([together.nll[n] for n in asked], rel=1e-4)
+
+
+def test_responses_of_one_speaker(folder):
+    task = prepared(folder, "hred", respond="bot")
+    assert task.speakers.known == ("ask", "bot")  # who begins comes first
+    one = task.splits.examples["test"][0]
+    assert task.responses(one) == [n for n in range(1, len(one.turns)) if one.speakers[n] == "bot"]
+    with pytest.raises(ConfigError, match=r"data.respond is 'bott', .* are ask, bot; did you mean 'bot'"):
+        prepared(folder, "hred", respond="bott")
+
+
+def test_speakers_with_names_that_tokens_have_already():
+    names = Speakers.of([Conversation(("a", "b", "c"), ("s", "two  words", "two words"))]).names
+    assert names == ("", "s", "two  words", "two words")
+    task = check_config({"task": "dialogue", "data": {"name": "bookings"}}, "test")
+    assert task.data.respond == "host" and task.model.name == "hred"
+
+
+# --- trained models
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_models_learn_an_answer_that_depends_on_an_earlier_turn(runs, model):
+    run = runs[model]
+    scores = run.report["scores"]["test"]
+    assert scores["exact_match"]["value"] > 0.9, scores
+    assert scores["perplexity"]["low"] <= scores["perplexity"]["value"] < 1.5
+    assert scores["examples"] == 12 and scores["responses"] > 24
+    assert sum(one["responses"] for one in scores["by_turns_read"]) == scores["responses"]
+    assert scores["common"][0] == {"text": "i do", "count": scores["common"][0]["count"]}
+    base = scores["baselines"]
+    assert base["most frequent response"]["exact_match"]["value"] == pytest.approx(
+        scores["common"][0]["count"] / scores["responses"]
+    )
+    assert set(base) == {"most frequent response", "response to the nearest history"}
+    text = heed.load(run.folder).body(scores)
+    assert any("responses" in line and "intervals over conversations" in line for line in text)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_all_forms_of_a_conversation_have_the_same_response(runs, model):
+    run = heed.load(runs[model].folder)
+    turns = ["think of blue", "i do", "wait", "i do", "what is it"]
+    spoken = [{"speaker": who, "text": text} for who, text in zip(["ask", "bot"] * 3, turns, strict=False)]
+    forms = [turns, "\t".join(turns), " __eou__ ".join(turns), {"turns": spoken}, json.dumps({"turns": spoken})]
+    forms.append(Conversation(tuple(turns), ("ask", "bot", "ask", "bot", "ask")))
+    assert {run.predict(one).text for one in forms} == {"the sea"}
+    both = run.predict([turns, ["think of red", "i do", "what is it"]])
+    assert [one.text for one in both] == ["the sea", "a rose"] and len(both.to_frame()) == 2
+    assert len(run.respond([run.conversation(turns)], num_best=3, beam_size=3)[0]) == 3
+    with pytest.raises(
+        ConfigError, match=r"speaker is 'me', but the speakers of the training conversations are ask, bot"
+    ):
+        run.predict(turns, speaker="me")
+    with pytest.raises(TypeError, match="predict has no keyword 'beam'"):
+        run.predict(turns, beam=2)
+
+
+def test_answers_do_not_depend_on_what_was_said_later(runs):
+    for run in runs.values():
+        one = next(iter(run.examples("test")))
+        whole = [answer.text for answer in run.answers([one])[0]]
+        for place, turn in enumerate(run.task.responses(one)):
+            cut = Conversation(one.turns[: turn + 1], one.speakers[: turn + 1])
+            assert run.answers([cut])[0][-1].text == whole[place]
+
+
+def test_a_chat_keeps_its_history(runs):
+    run = runs["hred"]
+    chat = run.chat()
+    assert (chat.speaker, chat.partner) == ("bot", "ask")
+    assert chat.say("think of green").text == "i do"
+    assert chat.say("what is it").text == "the grass"
+    assert chat.history == Conversation(
+        ("think of green", "i do", "what is it", "the grass"), ("ask", "bot", "ask", "bot")
+    )
+    assert chat.undo() == ("what is it", "the grass")
+    chat.say("wait")
+    assert chat.say("what is it").text == "the grass"
+    chat.reset()
+    assert chat.turns == []
+    with pytest.raises(ConfigError, match="nothing was said yet"):
+        chat.undo()
+    with pytest.raises(ConfigError, match="a turn is blank"):
+        chat.say("  ")
+
+
+# --- commands
+
+
+def call(capsys, *words):
+    code = 0
+    try:
+        main(list(map(str, words)))
+    except SystemExit as stop:
+        code = stop.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):
+    typed = iter(["think of red", "/undo", "think of white", "/more", "what is it", "/undo now", "/reset", "/undo", ""])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
+    outputs = outputs_of(runs["bahdanau"], {})
+    ask(outputs)
+    out = capsys.readouterr().out.splitlines()
+    assert "/undo takes back the last exchange" in out[0]
+    assert out[1:4] == ["i do", "taken back: 'think of red' and the response to it", "i do"]
+    assert out[4].startswith("no command '/more'; /undo takes") and out[5] == "the snow"
+    assert out[6].startswith("no command '/undo now'")
+    assert out[7:] == ["a new conversation", "nothing was said yet"]
+
+
+def test_the_terminal_says_how_many_turns_were_cut(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "bahdanau", data={"history": 2})))
+    run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
+    typed = iter(["think of red", "wait", ""])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
+    ask(outputs_of(run, {"length": 2}))
+    out = capsys.readouterr().out
+    assert "(1 turn cut: the first of 3 were not read)" in out
+    assert run.num_cut(run.conversation(["a", "b", "c", "d"])) == 2
+
+
+def test_predict_reads_arguments_files_and_lines(runs, folder, tmp_path, capsys):
+    run = runs["hred"].folder
+    code, out, _ = call(capsys, "predict", run, "think of red", "i do", "what is it")
+    assert (code, out) == (0, "a rose\n")
+    code, out, err = call(capsys, "predict", run, "--input", folder / "test.jsonl", "--json", "--speaker", "ask")
+    first = json.loads(out.splitlines()[0])
+    assert code == 0 and len(out.splitlines()) == 12 and "12 conversations of" in err
+    assert first["speaker"] == "ask" and first["turns_cut"] == 0 and first["turns"][0]["speaker"] == "ask"
+    path = tmp_path / "talks.txt"
+    path.write_text("think of red\ti do\twhat is it\nthink of blue\ti do\twait\ti do\twhat is it\n")
+    code, out, _ = call(capsys, "predict", run, "--input", path)
+    assert out.splitlines() == ["a rose", "the sea"]
+    code, out, _ = call(capsys, "predict", run, "think of zebras", "--nbest", 2)
+    assert code == 0 and len(out.splitlines()) == 2
+    for words, message in (
+        (["a", ""], "turn 2 of the conversation is blank"),
+        (["a", "--speaker", "you"], "--speaker is 'you', but the speakers"),
+        (["a", "--nbest", 3, "--beam", 2], "--nbest 3 needs a --beam of at least 3"),
+        (["--input", folder / "hred.yaml"], "has neither __eou__ nor a tab"),
+    ):
+        code, _, err = call(capsys, "predict", run, *words)
+        assert code == 2 and message in err, err
+
+
+def test_evaluate_check_and_compare(runs, folder, tmp_path, capsys):
+    code, out, err = call(capsys, "evaluate", runs["hred"].folder, folder / "test.jsonl")
+    assert code == 0 and "test.jsonl: 12 conversations" in out and "response to the nearest history, a baseline" in out
+    (tmp_path / "ask.jsonl").write_text(
+        '{"turns": [{"speaker": "bot", "text": "a"}, {"speaker": "ask", "text": "b"}]}\n'
+    )
+    code, _, err = call(capsys, "evaluate", runs["hred"].folder, tmp_path / "ask.jsonl")
+    assert code == 2 and "no conversation has a response (data.respond bot)" in err
+    code, out, _ = call(capsys, "check", "dialogue", folder / "train.jsonl")
+    assert code == 0 and "speakers: ask, bot; responses of both" in out and "ask: think of" in out
+    code, out, err = call(capsys, "compare", *(run.folder for run in runs.values()), "--out", tmp_path / "page")
+    assert code == 0, err
+    assert "An example is a whole conversation" in out and "perplexity" in out
+    page = (tmp_path / "page" / "compare.html").read_text()
+    assert "think of" in page
+
+
+def test_runs_of_different_speakers_are_not_compared(runs, folder, tmp_path, capsys):
+    (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "hred")))
+    run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
+    code, _, err = call(capsys, "compare", run.folder, runs["hred"].folder)
+    assert code == 2 and "the runs learned the responses of different speakers" in err
+
+
+def test_conversations_of_python_train_and_are_scored(tmp_path):
+    data = [[{"role": who, "content": text} for who, text in turns] for turns in conversations(30)]
+    settings = {"model": {"name": "hred", **SMALL["hred"]}, "evaluation.bootstrap": 10}
+    run = heed.train("dialogue", train=data, valid=5, steps=1, out=tmp_path / "run", settings=settings, quiet=True)
+    assert run.task.speakers.known == ("ask", "bot")
+    scores = run.evaluate(data[:3])
+    assert scores["examples"] == 3 and "perplexity" in scores
+    with pytest.raises(DataError, match=r"examples\[0\]\[1\] is int 3, expected a text or an object"):
+        run.evaluate([["a", 3]])
+
+
+def test_conversations_without_a_response_are_refused(tmp_path):
+    (tmp_path / "train.txt").write_text("a b\tc d e\nf\tg h i\n" * 3)
+    settings = {"data": {"train": str(tmp_path / "train.txt"), "valid": 1, "max_turn": 1}, "task": "dialogue"}
+    with pytest.raises(
+        DataError, match=r"no training conversation has a turn after its first one with at most data.max_turn 1"
+    ):
+        Dialogue.prepare(check_config(settings, "test"))
+    settings["data"]["respond"] = "host"
+    with pytest.raises(ConfigError, match=r"data.respond is 'host', but the conversations name no speakers"):
+        Dialogue.prepare(check_config(settings, "test"))
+    with pytest.raises(ConfigError, match=r"data.max_turn is 9, but data.max_length is 9"):
+        check_config({**settings, "data": {"train": "x", "max_turn": 9, "max_length": 9}}, "test")

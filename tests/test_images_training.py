@@ -1,0 +1,81 @@
+"""How pictures are trained on: batch normalisation, mixed pictures and batches that are divided."""
+
+import pytest
+import torch
+
+import heed
+from heed.errors import ConfigError
+from heed.models.vit import Vit, VitConfig
+from heed.runs.train import train_config
+from heed.tasks import check_config, task_class
+from heed.training.micro_batches import micro_batches_for
+from heed.training.progress import Quiet
+
+VIT = {"name": "vit", "patch_size": 4, "d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 16, "dropout": 0.0}
+
+
+def config(model, augment=None, **training):
+    return check_config(
+        {
+            "task": "images",
+            "data": {"name": "digits"},
+            "model": model,
+            "training": {"steps": 2, "batch_size": 8, "threads": 1, "device": "cpu", "train_size": 64, **training},
+            "augment": augment or {},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "message"),
+    [
+        (
+            {"name": "resnet", "size": "tiny"},
+            {"activation_checkpointing": True},
+            r"model 'resnet' has no blocks to compute again \(Transformer blocks, as .* vit have\); set it to false",
+        ),
+        (
+            {"name": "resnet", "size": "tiny"},
+            {"micro_batches": 2},
+            r"training.micro_batches=2: model 'resnet' normalises by the mean and deviation of each batch, so "
+            "its parts would give another gradient; leave the field out and set a smaller batch size",
+        ),
+        (VIT | {"stem": "conv"}, {"micro_batches": 4}, "micro_batches=4: model 'vit' normalises by the mean"),
+    ],
+    ids=["checkpointing", "resnet", "stem"],
+)
+def test_what_batch_normalisation_cannot_do_is_refused_before_there_is_a_folder(tmp_path, model, training, message):
+    with pytest.raises(ConfigError, match=message):
+        train_config(config(model, **training), tmp_path / "run", Quiet())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_normalises_batches_is_never_divided_by_itself():
+    picture, narrow = {"num_channels": 1, "height": 8, "width": 8}, {k: v for k, v in VIT.items() if k != "name"}
+    models = [Vit(VitConfig(**picture, **narrow, stem=stem)) for stem in ("none", "conv")]
+    assert [micro_batches_for(model, torch.device("cpu"), 1e9) for model in models] == [10, 1]
+
+
+def test_a_vit_in_micro_batches_or_computed_again_has_the_same_gradient(tmp_path):
+    weights = []
+    for i, training in enumerate(({}, {"micro_batches": 3}, {"activation_checkpointing": True})):
+        train_config(config(VIT, **training), tmp_path / str(i), Quiet())
+        weights.append(heed.load(tmp_path / str(i)).model.state_dict())
+    for other in weights[1:]:
+        for name, tensor in weights[0].items():
+            torch.testing.assert_close(other[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda s, n=name: f"{n}: {s}")
+
+
+def test_pictures_are_mixed_within_their_part_of_a_batch():
+    mixing, plain = (task_class("images").prepare(config(VIT, augment=a)) for a in ({"mixup": 1.0}, {"crop": 0}))
+    mixed, own = mixing.collate([5, 6, 7], epoch=0), plain.collate([5, 6, 7]).pixels
+    assert torch.allclose(mixed.targets.sum(1), torch.ones(3))
+    shares = []
+    for i in range(3):
+        way = own[i] - own[i - 1]  # from the picture before, of the first from the last of this part
+        shares.append(float(((mixed.pixels[i] - own[i - 1]) * way).sum() / (way * way).sum()))
+        torch.testing.assert_close(mixed.pixels[i], own[i - 1] + shares[i] * way, rtol=1e-4, atol=1e-4)
+    assert all(0 <= share <= 1 for share in shares) and min(shares) < 0.95
+    torch.testing.assert_close(mixing.collate([5], epoch=0).pixels[0], own[0])  # alone, with nobody to be mixed with
