@@ -8,9 +8,10 @@ conversations. The flat models read the history of each response again, as one t
 batches of like length as training makes them. All have the same cell (gru), widths, two directions over the words,
 layers, vocabulary and readout; turns have 2 to 40 tokens, 12 on average. Examples are responses.
 
-`padded` is `hred` without attention whose utterances are laid out as turns x longest turn, read in one group, with
-empty turns up to the longest conversation: the cost of the plain form of the same network. For it conversations are of
-unequal length, 2 up to the given number of turns, and one turn of 40 tokens is among them.
+The second table is `hred` without attention against its plain form, `padded`: every conversation laid out as the
+largest number of turns x the longest turn and read in one group, responses written in one. Conversations have 2 up to
+that many turns, and one turn of each batch is as long as the table says. Besides milliseconds it has the places that
+the net over the words goes through, padding included.
 
 All forms take turns in each round; the least time of each counts. Processor time.
 """
@@ -21,7 +22,7 @@ import argparse
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -29,8 +30,9 @@ import torch
 from torch import Tensor
 
 from heed.attention import padding_mask
+from heed.layers.groups import length_groups
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
-from heed.models.base import DecoderBody
+from heed.models.base import DecoderBody, TurnDecoder
 from heed.models.hred import HRED, HREDConfig
 from heed.models.luong import Luong, LuongConfig
 from heed.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -41,15 +43,16 @@ Conversations = list[list[list[int]]]
 """Tokens of each turn of each conversation."""
 
 
-def conversations(count: int, turns: Callable[[], int], seed: int) -> Conversations:
-    """Random ones; lengths of turns are log-normal."""
+def conversations(count: int, turns: int, seed: int, ragged: bool = False) -> Conversations:
+    """Random ones with that many turns, or 2 up to so many; lengths of turns are log-normal."""
     draw = random.Random(seed)
 
     def turn() -> list[int]:
         length = min(40, max(2, round(draw.lognormvariate(math.log(10), 0.6))))
         return [draw.randrange(4, VOCAB_SIZE) for _ in range(length)]
 
-    return [[turn() for _ in range(turns())] for _ in range(count)]
+    counts = [2 + row % (turns - 1) if ragged else turns for row in range(count)]
+    return [[turn() for _ in range(one)] for one in counts]
 
 
 def padded(texts: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -108,35 +111,33 @@ def _answers(target: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Padded(HRED):
-    """All utterances in one group, turns x longest turn, the empty ones too."""
+    """All utterances in one group, turns x longest turn, the empty ones too; all responses in another."""
 
     def forward(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor, **rest: Tensor) -> Tensor:  # type: ignore[override]
-        """As `HRED`, after every turn of every conversation has been laid out."""
-        real = turns.flatten() >= 0
-        laid = tokens[turns.flatten().clamp_min(0)]
-        every = torch.arange(turns.numel()).view_as(turns)
-        whole = torch.ones_like(laid, dtype=torch.bool)  # padding is read too
-        who = speakers[turns.flatten().clamp_min(0)]
-        assert len(real) == len(laid)
-        return super().forward(laid, whole, every, who, **rest)
+        """As `TurnDecoder.forward`, after every turn of every conversation has been laid out; padding is read too."""
+        utterance = turns.flatten().clamp_min(0)
+        laid, every = tokens[utterance], torch.arange(turns.numel()).view_as(turns)
+        return TurnDecoder.forward(
+            self, laid, torch.ones_like(laid, dtype=torch.bool), every, speakers[utterance], **rest
+        )
+
+
+def config_of(width: int, **fields: bool) -> HREDConfig:
+    """Of `hred`, all widths alike."""
+    wide = dict.fromkeys(("d_embedding", "d_hidden", "d_readout", "d_context", "d_attention"), width)
+    return HREDConfig(vocab_size=VOCAB_SIZE, num_speakers=2, **wide, **fields)
 
 
 def models(width: int) -> Iterator[tuple[str, DecoderBody]]:
     """Every form with the same widths, cell and output layer."""
-    wide = {"d_embedding": width, "d_hidden": width, "d_readout": width, "cell": "gru", "dropout": 0.0}
-    both = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "bidirectional": True}
-    turns = {**wide, "vocab_size": VOCAB_SIZE, "num_speakers": 2, "d_context": width, "d_attention": width}
-    looks = {"word_attention": True, "turn_attention": True}
-    without_readout = {key: value for key, value in wide.items() if key != "d_readout"}
-    yield "hred", HRED(HREDConfig(**turns))
-    yield "hred, words and turns", HRED(HREDConfig(**turns, **looks))
-    yield "padded", Padded(HREDConfig(**turns))
-    yield "flat seq2seq", Seq2Seq(Seq2SeqConfig(**both, **wide))
-    yield "flat bahdanau", Bahdanau(BahdanauConfig(**both, **wide, d_attention=width))
-    yield (
-        "flat luong",
-        Luong(LuongConfig(**both, **without_readout, d_attention=width, num_layers=1, input_feeding=False)),
-    )
+    both = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "bidirectional": True, "dropout": 0.0}
+    wide = {**both, "d_embedding": width, "d_hidden": width, "cell": "gru"}
+    attends = {**wide, "d_attention": width}
+    yield "hred", HRED(config_of(width))
+    yield "hred words+turns", HRED(config_of(width, word_attention=True, turn_attention=True))
+    yield "flat seq2seq", Seq2Seq(Seq2SeqConfig(**wide, d_readout=width))
+    yield "flat bahdanau", Bahdanau(BahdanauConfig(**attends, d_readout=width))
+    yield "flat luong", Luong(LuongConfig(**attends, num_layers=1, input_feeding=False))
 
 
 def update(model: DecoderBody, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
@@ -160,27 +161,58 @@ def measured(forms: dict[str, tuple[DecoderBody, list[Batch]]], rounds: int) -> 
     return {name: sum(len(b.mask) for b in batches) / best[name] for name, (_, batches) in forms.items()}
 
 
+def against_flat(given: argparse.Namespace) -> None:
+    """The first table."""
+    made = dict(models(given.width))
+    print("responses a second\n" + "turns".ljust(8) + "".join(name.rjust(len(name) + 3) for name in made))
+    for turns in given.turns:
+        count = max(1, round(given.responses / (turns - 1)))
+        said = conversations(2 * count, turns, seed=turns)
+        together = [turn_batch(said[start : start + count]) for start in range(0, len(said), count)]
+        flat = flat_batches(said, len(together[0].mask))
+        forms = {name: (model, flat if name.startswith("flat") else together) for name, model in made.items()}
+        speeds = measured(forms, given.rounds)
+        print(
+            f"{turns:<8}" + "".join(f"{speed:.0f}".rjust(len(name) + 3) for name, speed in speeds.items()), flush=True
+        )
+
+
+def against_padded(given: argparse.Namespace) -> None:
+    """The second."""
+    turns_model, padded_model = (kind(config_of(given.width)) for kind in (HRED, Padded))
+    print("\nms an update, places\nturns   longest turn" + "hred".rjust(16) + "padded".rjust(16))
+    for turns in (5, 10, 20):
+        for longest in (40, 80, 160):
+            said = conversations(max(2, 2 * given.responses // turns), turns, seed=turns, ragged=True)
+            said[0][0] = [4] * longest
+            batch = turn_batch(said)
+            forms: dict[str, tuple[DecoderBody, list[Batch]]] = {
+                "hred": (turns_model, [batch]),
+                "padded": (padded_model, [batch]),
+            }
+            speeds = measured(forms, given.rounds)
+            lengths = [len(turn) for one in said for turn in one]
+            places = {
+                "hred": sum(len(group) * lengths[group[0]] for group in length_groups(lengths)),
+                "padded": len(said) * max(map(len, said)) * max(lengths),
+            }
+            cells = (f"{1000 * len(batch.mask) / speeds[name]:.0f}, {places[name]}".rjust(16) for name in forms)
+            print(f"{turns:<8}{longest:<12}" + "".join(cells), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--responses", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turns", type=int, nargs="+", default=[2, 4, 6, 10, 15, 20])
+    parser.add_argument("--turns", type=int, nargs="*", default=[2, 4, 6, 10, 15, 20])
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    made = dict(models(given.width))
     print(f"torch {torch.__version__}, {given.threads} threads, {given.width} wide, about {given.responses} responses")
-    print("responses a second\n" + "turns".ljust(8) + "".join(name.rjust(len(name) + 3) for name in made))
-    for turns in given.turns:
-        count = max(1, round(given.responses / (turns - 1)))
-        said = conversations(4 * count, lambda turns=turns: turns, seed=turns)
-        together = [turn_batch(said[start : start + count]) for start in range(0, len(said), count)]
-        flat = flat_batches(said, len(together[0].mask))
-        forms = {name: (model, flat if name.startswith("flat") else together) for name, model in made.items()}
-        speeds = measured(forms, given.rounds)
-        print(f"{turns:<8}" + "".join(f"{speed:.0f}".rjust(len(name) + 3) for name, speed in speeds.items()))
+    against_flat(given)
+    against_padded(given)
 
 
 if __name__ == "__main__":

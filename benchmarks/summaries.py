@@ -7,7 +7,8 @@ need not be written. So each score is shown three times: of all test examples, o
 example, and of the others. The intervals are 95 % bootstrap intervals. Runs are given by their folders; the files are
 those of AESLC, `aeslc.{train,dev,test}.jsonl.gz`. Without a run only the baselines are scored: the lead, of as many
 words or sentences as score best on the validation set, every lead by itself (--leads), and the summary of the nearest
-training document.
+training document. A run with a vocabulary of words is scored twice: with unknown words copied from the document
+(generation.replace_unknown), and without.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ def main() -> None:
     for folder in given.runs:
         run = heed.load(folder)
         outputs[folder.name] = [made.text for made in run.predict(documents, beam_size=given.beam)]
+        if run.task.writes_unknown:
+            section = run.task.config.generation.model_copy(update={"replace_unknown": False})
+            run.task.config = run.task.config.model_copy(update={"generation": section})
+            name = f"{folder.name}, no word copied"
+            outputs[name] = [made.text for made in run.predict(documents, beam_size=given.beam)]
     for name, texts in outputs.items():
         show(name, texts, test, groups)
 

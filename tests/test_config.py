@@ -99,9 +99,9 @@ def test_every_mistake_is_reported_at_once():
         ({"data": {}}, r"data\.(name|train)'? is"),
         ({"data": "dates"}, "data is 'dates'"),
         (
-            {"task": "summarising"},
-            "task is 'summarising'; valid: classification, images, language_modelling, pretraining, series, table, "
-            "tagging, translation",
+            {"task": "rhyming"},
+            "task is 'rhyming'; valid: classification, dialogue, images, language_modelling, pretraining, series, "
+            "summarisation, table, tagging, translation",
         ),
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),
         (

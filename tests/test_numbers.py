@@ -140,8 +140,8 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (
             ["look", flowers.folder, "x"],
             "`look` is not available for table (its network reads a row at once, so it has no steps, no gates and no "
-            "attention); it is for classification, images, language_modelling, pretraining, series, tagging, "
-            "translation",
+            "attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
+            "summarisation, tagging, translation",
         ),
         (["compare", flowers.folder, flowers.folder], "given twice"),
         (["evaluate", flowers.folder, "--with", flowers.folder], "(`--with`) is not available for table"),

@@ -119,7 +119,9 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """How many of the first turns the model does not read where it responds to a conversation."""
         return self.task.reading.read(self.task.encode([conversation]).conversations[0]).first
 
-    def predict(self, conversation: Any, **options: Any) -> Any:
+    def predict(  # type: ignore[override]  # a list of texts is one conversation
+        self, conversation: Any, **options: Any
+    ) -> Any:
         """The response to a conversation, or to each of several.
 
         Args:

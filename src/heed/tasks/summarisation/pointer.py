@@ -116,10 +116,14 @@ def _read(memory: Memory) -> Tensor:
 
 @torch.no_grad()
 def _widths(body: PairDecoder) -> tuple[int, int]:
-    """The widths of a decoder's hidden states and of what it reads, which only a step tells."""
-    training, token = body.training, torch.ones(1, 1, dtype=torch.long)
-    body.eval()
-    memory = body.encode(token, token.bool())
-    hidden, _ = body.step(token, body.start(memory, Rows.repeat(1)))
-    body.train(training)
+    """The widths of a decoder's hidden states and of what it reads, which only a step tells.
+
+    It is a step of another decoder of the same widths: `body` itself may have no numbers yet (device "meta").
+    """
+    config = body.config.model_copy(update={"source_vocab_size": 5, "target_vocab_size": 5})
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        like = type(body)(config).eval()
+        token = torch.ones(1, 1, dtype=torch.long)
+        memory = like.encode(token, token.bool())
+        hidden, _ = like.step(token, like.start(memory, Rows.repeat(1)))
     return hidden.shape[-1], _read(memory).shape[-1]

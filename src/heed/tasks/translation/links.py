@@ -9,6 +9,7 @@ from heed.data.tokens.tokenizer import UNKNOWN
 from heed.models.base import PairDecoder
 from heed.tasks.base.looking import Words, watched
 from heed.tasks.translation.task import Translation
+from heed.tasks.translation.word_weights import taught_place
 
 
 def aligned_characters(
@@ -36,12 +37,19 @@ def aligned_characters(
     return right, linked
 
 
+def _read(task: Translation, model: PairDecoder) -> tuple[int, slice | list[int]]:
+    """The layer and the heads whose attention is read."""
+    place = taught_place(task, model)
+    return (-1, slice(None)) if place is None else (place.layer, slice(None) if place.heads is None else [*place.heads])
+
+
 def aligned_counts(
     task: Translation, model: PairDecoder, pairs: Sequence[Pair], batch_size: int = 64
 ) -> tuple[list[int], list[int]] | None:
     """How many linked target characters attention aligns right, per pair (references, teacher forcing).
 
-    Uses the cross attention of the last layer, the mean over heads. Pairs without known links count nothing.
+    Uses the layer and heads that were trained with links, else the last layer and the mean over heads. Pairs without
+    known links count nothing.
 
     Returns:
         Right and linked characters per pair (see `aligned_characters`); None for a model that does not attend
@@ -50,15 +58,16 @@ def aligned_counts(
     if not model.aligns:
         return None
     device = next(model.parameters()).device
+    layer, heads = _read(task, model)
     right, linked = [0] * len(pairs), [0] * len(pairs)
     known = [i for i, pair in enumerate(pairs) if pair.links]
     known.sort(key=lambda i: len(pairs[i].source))
     for start in range(0, len(known), batch_size):
         chosen = known[start : start + batch_size]
         batch = task.collate_pairs([pairs[i] for i in chosen]).to(device)
-        with watched(model, mechanism="cross", layer=-1) as seen:
+        with watched(model, mechanism="cross", layer=layer) as seen:
             model(batch.source, batch.source_mask, batch.target)
-        weights = seen.maps("cross").weights.mean(1)  # (B, T, S)
+        weights = seen.maps("cross").weights[:, heads].mean(1)  # (B, T, S)
         for row, i in enumerate(chosen):
             query_spans = task.target_tokenizer.encode(pairs[i].target).spans
             key_spans = task.source_tokenizer.encode(pairs[i].source).spans
@@ -81,13 +90,14 @@ def word_links(
     if not ids or not model.aligns:
         return [], {}
     batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
-    with watched(model, mechanism="cross", layer=-1) as seen:
+    layer, heads = _read(task, model)
+    with watched(model, mechanism="cross", layer=layer) as seen:
         model(batch.source, batch.source_mask, batch.target)
     inside = task.within(batch.source.shape[1])
     sources = Words.of(task.source_tokenizer, batch.source[0, inside].tolist(), "source", {})
     targets = Words.of(task.target_tokenizer, ids, "target", {})
     # Rows are tokens written, without the end token's, columns source words.
-    per_word = sources.sum(seen.maps("cross").weights[0].mean(0)[: len(ids), inside])
+    per_word = sources.sum(seen.maps("cross").weights[0, heads].mean(0)[: len(ids), inside])
     best = targets.mean(per_word.T).argmax(0).tolist()
     spans = task.source_tokenizer.encode(source).spans
     instead = {}

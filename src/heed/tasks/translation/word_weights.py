@@ -83,6 +83,17 @@ def layers_of(model: PairDecoder, name: str) -> list[int]:
     return layers
 
 
+def taught_place(task: Translation, model: PairDecoder) -> Place | None:
+    """The layer and heads that were trained with links; None where none were."""
+    taught = task.config.training.supervision
+    if taught is None:
+        return None
+    heads = [taught.heads] if isinstance(taught.heads, int) else taught.heads
+    return Place(
+        layers_of(model, task.config.model.name)[taught.layer], None if heads == "mean" else tuple(heads), "written"
+    )
+
+
 def usual_place(task: Translation, model: PairDecoder) -> Place:
     """Where links are read unless somebody chooses.
 
@@ -90,9 +101,8 @@ def usual_place(task: Translation, model: PairDecoder) -> Place:
     where it has read the word, and of a model with recurrent cells in the last layer, where it writes the word.
     """
     layers = layers_of(model, task.config.model.name)
-    if (taught := task.config.training.supervision) is not None:
-        heads = None if taught.heads == "mean" else (taught.heads,) if isinstance(taught.heads, int) else taught.heads
-        return Place(layers[taught.layer], None if heads is None else tuple(heads), "written")
+    if (taught := taught_place(task, model)) is not None:
+        return taught
     if not any(isinstance(module, RecurrentCell) for module in model.modules()):
         return Place(layers[(len(layers) - 1) // 2], None, "read")
     return Place(layers[-1], None, "written")
