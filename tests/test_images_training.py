@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import heed
+from heed.cli import main
 from heed.errors import ConfigError
 from heed.models.vit import Vit, VitConfig
 from heed.runs.train import train_config
@@ -79,3 +80,12 @@ def test_pictures_are_mixed_within_their_part_of_a_batch():
         torch.testing.assert_close(mixed.pixels[i], own[i - 1] + shares[i] * way, rtol=1e-4, atol=1e-4)
     assert all(0 <= share <= 1 for share in shares) and min(shares) < 0.95
     torch.testing.assert_close(mixing.collate([5], epoch=0).pixels[0], own[0])  # alone, with nobody to be mixed with
+
+
+def test_a_file_of_settings_is_trained_on_fewer_pictures(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits.yaml").write_text("task: images\ndata:\n  name: digits\ntraining:\n  steps: 2\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "digits.yaml", "--train-size", "100", "--dry-run", "training.threads=1"])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0 and "train_size: 100" in out

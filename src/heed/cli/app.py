@@ -84,6 +84,10 @@ def train(
     epochs: Annotated[
         float | None, option("Training", metavar="N", help="Passes over the data, instead of --minutes.")
     ] = None,
+    train_size: Annotated[
+        int | None,
+        option("Training", "--train-size", metavar="N", help="Train on so many of the examples."),
+    ] = None,
     seed: Annotated[
         int | None, option("Training", metavar="N", help="Seed of weights, order and dropout; 1 by default.")
     ] = None,
@@ -104,6 +108,7 @@ def train(
         "model.from": parent,
         "training.minutes": minutes,
         "training.epochs": epochs,
+        "training.train_size": train_size,
         "training.seed": seed,
         "training.device": device,
         "data.valid": held_out(valid),
