@@ -8,7 +8,8 @@ program: `pip install 'heed-attention[align]'`, in an environment of its own if 
 
 `halves`: the gold links of one half of the pairs teach attention, the other half scores it. Runs read the texts of all
 pairs, as a statistical aligner does: "plain" without links, "automatic" with those of IBM model 1 for all pairs, "gold"
-with the gold links of one half and those of IBM model 1 for the other. "held out" has the pairs of the first half only.
+with the gold links of one half and none for the other, "both" with those of IBM model 1 for the other. "held out" has
+the pairs of the first half only.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main() -> None:
     halves_parser.add_argument("--steps", type=int, default=400)
     halves_parser.add_argument("--model", default="bahdanau")
     halves_parser.add_argument("--weight", type=float, default=1.0)
-    halves_parser.add_argument("--ways", default="plain,automatic,gold,held out")
+    halves_parser.add_argument("--ways", default="plain,automatic,gold,both,held out")
     halves_parser.set_defaults(run=halves)
     options = parser.parse_args()
     options.run(options)
@@ -129,7 +130,8 @@ def halves(options: argparse.Namespace) -> None:
         errors.setdefault("IBM model 1", []).append(statistical)
         given = {
             "automatic": automatic,
-            "gold": [gold[n] if n in taught else automatic[n] for n in range(len(gold))],
+            "gold": [gold[n] if n in taught else [] for n in range(len(gold))],
+            "both": [gold[n] if n in taught else automatic[n] for n in range(len(gold))],
             "held out": gold,
         }
         for way in options.ways.split(","):

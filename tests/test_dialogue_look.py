@@ -212,4 +212,8 @@ def test_the_command_takes_the_turns_and_a_conversation_shows_its_last_response(
     assert talking.command("/look") == "nothing was said yet"
     said = talking.answer(TURNS[0])
     shown = talking.command("/look")
-    assert f"host: {said}" in shown and "1 guest" in shown and "given, not written by the model" in shown
+    assert f"host: {said}" in shown and "1 guest" in shown and "response: written by the model" in shown
+    talking.answer("For Friday.")
+    assert "3 guest" in talking.command("/look")
+    talking.command("/undo")
+    assert talking.command("/look") == shown

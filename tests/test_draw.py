@@ -310,11 +310,10 @@ TALK = Axis("talk", "word", tuple("How are you ? Fine .".split()), (Part("1 Ann"
 
 
 def talk_map(axis=TALK, queries=3):
-    weights = torch.full((queries, len(axis)), 0.02)
-    weights[:, 4] = 1 - 0.02 * (len(axis) - 1)
-    return Map(
-        "words", 0, None, Axis("response", "word", tuple("abcdefg"[:queries])), axis, weights, weights.log(), None, ""
-    )
+    weights = torch.full((queries, len(axis)), 0.1 / (len(axis) - 1))
+    weights[:, 4] = 0.9
+    query = Axis("response", "word", tuple("abcdefg"[:queries]))
+    return Map("words", 0, None, query, axis, weights, weights.log(), None, "")
 
 
 def test_parts_stand_side_by_side_and_cover_their_axis():

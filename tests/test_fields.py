@@ -127,6 +127,18 @@ NOTES = {
     **SMALL,
 }
 
+TALKS = {
+    "task": "dialogue",
+    "data.name": "bookings",
+    "data.train": 30,
+    "data.valid": 4,
+    "data.test": 4,
+    "model.name": "hred",
+    "model.size": "tiny",
+    "training.batch_tokens": 400,
+    **SMALL,
+}
+
 PICTURES = {
     "task": "images",
     "data.name": "digits",
@@ -288,6 +300,19 @@ def soon_ended(seen):
     with torch.no_grad():
         seen.run.model.output.bias[END] = 99.0
     return continued(seen)
+
+
+def responded(seen):
+    """How turns are responded to, and in how many tokens."""
+    found = seen.run.predict([["Hello, I need a room."], ["Hi,", "Of course. For which day?", "On Monday."]])
+    return [(p.text, round(p.score, 6), len(p.tokens)) for p in found]
+
+
+def soon_responded(seen):
+    """The same of a model that ends a response as soon as it may."""
+    with torch.no_grad():
+        seen.run.model.output.bias[END] = 99.0
+    return responded(seen)
 
 
 def with_unknown(seen):
@@ -527,6 +552,12 @@ CASES = {
     "ContinuationConfig.min_length": (BOOK, "generation.min_length", (0, 4), soon_ended),
     "ContinuationConfig.max_length": (BOOK, "generation.max_length", (5, 3), continued),
     "ContinuationConfig.first_token": (BOOK, "generation.first_token", (True, False), continued),
+    "ResponseConfig.beam_size": (TALKS | {"generation.max_length": 6}, "generation.beam_size", (1, 3), responded),
+    "ResponseConfig.length_penalty": (TALKS | LONG, "generation.length_penalty", (1.0, 0.5), responded),
+    "ResponseConfig.min_length": (TALKS, "generation.min_length", (0, 4), soon_responded),
+    "ResponseConfig.max_length": (TALKS | {"generation.min_length": 2}, "generation.max_length", (5, 2), responded),
+    "DialogueModel.name": (TALKS, "model.name", ("hred", "bahdanau"), loss, prepared),
+    "DialogueEvaluation.select_by": (TALKS | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "EvaluationConfig.bootstrap": (COPY, "evaluation.bootstrap", (10, 50), scores),
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),

@@ -817,4 +817,35 @@ EDITS = [
         'and device.type == "cpu"',
         ("tests/test_images_training.py",),
     ),
+    # word alignments
+    Edit(
+        "AER: possible links count as recall",
+        "return 1 - _ratio(sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3])",
+        "return 1 - _ratio(2 * sums[:, 1], sums[:, 2] + sums[:, 3])",
+        ("tests/test_alignment.py",),
+    ),
+    Edit(
+        "grow-diag: a neighbour needs two free words",
+        "has_place = cell[0] not in self.sources or cell[1] not in self.targets",
+        "has_place = cell[0] not in self.sources and cell[1] not in self.targets",
+        ("tests/test_alignment.py",),
+    ),
+    Edit(
+        "align: the state that has read a word is that which writes it",
+        'first = len(self.of_target), int(state == "read")',
+        "first = len(self.of_target), 0",
+        ("tests/test_align.py",),
+    ),
+    Edit(
+        "align: the pairs that chose layer and head are scored",
+        '"test": slice(1, None, 2)}',
+        '"test": slice(0, None, 2)}',
+        ("tests/test_align.py",),
+    ),
+    Edit(
+        "align: links of the other direction are not turned round",
+        "(j, i) if self.swapped else (i, j)",
+        "(i, j)",
+        ("tests/test_align.py",),
+    ),
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from heed.data.examples import Conversation
 from heed.errors import ConfigError
+from heed.observe.shown import ShownLook
 from heed.tasks.translation.writing import Prediction
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ class Chat:
 
     Attributes:
         turns: What was said so far, in turn.
+        responses: What the model wrote of it.
         speaker: Who the model is; "" where the data names no speakers.
         partner: Who the person is.
         num_cut: How many of the first turns the model did not read for its last response.
@@ -27,6 +29,7 @@ class Chat:
         self._run, self._options = run, options
         self.speaker, self.partner = run.parts(speaker)
         self.turns: list[str] = []
+        self.responses: list[Prediction] = []
         self.num_cut = 0
 
     def __repr__(self) -> str:
@@ -56,7 +59,20 @@ class Chat:
             raise
         self.num_cut = self._run.num_cut(history)
         self.turns.append(response.text or "...")
+        self.responses.append(response)
         return response
+
+    def look(self, **options: Any) -> ShownLook:
+        """Look inside at the last response; options as of `DialogueRun.look`.
+
+        Raises:
+            ConfigError: Nothing was said.
+        """
+        if not self.turns:
+            raise ConfigError("nothing was said yet")
+        history = self.history
+        before = Conversation(history.turns[:-1], history.speakers[:-1])
+        return self._run.look(before, target=self.responses[-1], speaker=self.speaker or None, **options)
 
     def undo(self) -> tuple[str, str]:
         """Take back the last exchange: what was said and the response, which are returned.
@@ -68,9 +84,11 @@ class Chat:
             raise ConfigError("nothing was said yet")
         said = self.turns[-2], self.turns[-1]
         del self.turns[-2:]
+        self.responses.pop()
         return said
 
     def reset(self) -> None:
         """Begin again."""
         self.turns.clear()
+        self.responses.clear()
         self.num_cut = 0

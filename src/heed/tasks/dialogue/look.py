@@ -26,6 +26,7 @@ from heed.tasks.dialogue.look_turns import turn_frames
 from heed.tasks.dialogue.reading import Read
 from heed.tasks.dialogue.task import Dialogue
 from heed.tasks.translation.look import decoder_frames
+from heed.tasks.translation.writing import Prediction
 
 _NAMES = ("conversation", "response")
 _AXES = {
@@ -56,7 +57,7 @@ def look_at(
     conversation: Conversation,
     responds: str,
     *,
-    target: str | None = None,
+    target: str | Prediction | None = None,
     beam_size: int | None = None,
     edits: Sequence[Edit] = (),
     title: str = "",
@@ -72,7 +73,7 @@ def look_at(
         model: What is looked at.
         conversation: The turns so far, at least one.
         responds: Who gives the response; "" where that is not known.
-        target: The response to look at.
+        target: The response to look at: a text, or what the model wrote before.
         beam_size: Width of the beam that writes it; the configuration's by default.
         edits: Changes of attention weights.
         title: The title.
@@ -90,7 +91,7 @@ def _look(
     model: DecoderBody,
     conversation: Conversation,
     responds: str,
-    target: str | None,
+    target: str | Prediction | None,
     beam_size: int | None,
     edits: Sequence[Edit],
     title: str,
@@ -99,13 +100,13 @@ def _look(
     """A look at a model whose weights are edited already."""
     tokenizer, number = task.tokenizer, task.speakers.number(responds)
     history = task.encode([conversation]).conversations[0]
-    if target is None:
-        best = task.respond(model, [history], [number], beam_size=beam_size)[0][0]
-        ids, response = list(best.ids), best.text
-        score = "written by the model" + ("" if best.finished else ", cut off at the largest length")
-    else:
+    if isinstance(target, str):
         ids, response = tokenizer.encode(target).ids, target
         score = "given, not written by the model"
+    else:
+        written = target or task.respond(model, [history], [number], beam_size=beam_size)[0][0]
+        ids, response = list(written.ids), written.text
+        score = "written by the model" + ("" if written.finished else ", cut off at the largest length")
     start, device = task.reading.start(number), next(model.parameters()).device
     # Two traces, since one network may do both: what ran in the first read the turns, in the second wrote the response.
     with watched(model) as reading:
@@ -119,7 +120,7 @@ def _look(
     score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
 
     read = task.reading.read(history)
-    sides = _sides(task, conversation, read, [start, *ids], target)
+    sides = _sides(task, conversation, read, [start, *ids], response if isinstance(target, str) else None)
     choice.check([*reading.mechanisms(), *writing.mechanisms()])
     encoder, decoder = _views(reading, choice, sides), _views(writing, choice, sides)
     words = {name: whole for name, (_, whole) in sides.items()}

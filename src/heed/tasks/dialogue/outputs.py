@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,6 @@ from heed.data.examples import Conversation
 from heed.data.read.conversations import read_conversations
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
-from heed.tasks.base.capabilities import Looks, capability
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.base.report import counted
 from heed.tasks.dialogue.chat import Chat
@@ -121,21 +121,13 @@ class DialogueOutputs(TextOutputs):
             return f"no command '{text.strip()}'; {_COMMANDS}"
         try:
             if word == "/look":
-                return self._look()
+                return self.chat.look().text(shutil.get_terminal_size((100, 24)).columns)
             if word == "/undo":
                 return f"taken back: {self.chat.undo()[0]!r} and the response to it"
         except ConfigError as error:
             return str(error)
         self.chat.reset()
         return "a new conversation"
-
-    def _look(self) -> str:
-        """Where the model looked for its last response."""
-        if not self.chat.turns:
-            raise ConfigError("nothing was said yet")
-        history = self.chat.history
-        before = Conversation(history.turns[:-1], history.speakers[:-1])
-        return capability(self.run, Looks).look(before, target=history.turns[-1]).text()
 
     def notes(self) -> list[str]:
         """How many outputs were cut off at the largest length, and to how many histories not all turns were read."""

@@ -127,6 +127,11 @@ class Summarisation(Translation):
         """A document as the model reads it: its beginning, where it is too long."""
         return super().framed(source[: self.max_source])
 
+    @staticmethod
+    def costs(lengths: Lengths) -> Lengths:
+        """As for translation, the document first: its length decides how much of a batch is padding."""
+        return lengths + np.array([0, 1], dtype=np.int32)
+
     def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
         lengths = super()._word_lengths(pairs, tag)
         lengths[:, 0] = np.minimum(lengths[:, 0], self.max_source + len(self.framed([])))

@@ -46,9 +46,8 @@ class AlignsWords:
         gold_base: Literal[0, 1] = 0,
     ) -> Aligner:
         """What aligns pairs such as these; see `align`."""
-        aligner = Aligner(
-            self.attending, reverse and reverse.attending, symmetrize, layer=layer, head=head, state=state
-        )
+        back = None if reverse is None else reverse.attending
+        aligner = Aligner(self.attending, back, symmetrize, layer=layer, head=head, state=state)
         notes: list[str] = []
         if isinstance(gold, str | Path):
             gold, notes = read_gold(gold, pairs, gold_base)

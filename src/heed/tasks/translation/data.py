@@ -101,6 +101,14 @@ class TranslationData(Task[TranslationConfig, Pair]):
         extra = self.splits.extra.get(name)
         return None if extra is None else extra.tag
 
+    @staticmethod
+    def costs(lengths: Lengths) -> Lengths:
+        """What a batch pays for pairs: the target with its start or end token, and the source.
+
+        Batches are made of pairs that are alike in the first, then in the second.
+        """
+        return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
+
     def _lengths_of(self, name: str) -> Lengths:
         """How many tokens the pairs of a training corpus have, the tag among them."""
         if name not in self._lengths:
@@ -162,7 +170,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
         """Everything that is trained on: the training set, then the further corpora; or a stream."""
         if self._training is None:
             stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
-            coding = Coding(self.encode_pairs, self._word_lengths, _costs, collate_pairs, cut)
+            coding = Coding(self.encode_pairs, self._word_lengths, self.costs, collate_pairs, cut)
             if stream is not None and isinstance(self.config.data, FilesData):
                 self._training = StreamSet(stream, coding, self.config.data.max_length)
                 return self._training
@@ -240,8 +248,3 @@ class TranslationData(Task[TranslationConfig, Pair]):
     def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
         """Any pairs as one batch, in the order given."""
         return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
-
-
-def _costs(lengths: Lengths) -> Lengths:
-    """What a batch pays for pairs: the target with its start or end token, and the source."""
-    return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
