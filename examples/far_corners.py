@@ -31,6 +31,7 @@ import heed
 SIZE = 18
 SHARED = {
     "data.size": SIZE,
+    "data.train": 10_000,
     "data.valid": 200,
     "training.batch_size": 32,
     "training.validate_every": 100,
@@ -48,13 +49,14 @@ def models(depths: list[int]) -> dict[str, tuple[str, int, dict[str, Any]]]:
     listed["resnet 8, sees 25"] = ("resnet", 600, _model({"form": "cifar", "depth": 8}, 0.005))
     fields = {"patch_size": 6, "stride": 2, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
     fields |= {"dropout": 0.0, "positions": "sinusoidal"}
-    listed["vit, sees all"] = ("vit", 4_000, _model(fields, 0.002, num_pictures=50_000))
+    # The loss rests for thousands of updates before it falls: a rate that falls with them is too small by then.
+    longer = {"training.schedule": "constant", "data.train": 50_000}
+    listed["vit, sees all"] = ("vit", 4_000, _model(fields, 0.0015) | longer)
     return listed
 
 
-def _model(fields: dict[str, Any], learning_rate: float, num_pictures: int = 10_000) -> dict[str, Any]:
-    named = {f"model.{name}": value for name, value in fields.items()}
-    return named | {"training.learning_rate": learning_rate, "data.train": num_pictures}
+def _model(fields: dict[str, Any], learning_rate: float) -> dict[str, Any]:
+    return {f"model.{name}": value for name, value in fields.items()} | {"training.learning_rate": learning_rate}
 
 
 def main() -> None:

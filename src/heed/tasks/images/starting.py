@@ -47,7 +47,8 @@ class InterpolatesPositions(Transfers):
         body, task = self.body_class, parent.task
         if task.body_class is not body:
             return
-        old, new = (one.model_and_head()[0] for one in (task, self))
+        both: tuple[Any, Any] = (task, self)
+        old, new = (one.model_and_head()[0] for one in both)
         inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
         adapted = {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}
         sizes = (old.height, old.width), (new.height, new.width)
