@@ -139,9 +139,9 @@ def _divergence(true: Tensor, predicted: Tensor) -> Stage:
         "the Kullback-Leibler divergence is the part that can be learned away",
         (
             "The best weights there are, a_true itself, still have the cross-entropy ln 2 = 0.693: the entropy of two "
-            "words alike. What is above it is the divergence of a_pred from a_true.",
-            "Both have the same gradient. The divergence the other way round, of a_true from a_pred, is infinite: "
-            "a_true has zeros where a_pred has 0.1.",
+            "words alike. What is above it is KL(true, pred).",
+            "Both have the same gradient. The divergence the other way round, KL(pred, true), is infinite: a_true has "
+            "zeros where a_pred has 0.1.",
         ),
         "KL(true, pred) = sum_j a_true[j] ln (a_true[j] / a_pred[j]) = L - H(true)",
         {"divergence": divergence, "entropy": entropy},
