@@ -121,6 +121,9 @@ def test_both_directions_become_one_alignment(run, back, pairs):
         assert both.links == symmetrize(forward.links, reverse, how)
     assert both[7].links == () and np.isnan(both[7].score)
     assert run.align(sources, targets, reverse=back, **options).links == both.links
+    assert not any("swapped" in note for note in both.notes)
+    same_way = run.align(sources, targets, reverse=run)
+    assert f"for the run that translates back, '{run.folder}': the sides look swapped" in same_way.notes[0]
     single = [run.align(sources, targets, scores=True)[0], back.align(targets, sources, scores=True)[0]]
     assert both[0].score == pytest.approx(np.mean([one.score for one in single]))
     nll, _, tokens = run.task.forced_scores(run.model, run.task.encode_pairs(pairs[:1]))

@@ -109,6 +109,7 @@ def test_links_of_a_file_are_where_words_look(folder):
     assert_close(batch.alignment[1], torch.zeros(5, 5))  # blank line
     assert_close(batch.alignment[2].nonzero(), torch.tensor([[1, 1]]))  # the other word and the end are free
     assert "train: 26 links in 6 of 7 pairs (my.links)" in task.notes
+    assert "    links   Main-I  hoon-am  ja-going  raha-going  ghar-home\n" in task.overview()
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,27 @@ EDITS = [
     ),
     Edit(
         "translation: exact match without normalisation",
-        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        names",
-        "references = [pair.target for pair in pairs]\n        names",
+        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        *of_texts",
+        "references = [pair.target for pair in pairs]\n        *of_texts",
         VALIDATION,
+    ),
+    Edit(
+        "summarisation: what is generated and what is copied exchanged",
+        "mixed = (share * generated).scatter_add(-1, copied, (1.0 - share) * weights.float())",
+        "mixed = ((1.0 - share) * generated).scatter_add(-1, copied, share * weights.float())",
+        ("tests/test_summarisation.py",),
+    ),
+    Edit(
+        "summarisation: documents read to their end",
+        "return super().framed(source[: self.max_source])",
+        "return super().framed(source)",
+        ("tests/test_summarisation.py",),
+    ),
+    Edit(
+        "ROUGE: marks separate words",
+        'if category == "M":\n        return "mark"',
+        'if category == "M":\n        return "apart"',
+        ("tests/test_rouge.py",),
     ),
     Edit(
         "translation: BLEU and chrF exchanged",
@@ -91,8 +109,8 @@ EDITS = [
     ),
     Edit(
         "translation: outputs and references exchanged",
-        "*of_texts, exact = output_measures(texts, references, names)",
-        "*of_texts, exact = output_measures(references, texts, names)",
+        "*of_texts, exact = output_measures(texts, references, self.quick_scores)",
+        "*of_texts, exact = output_measures(references, texts, self.quick_scores)",
         VALIDATION,
     ),
     Edit(

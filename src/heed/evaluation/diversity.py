@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from heed.evaluation.measures import Measure, share
 from heed.evaluation.rouge import rouge_words
@@ -24,7 +27,8 @@ def distinct(outputs: Sequence[str], n: int) -> Measure:
     grams = [list(zip(*(words[i:] for i in range(n)), strict=False)) for words in map(rouge_words, outputs)]
     counts = Counter(gram for one in grams for gram in one)
     new = [sum(1 / counts[gram] for gram in one) for one in grams]
-    return share(f"distinct_{n}", f"distinct-{n}", new, [len(one) for one in grams])
+    made = share(f"distinct_{n}", f"distinct-{n}", new, [len(one) for one in grams])
+    return replace(made, formula=lambda sums: np.nan_to_num(made.formula(sums)))  # without an n-gram none is distinct
 
 
 def commonest_outputs(outputs: Sequence[str]) -> list[tuple[str, int]]:

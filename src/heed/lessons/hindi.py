@@ -24,7 +24,7 @@ PREDICTED = (0.1, 0.1, 0.35, 0.35, 0.1)
 """What the notes' model attends to while it writes "going"."""
 _GOING = 2
 _PIECES = ("Main", "ghar", "ja", "ra", "ha", "ho", "on"), ("I", "am", "go", "ing", "home")
-_STEPS = (0, 1, 2, 5, 10, 50)
+_AFTER = (0, 1, 2, 5, 10, 50)
 _RATE = 1.0
 
 
@@ -139,9 +139,9 @@ def _divergence(true: Tensor, predicted: Tensor) -> Stage:
         "the Kullback-Leibler divergence is the part that can be learned away",
         (
             "The best weights there are, a_true itself, still have the cross-entropy ln 2 = 0.693: the entropy of two "
-            "words alike. What is above it is the divergence of a_pred from a_true.",
-            "Both have the same gradient. The divergence the other way round, of a_true from a_pred, is infinite: "
-            "a_true has zeros where a_pred has 0.1.",
+            "words alike. What is above it is KL(true, pred).",
+            "Both have the same gradient. The divergence the other way round, KL(pred, true), is infinite: a_true has "
+            "zeros where a_pred has 0.1.",
         ),
         "KL(true, pred) = sum_j a_true[j] ln (a_true[j] / a_pred[j]) = L - H(true)",
         {"divergence": divergence, "entropy": entropy},
@@ -179,9 +179,9 @@ def _squared(true: Tensor, predicted: Tensor) -> Stage:
 
 def _gradient(true: Tensor, predicted: Tensor) -> Stage:
     scores, rows, losses = predicted.log(), [], []
-    for step in range(max(_STEPS) + 1):
+    for step in range(max(_AFTER) + 1):
         weights = scores.softmax(-1)
-        if step in _STEPS:
+        if step in _AFTER:
             rows.append(weights)
             losses.append(-(true * weights.log()).sum())
         scores = scores - _RATE * (weights - true)
@@ -199,7 +199,7 @@ def _gradient(true: Tensor, predicted: Tensor) -> Stage:
         {"weights": torch.stack(rows), "losses": torch.stack(losses), "gradient": predicted - true},
         (
             Table("gradient", ("t3 going",), tuple(HINDI.split()), (predicted - true).unsqueeze(0)),
-            Table("a_pred after so many steps, and L", tuple(map(str, _STEPS)), (*HINDI.split(), "L"), table),
+            Table("a_pred after so many steps, and L", tuple(map(str, _AFTER)), (*HINDI.split(), "L"), table),
         ),
         checks=(Check("sum of the gradient", 0.0, float((predicted - true).sum()), 0.0),),
     )

@@ -95,7 +95,14 @@ def word_spans(text: str) -> list[Span]:
 
 
 def checked(
-    links: Sequence[WordLink], pair: Pair, path: str | Path, number: int, findings: Findings, *, base: int = 0
+    links: Sequence[WordLink],
+    pair: Pair,
+    path: str | Path,
+    number: int,
+    findings: Findings,
+    *,
+    base: int = 0,
+    other_base: str = "base 1",
 ) -> list[WordLink]:
     """The links between words that the pair has; the others are errors or left out and counted, by the findings.
 
@@ -106,6 +113,7 @@ def checked(
         number: Their line in it.
         findings: What becomes of a link to a word that is not there.
         base: What the file calls the first word, for messages.
+        other_base: How a user says that the first word is 1.
 
     Raises:
         DataError: A link names a word behind the last one, and that is an error.
@@ -124,7 +132,7 @@ def checked(
             f"{base}: {text!r:.80}"
         )
         one_off = base == 0 and word == count
-        fix = "if the file counts words from 1, give base 1" if one_off else ""
+        fix = f"if the file counts words from 1, give {other_base}" if one_off else ""
         findings.bad(OUT_OF_RANGE, path, number, message, fix=fix, things="links")
     return kept
 

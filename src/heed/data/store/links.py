@@ -16,6 +16,7 @@ from heed.data.sequences import in_turn
 from heed.errors import DataError
 
 _PLACE = re.compile(r"([:\[])(\d+)\]?$", re.ASCII)
+_ONE = "training.alignment.base=1"
 _JUDGED = 20
 """Links from which on it is remarked that no word 0 has one."""
 
@@ -79,7 +80,7 @@ class LinkTable:
             )
         count = with_links = 0
         for pair, line in self._lines(pairs, corpus):
-            kept = checked(self._at(line), pair, self.path, line, self._findings, base=self._base)
+            kept = checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
             count, with_links = count + len(kept), with_links + bool(kept)
         if not count:
             raise DataError(f"'{self.path}' holds no links of the training pairs of {corpus}")

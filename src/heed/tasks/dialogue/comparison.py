@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from heed.data.examples import Conversation
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.observe.html_map import map_to_html
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.dialogue.run import DialogueRun
 from heed.tasks.translation.writing import Prediction
+
+_LOOKS = ("turns", "words", "cross")
+"""Attention to what was said, the widest view first."""
 
 
 class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
@@ -63,6 +67,21 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
     def count_tokens(self, run: DialogueRun, outputs: Sequence[list[Prediction]]) -> int:
         """Tokens written."""
         return sum(len(one.tokens) for answers in outputs for one in answers)
+
+    def drawing(self, run: DialogueRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+        """Where a model looked for the last response of a conversation: the words or turns before it."""
+        one = self.examples[index]
+        responses = self._task.responses(one)
+        if not responses:
+            return '<p class="hint">This conversation has no response.</p>'
+        turn = responses[-1]
+        before = Conversation(one.turns[:turn], one.speakers[:turn])
+        speaker = one.speaker(turn) if one.speaker(turn) in run.task.speakers.known else None
+        maps = run.look(before, speaker=speaker, beam_size=beam_size).look.maps
+        seen = [found for found in maps if found.mechanism in _LOOKS]
+        if not seen:
+            return '<p class="hint">This model does not look at the turns while it writes.</p>'
+        return map_to_html(seen[-1], next(numbers))
 
     def outcomes(self, run: DialogueRun, outputs: Sequence[list[Prediction]]) -> Outcomes:
         """As the run scores them."""

@@ -180,8 +180,10 @@ def _sides(
     sides["conversation"] = _joined([one for one, _ in turns], names), _joined([one for _, one in turns], names)
     for name, ids, before in (("response", [*response[1:], END], 0), ("response read", response, 1)):
         spoken = None if target is None else Typed.of(tokenizer, target, before=before)
-        about = tokenizer, ids, name, special, spoken
-        sides[name] = Words.of(*about, pieces=True), Words.of(*about)
+        sides[name] = (
+            Words.of(tokenizer, ids, name, special, spoken, pieces=True),
+            Words.of(tokenizer, ids, name, special, spoken),
+        )
     return sides
 
 

@@ -71,8 +71,8 @@ def _word_states(seen: Trace, lengths: Sequence[int]) -> list[tuple[Tensor, Tens
         both.append(states)
     forward, *backward = both
     found = []
-    for n, states in enumerate(forward):
-        parts = [states, *(one[n] for one in backward)]
-        ends = [states[-1], *(one[n][0] for one in backward)]
-        found.append((torch.cat(parts, dim=-1), torch.cat(ends, dim=-1)))
+    for n, ahead in enumerate(forward):
+        back = [one[n] for one in backward]
+        vector = torch.cat([ahead[-1], *(states[0] for states in back)], dim=-1)
+        found.append((torch.cat([ahead, *back], dim=-1), vector))
     return found

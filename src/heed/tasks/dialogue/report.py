@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from heed.tasks.base.predictions import short
 from heed.tasks.base.report import counted, counted_are, interval, plain, points
 
 _POINTS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -24,7 +25,7 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append(f"  {'perplexity':<21} {plain(report['perplexity'])}")
     lines += [f"  {label:<21} {points(report[key])}" for key, label in _POINTS.items() if key in report]
     lines += [f"  {label:<21} {interval(report[key])}" for key, label in _SHARES.items() if key in report]
-    common = [f"{one['text']!r} ({one['count']:,})" for one in report["common"][:_SHOWN]]
+    common = [f"{short(one['text'])} ({one['count']:,})" for one in report["common"][:_SHOWN]]
     lines.append(f"  written most often: {', '.join(common)}")
     lines.append("  perplexity by turns before the response:")
     for bucket in report["by_turns_read"]:

@@ -49,7 +49,7 @@ class Summarisation(Translation):
         self._cut: dict[str, list[int]] = {}
 
     @classmethod
-    def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Translation:
+    def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Summarisation:
         """As for translation; few pairs do not turn guided attention on, since a summary is no word for word one.
 
         Raises:
@@ -57,7 +57,9 @@ class Summarisation(Translation):
         """
         # What counts as given by the user is left as it is.
         training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
-        return super().prepare(config.model_copy(update={"training": training}), given)
+        made = super().prepare(config.model_copy(update={"training": training}), given)
+        assert isinstance(made, cls)
+        return made
 
     @classmethod
     def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:

@@ -16,6 +16,7 @@ from heed.tasks.base.report import counted
 from heed.tasks.translation.aligning import Aligner, Alignments, Direction, Gold
 from heed.tasks.translation.gold import read_gold, settle
 from heed.tasks.translation.links import word_links
+from heed.tasks.translation.sides import remarks_by_tokens
 from heed.tasks.translation.word_weights import State
 from heed.tasks.translation.writing import Prediction
 
@@ -51,6 +52,9 @@ class AlignsWords:
         notes: list[str] = []
         if isinstance(gold, str | Path):
             gold, notes = read_gold(gold, pairs, gold_base)
+        if back is not None:
+            turned = [(pair.target, pair.source) for pair in pairs]
+            notes += remarks_by_tokens(back.task, turned, f"for the run that translates back, '{back.folder}'")
         aligner.report, lines = settle(aligner, pairs, gold, self.config.evaluation.bootstrap)
         aligner.notes = [*notes, *lines]
         return aligner

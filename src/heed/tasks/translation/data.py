@@ -165,6 +165,10 @@ class TranslationData(Task[TranslationConfig, Pair]):
         )
         return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
 
+    def links_shown(self, index: int, pair: Pair) -> str:
+        """The links by which attention to a training pair is supervised, for people; "" for none."""
+        return ""
+
     @property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
         """Everything that is trained on: the training set, then the further corpora; or a stream."""

@@ -34,24 +34,26 @@ def overview(task: TranslationData) -> str:
             *counted,
             *vocabulary_warnings(rows, tokenizers),
             "\nas read and, below, as the model sees them:",
-            *(_sample(task, pair, tokens) for pair, tokens in _samples(task)),
+            *(_sample(task, *one) for one in _samples(task)),
         ]
     )
 
 
-def _samples(task: TranslationData) -> Iterator[tuple[Pair, TokenPair]]:
-    """A few examples of what is trained on, and the first of each other set."""
+def _samples(task: TranslationData) -> Iterator[tuple[Pair, TokenPair, str]]:
+    """A few examples of what is trained on, with the links that supervise attention; the first of each other set."""
     training = task.training
     chosen = training.samples()
-    yield from zip(training.examples_at(chosen), training.tokens_at(chosen), strict=True)
-    yield from (
-        (task.splits.examples[name][0], task.encoded(name)[0]) for name in task.split_names[1:] if task.encoded(name)
-    )
+    for index, pair, tokens in zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True):
+        yield pair, tokens, task.links_shown(index, pair)
+    for name in task.split_names[1:]:
+        if encoded := task.encoded(name):
+            yield task.splits.examples[name][0], encoded[0], ""
 
 
-def _sample(task: TranslationData, pair: Pair, tokens: TokenPair) -> str:
+def _sample(task: TranslationData, pair: Pair, tokens: TokenPair, links: str) -> str:
     source = ("source", pair.source, task.source_tokenizer, tokens.source)
-    return sample_lines(pair.origin, "", [source, ("target", pair.target, task.target_tokenizer, tokens.target)])
+    shown = sample_lines(pair.origin, "", [source, ("target", pair.target, task.target_tokenizer, tokens.target)])
+    return f"{shown}\n    links   {links}" if links else shown
 
 
 def report_counts(task: TranslationData) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heed.config import Columns, FilesData
 from heed.data.examples import Pair
@@ -44,7 +44,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
 
     task_class = Translation
-    text_columns = ("source", "text")
+    text_columns: ClassVar[tuple[str, ...]] = ("source", "text")
     options = frozenset(
         ("beam_size", "length_penalty", "min_length", "max_length", "sampling", "prefix", "num_best", "engine")
     )

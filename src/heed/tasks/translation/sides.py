@@ -45,11 +45,12 @@ def remarks_on_files(task: TranslationData, pairs: Sequence[Pair], name: str) ->
             return TrainingSides(pair.texts for pair in train).remarks_on(texts, name)
         except DataError:
             pass  # they changed since the run was trained
-    return _by_tokens(task, texts[:_COMPARED], name)
+    return remarks_by_tokens(task, texts, name)
 
 
-def _by_tokens(task: TranslationData, texts: Sequence[Sequence[str]], name: str) -> list[str]:
-    """Sides that take many fewer tokens of the other side's tokenizer than of their own are swapped."""
+def remarks_by_tokens(task: TranslationData, texts: Sequence[Sequence[str]], name: str) -> list[str]:
+    """A warning about swapped sides: they take many fewer tokens of the other side's tokenizer than of their own."""
+    texts = texts[:_COMPARED]
     tokenizers = task.source_tokenizer, task.target_tokenizer
     if tokenizers[0].tokens == tokenizers[1].tokens:
         return []

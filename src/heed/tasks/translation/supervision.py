@@ -167,10 +167,22 @@ class Supervision:
                 self._held[index] = cells
         return [made[index] for index in indices]
 
+    def linked(self, index: int, pair: Pair) -> Pair:
+        """A training pair with its links, where they do not come from the pairs themselves."""
+        if not self._tables:
+            return pair
+        number = self._task.training.corpus_of(index)[0]
+        return self._tables[number].of(pair) if number < len(self._tables) else replace(pair, links=())
+
+    def shown(self, index: int, pair: Pair, most: int = 12) -> str:
+        """The first links of a training pair for people, as the words that they join; "" for none."""
+        links = self.linked(index, pair).links or ()
+        said = [f"{pair.source[slice(*one.source)]}-{pair.target[slice(*one.target)]}" for one in links[:most]]
+        return "  ".join(said) + (" ..." if len(links) > most else "")
+
     def _cells_of(self, index: int, pair: Pair) -> Cells:
-        number, tag = self._task.training.corpus_of(index)
-        if self._tables:
-            pair = self._tables[number].of(pair) if number < len(self._tables) else replace(pair, links=())
+        tag = self._task.training.corpus_of(index)[1]
+        pair = self.linked(index, pair)
         (sources, targets), texts = self._task.spans_of(index, pair)
         links = pair.links or ()
         if texts != pair.texts:

@@ -198,6 +198,10 @@ class Translation(TranslationData):
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         return max(len(pair.target) for pair in self.encoded("valid")) + 2
 
+    def links_shown(self, index: int, pair: Pair) -> str:
+        """The links by which attention to a training pair is supervised, for people; "" for none."""
+        return "" if self.supervision is None else self.supervision.shown(index, pair)
+
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
         """Sum over the batch's real target tokens of the cross-entropy in nats, and of what supervises attention."""
         real = batch.target_mask
