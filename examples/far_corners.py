@@ -13,7 +13,7 @@ They are `distance` pixels apart. Models:
   square can touch two figures, from distance + 7 on it can hold all four.
 - `resnet` of depth 8: it sees 25 pixels.
 - `vit` with patches of 6 x 6 pixels, one every 2 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all
-  patches. The patches overlap because a figure can stand at any pixel: a whole figure of 5 pixels lies in some patch.
+  patches. The patches overlap because a figure can stand at any pixel: nearly all of its 5 pixels lie in some patch.
 
 Trained are 600 updates of 32 out of 10,000 pictures, of `vit` 4,000 updates of 32 out of 50,000. Run folders that are
 complete are not trained again.
