@@ -351,3 +351,25 @@ def test_conversations_without_a_response_are_refused(tmp_path):
         Dialogue.prepare(check_config(settings, "test"))
     with pytest.raises(ConfigError, match=r"data.max_turn is 9, but data.max_length is 9"):
         check_config({**settings, "data": {"train": "x", "max_turn": 9, "max_length": 9}}, "test")
+
+
+def test_the_parts_of_a_conversation_keep_the_names_that_the_user_gave_them(folder, tmp_path, capsys):
+    def renamed(name):
+        text = (folder / name).read_text()
+        for old, new in [("turns", "dialog"), ("speaker", "who"), ("text", "said")]:
+            text = text.replace(f'"{old}"', f'"{new}"')
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    data = {"train": renamed("train.jsonl"), "test": renamed("test.jsonl")}
+    data["columns"] = {"turns": "dialog", "speaker": "who", "text": "said"}
+    (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "bahdanau", data=data)))
+    run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True).folder
+    code, out, err = call(capsys, "predict", run, "think of red", "i do", "what is it", "--json")
+    assert code == 0, err
+    assert [turn["said"] for turn in json.loads(out)["dialog"]] == ["think of red", "i do", "what is it"]
+    assert [turn["who"] for turn in json.loads(out)["dialog"]] == ["ask", "bot", "ask"]
+    code, out, err = call(capsys, "predict", run, "--input", data["test"])
+    assert code == 0 and len(out.splitlines()) == 12, err
+    code, out, err = call(capsys, "look", run, "think of red", "i do", "what is it")
+    assert code == 0 and "1 ask" in out, err

@@ -51,14 +51,14 @@ class DialogueOutputs(TextOutputs):
         blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
         if blank and len(texts) > 1:
             raise ConfigError(f"turn {blank[0]} of the conversation is blank")
-        return [json.dumps({"turns": texts}, ensure_ascii=False)] if len(texts) > 1 else texts
+        return self.run.typed(texts)
 
     def inputs(self, path: Path) -> tuple[list[str], str] | None:
         """The conversations of a file that is written as the training files are."""
         findings = Findings.of(self.run.task.config.data, strict=True)
         found = list(read_conversations([path], self.run.task.config.data, findings))
         turns = sum(len(one.turns) for one in found)
-        lines = [json.dumps(_as_object(one), ensure_ascii=False) for one in found]
+        lines = [json.dumps(self.run.as_object(one), ensure_ascii=False) for one in found]
         remarks = "".join(f"; {remark}" for remark in findings.remarks)
         return lines, f"{counted(len(found), 'conversation')} of {counted(turns, 'turn')}{remarks}"
 
@@ -87,7 +87,7 @@ class DialogueOutputs(TextOutputs):
     def _json(self, conversation: Conversation, candidate: Prediction) -> str:
         speaker = self.run.who_responds(conversation, self.options["speaker"])
         values = {
-            **_as_object(conversation),
+            **self.run.as_object(conversation),
             "response": candidate.text,
             **({"speaker": speaker} if speaker else {}),
             "score": round(candidate.score, 6),
@@ -140,11 +140,3 @@ class DialogueOutputs(TextOutputs):
             what = "1 output was" if self._cut_off == 1 else f"{self._cut_off:,} outputs were"
             notes.append(f"{what} cut after {counted(length, 'token')}; --length N allows more")
         return notes
-
-
-def _as_object(conversation: Conversation) -> dict[str, Any]:
-    """A conversation as JSON lines have it."""
-    if not conversation.speakers:
-        return {"turns": list(conversation.turns)}
-    pairs = zip(conversation.speakers, conversation.turns, strict=True)
-    return {"turns": [{"speaker": speaker, "text": text} for speaker, text in pairs]}

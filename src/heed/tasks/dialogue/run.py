@@ -45,6 +45,21 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
 
     # Responding -----------------------------------------------------------------------------------------------
 
+    @property
+    def columns(self) -> ConversationColumns:
+        """What the parts of a conversation are called in JSON."""
+        data = self.task.config.data
+        return data.columns if isinstance(data, ConversationFiles) else ConversationColumns()
+
+    def as_object(self, conversation: Conversation) -> dict[str, Any]:
+        """A conversation as JSON lines have it, its parts called as in the training files."""
+        columns = self.columns
+        turns = columns.turns if isinstance(columns.turns, str) else "turns"
+        if not conversation.speakers:
+            return {turns: list(conversation.turns)}
+        pairs = zip(conversation.speakers, conversation.turns, strict=True)
+        return {turns: [{columns.speaker or "speaker": who, columns.text or "text": text} for who, text in pairs]}
+
     def conversation(self, said: Said) -> Conversation:
         """A conversation as somebody gave it; turns without speakers are said in turn, the last one to the model.
 
@@ -53,8 +68,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """
         if isinstance(said, Conversation):
             return said
-        data = self.task.config.data
-        columns = data.columns if isinstance(data, ConversationFiles) else ConversationColumns()
+        columns = self.columns
         if isinstance(said, str):
             said = self._typed(said)
         made = conversation_of(said, columns, "the conversation", "conversation", "", Findings(hint=False))
@@ -148,7 +162,9 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
 
     def typed(self, texts: Sequence[str]) -> list[str]:
         """The turns that a person typed one after the other are one conversation."""
-        return [json.dumps({"turns": list(texts)}, ensure_ascii=False)] if len(texts) > 1 else list(texts)
+        if len(texts) < 2:
+            return list(texts)
+        return [json.dumps(self.as_object(Conversation(tuple(texts), ())), ensure_ascii=False)]
 
     def chat(self, speaker: str | None = None, **options: Any) -> Chat:
         """A conversation in which the model is a speaker; `say` gives its response, `undo` takes an exchange back.

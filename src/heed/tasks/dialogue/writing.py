@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from heed.data.batch.turns import TokenTurn
-from heed.data.tokens.tokenizer import END
-from heed.generation import SamplingOptions, SearchOptions, generate, without_gradient
+from heed.generation import SamplingOptions, generate, without_gradient
 from heed.models.base import DecoderBody
-from heed.tasks.translation.writing import Prediction, prediction_of, seeds_of
+from heed.tasks.translation.writing import Prediction, prediction_of, search_options, seeds_of
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.task import Dialogue
@@ -50,13 +49,13 @@ def respond(
         Per history its candidates, best first.
     """
     given, reading = task.config.generation, task.reading
-    options = SearchOptions(
-        end_token=END,
-        max_length=(given.max_length or 100) if max_length is None else max_length,
-        min_length=given.min_length if min_length is None else min_length,
-        beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
-        length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+    options = search_options(
+        given,
+        beam_size=beam_size,
         num_best=num_best,
+        length_penalty=length_penalty,
+        min_length=min_length,
+        max_length=(given.max_length or 100) if max_length is None else max_length,
         forbidden=task.never_written(),
     )
     model.eval()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from heed.config.sections import GenerationConfig
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.tokens.continued import beginning
@@ -92,13 +93,13 @@ def translate(
     begun = beginning(task.target_tokenizer, prefix)
     forced = [*begun.ids]
     given = task.config.generation
-    options = SearchOptions(
-        end_token=END,
-        max_length=(given.max_length or 200) if max_length is None else max_length,
-        min_length=given.min_length if min_length is None else min_length,
-        beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
-        length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+    options = search_options(
+        given,
+        beam_size=beam_size,
         num_best=num_best,
+        length_penalty=length_penalty,
+        min_length=min_length,
+        max_length=(given.max_length or 200) if max_length is None else max_length,
         forbidden=task.never_written(model),
         forbidden_first=begun.never_next,
         renormalize=given.renormalize,
@@ -126,6 +127,28 @@ def translate(
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
             results[written[i]] = [prediction_of(task.target_tokenizer, h, forced) for h in hypotheses]
     return results
+
+
+def search_options(
+    given: GenerationConfig,
+    *,
+    beam_size: int | None,
+    num_best: int,
+    length_penalty: float | None,
+    min_length: int | None,
+    max_length: int,
+    **others: Any,
+) -> SearchOptions:
+    """How outputs are searched: what was asked for, and of the configuration what was not."""
+    return SearchOptions(
+        end_token=END,
+        max_length=max_length,
+        min_length=given.min_length if min_length is None else min_length,
+        beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
+        length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+        num_best=num_best,
+        **others,
+    )
 
 
 def prediction_of(tokenizer: TextTokenizer, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
