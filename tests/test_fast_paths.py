@@ -86,6 +86,23 @@ def alone(args, i):
     return cut
 
 
+def response_alone(args, i):
+    """Response i with its own conversation, without the padding that the others made necessary."""
+    turns = args["turns"][args["conversation"][i]]
+    turns = turns[turns >= 0]
+    mask = args["mask"][turns]
+    words = slice(int(mask.sum(1).max()))
+    return {
+        "tokens": args["tokens"][turns][:, words],
+        "mask": mask[:, words],
+        "turns": torch.arange(len(turns)).unsqueeze(0),
+        "speakers": args["speakers"][turns],
+        "target": args["target"][i : i + 1],
+        "conversation": torch.tensor([0]),
+        "read": args["read"][i : i + 1],
+    }
+
+
 def looks(model, args):
     with torch.no_grad(), heed.trace(model) as seen:
         model(**args)
@@ -100,15 +117,19 @@ def test_a_look_at_a_text_among_others_is_the_look_at_it_alone(body, config):
         return
     together = looks(model, args)
     assert together
+    of_turns = body.interface == "turn_decoder"
+    apart, count = (response_alone, len(args["target"])) if of_turns else (alone, len(next(iter(args.values()))))
     starts = dict.fromkeys(together, 0)  # sentences of all texts lie side by side: as many rows as each has alone
-    for i in range(len(next(iter(args.values())))):
-        for key, maps in looks(model, alone(args, i)).items():
+    for i in range(count):
+        for key, maps in looks(model, apart(args, i)).items():
             rows, _, queries, keys = maps.weights.shape
             many = slice(starts[key], starts[key] + rows), slice(None), slice(queries)
             starts[key] += rows
             weights, context = together[key].weights[many], together[key].context[many]
             assert not weights[..., keys:].any(), key
             assert_close(weights[..., :keys], maps.weights, rtol=0, atol=1e-5, msg=lambda text, k=key: f"{k}: {text}")
+            if of_turns:  # behind the contexts of turns stand their weights, as many as the longest conversation has
+                context = context[..., : maps.context.shape[-1]]
             assert_close(context, maps.context, rtol=0, atol=1e-5, msg=lambda text, k=key: f"{k}: {text}")
     for key, maps in together.items():
         assert starts[key] == len(maps.weights), key

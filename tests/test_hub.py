@@ -12,7 +12,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Trans
 
 import heed
 from heed.cli import main
-from heed.cli.app import _held_out
+from heed.cli.given import held_out
 from heed.cli.settings import settings_from
 from heed.config import HubData, config_text
 from heed.data.store.pairs import open_pairs
@@ -110,7 +110,7 @@ def test_what_is_not_there_is_refused_with_what_is(folder, fields, message):
 def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     config = settings_from(
-        ["translation", "hub:set", "data.columns.source=translation.en"], [f"data.valid={_held_out(['7'])}"]
+        ["translation", "hub:set", "data.columns.source=translation.en"], [f"data.valid={held_out(['7'])}"]
     )
     assert isinstance(config.data, HubData)
     assert (config.data.hub, config.data.valid, config.data.train) == (folder, 7, ["train"])

@@ -244,6 +244,8 @@ def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(folder, label
     runs += [
         trained(folder, "pretraining", "lines.txt", "masked", data__format="lines", model__next_sentence=False, **tiny)
     ]
+    (folder / "talks.txt").write_text("".join(f"hello {n}\thello\thow are you\tfine\n" for n in range(20)))
+    runs += [trained(folder, "dialogue", "talks.txt", "talks", model__size="tiny")]
     few = {f"data.{split}": 40 for split in ("train", "valid", "test")} | {"model.num_filters": (4,)}
     plain = {name: value for name, value in TRAINING.items() if name != "training.batch_tokens"}
     runs += [heed.train("images", data="digits", steps=2, out=folder / "digits", settings=plain | few, quiet=True)]
