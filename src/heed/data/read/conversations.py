@@ -150,6 +150,15 @@ def conversation_of(
     return Conversation(tuple(turns), tuple(speakers) if any(speakers) else (), origin)
 
 
+def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[str, Any]:
+    """A conversation as an object of JSON, from which `conversation_of` makes it again."""
+    turns = columns.turns if isinstance(columns.turns, str) else "turns"
+    if not conversation.speakers:
+        return {turns: list(conversation.turns)}
+    pairs = zip(conversation.speakers, conversation.turns, strict=True)
+    return {turns: [{columns.speaker or "speaker": who, columns.text or "text": text} for who, text in pairs]}
+
+
 def _turns_field(row: Mapping[str, Any], columns: ConversationColumns) -> str | None:
     if isinstance(columns.turns, str):
         return columns.turns if columns.turns in row else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.data.examples import Conversation
-from heed.data.read.conversations import read_conversations
+from heed.data.read.conversations import object_of, read_conversations
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
@@ -58,7 +58,7 @@ class DialogueOutputs(TextOutputs):
         findings = Findings.of(self.run.task.config.data, strict=True)
         found = list(read_conversations([path], self.run.task.config.data, findings))
         turns = sum(len(one.turns) for one in found)
-        lines = [json.dumps(self.run.as_object(one), ensure_ascii=False) for one in found]
+        lines = [json.dumps(object_of(one, self.run.columns), ensure_ascii=False) for one in found]
         remarks = "".join(f"; {remark}" for remark in findings.remarks)
         return lines, f"{counted(len(found), 'conversation')} of {counted(turns, 'turn')}{remarks}"
 
@@ -87,7 +87,7 @@ class DialogueOutputs(TextOutputs):
     def _json(self, conversation: Conversation, candidate: Prediction) -> str:
         speaker = self.run.who_responds(conversation, self.options["speaker"])
         values = {
-            **self.run.as_object(conversation),
+            **object_of(conversation, self.run.columns),
             "response": candidate.text,
             **({"speaker": speaker} if speaker else {}),
             "score": round(candidate.score, 6),

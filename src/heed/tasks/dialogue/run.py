@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from heed.config.conversations import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
-from heed.data.read.conversations import END_OF_UTTERANCE, conversation_of, read_conversations
+from heed.data.read.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
 from heed.data.read.findings import Findings
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
@@ -50,15 +50,6 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """What the parts of a conversation are called in JSON."""
         data = self.task.config.data
         return data.columns if isinstance(data, ConversationFiles) else ConversationColumns()
-
-    def as_object(self, conversation: Conversation) -> dict[str, Any]:
-        """A conversation as JSON lines have it, its parts called as in the training files."""
-        columns = self.columns
-        turns = columns.turns if isinstance(columns.turns, str) else "turns"
-        if not conversation.speakers:
-            return {turns: list(conversation.turns)}
-        pairs = zip(conversation.speakers, conversation.turns, strict=True)
-        return {turns: [{columns.speaker or "speaker": who, columns.text or "text": text} for who, text in pairs]}
 
     def conversation(self, said: Said) -> Conversation:
         """A conversation as somebody gave it; turns without speakers are said in turn, the last one to the model.
@@ -164,7 +155,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """The turns that a person typed one after the other are one conversation."""
         if len(texts) < 2:
             return list(texts)
-        return [json.dumps(self.as_object(Conversation(tuple(texts), ())), ensure_ascii=False)]
+        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
 
     def chat(self, speaker: str | None = None, **options: Any) -> Chat:
         """A conversation in which the model is a speaker; `say` gives its response, `undo` takes an exchange back.
