@@ -6,9 +6,8 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from heed.config.sections import GenerationConfig
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.tokens.continued import beginning
@@ -129,8 +128,19 @@ def translate(
     return results
 
 
+class _Searched(Protocol):
+    """What a configuration says of the search."""
+
+    @property
+    def beam_size(self) -> int: ...
+    @property
+    def length_penalty(self) -> float: ...
+    @property
+    def min_length(self) -> int: ...
+
+
 def search_options(
-    given: GenerationConfig,
+    given: _Searched,
     *,
     beam_size: int | None,
     num_best: int,
