@@ -147,7 +147,11 @@ def test_a_name_is_found_in_the_cache(checkpoints, cache, capsys):
     assert "was imported from some-one/tiny.bert and has no data of its own" in run.config.data.missing
 
 
-def test_a_name_that_is_nowhere_says_where_it_was_looked_for(cache):
+def test_a_name_that_is_nowhere_says_where_it_was_looked_for(cache, monkeypatch):
+    def unreachable(name):  # the library itself tries for some seconds where there is no network
+        raise ConnectionError("no route to the host")
+
+    monkeypatch.setattr("huggingface_hub.list_repo_files", unreachable)
     with pytest.raises(RunError, match="no folder 'no/such', it is not in the cache") as caught:
         heed.import_model("no/such")
     assert str(cache) in str(caught.value) and "could not be downloaded" in str(caught.value)
