@@ -92,6 +92,7 @@ def test_packed_files_and_several_paragraphs(tmp_path):
         ("a.jsonl", {"a": ["x"], "b": ["y"]}, {}, r"line 1 has no field .* turns \(its fields: 'a', 'b'\)"),
         ("a.jsonl", {"turn": ["x"]}, {"columns": {"turns": "turns"}}, "has no field 'turns'; did you mean 'turn'"),
         ("a.jsonl", {"turns": "Hi"}, {"columns": {"turns": "turns"}}, "field 'turns' is str 'Hi', expected a list"),
+        ("a.jsonl", {"turns": "Hi"}, {}, "field 'turns' is str 'Hi', expected a list"),
         ("a.jsonl", {"turns": ["Hi", 3]}, {}, r"field 'turns'\[1\] is int 3, expected a text or an object"),
         ("a.jsonl", {"turns": [{"said": "Hi"}]}, {}, r"\[0\] has no field .* the text \(its fields: 'said'\)"),
         ("a.jsonl", {"turns": [{"text": 3}]}, {}, r"\[0\]: field 'text' is int 3, expected text"),

@@ -70,6 +70,14 @@ def test_columns_are_found_by_their_usual_names(tmp_path, names, ending):
     assert sorted((p.source, p.target) for s in ("train", "valid") for p in task.splits.examples[s]) == sorted(rows)
 
 
+def test_a_line_without_one_of_the_columns_is_named_and_does_not_hide_them(tmp_path):
+    write(tmp_path / "m.jsonl", [(f"body {n}", f"subject {n}") for n in range(5)])
+    with open(tmp_path / "m.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"body": "a", "topic": "b"}\n')
+    with pytest.raises(DataError, match="m.jsonl' line 6 has no field 'subject'; valid: body, topic"):
+        prepared({"train": tmp_path / "m.jsonl", "valid": 1})
+
+
 def test_columns_that_are_given_win_and_unknown_names_are_an_error(tmp_path):
     path = write(tmp_path / "mails.jsonl", [(f"a b {n}", f"a {n}") for n in range(12)])
     task, _ = prepared({"train": path, "valid": 4, "columns": {"target": "note"}})

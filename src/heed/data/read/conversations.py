@@ -164,7 +164,9 @@ def _turns_field(row: Mapping[str, Any], columns: ConversationColumns) -> str | 
         return columns.turns if columns.turns in row else None
     lists = [name for name, value in row.items() if isinstance(value, list | tuple)]
     known = [name for name in TURNS_NAMES if name in lists]
-    return known[0] if known else lists[0] if len(lists) == 1 else None
+    if not known and len(lists) == 1:
+        return lists[0]
+    return next(iter(known or [name for name in TURNS_NAMES if name in row]), None)
 
 
 def _no_turns(row: Mapping[str, Any], columns: ConversationColumns) -> str:

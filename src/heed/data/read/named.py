@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,7 +51,8 @@ def _names(path: Path, findings: Findings) -> Sequence[str]:
             except (ValueError, RecursionError):
                 continue
             objects += [flat(value)] if isinstance(value, dict) else []
-        return [name for name in objects[0] if all(name in one for one in objects)] if objects else []
+        counts = Counter(name for one in objects for name in one)  # in the order in which they come
+        return [name for name, count in counts.items() if 2 * count >= len(objects)]
     table = ending_of(path) == ".csv"
     head = excel_head(path, findings) if table else Head.of(path, findings)
     separator = (head.separator(",") or ",") if table else "\t"
