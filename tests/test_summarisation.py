@@ -75,7 +75,7 @@ def test_a_line_without_one_of_the_columns_is_named_and_does_not_hide_them(tmp_p
     with open(tmp_path / "m.jsonl", "a", encoding="utf-8") as file:
         file.write('{"body": "a", "topic": "b"}\n')
     with pytest.raises(DataError, match="m.jsonl' line 6 has no field 'subject'; valid: body, topic"):
-        prepared({"train": tmp_path / "m.jsonl", "valid": 1})
+        prepared({"train": str(tmp_path / "m.jsonl"), "valid": 1})
 
 
 def test_columns_that_are_given_win_and_unknown_names_are_an_error(tmp_path):
