@@ -74,7 +74,7 @@ def test_a_line_without_one_of_the_columns_is_named_and_does_not_hide_them(tmp_p
     write(tmp_path / "m.jsonl", [(f"body {n}", f"subject {n}") for n in range(5)])
     with open(tmp_path / "m.jsonl", "a", encoding="utf-8") as file:
         file.write('{"body": "a", "topic": "b"}\n')
-    with pytest.raises(DataError, match="m.jsonl' line 6 has no field 'subject'; valid: body, topic"):
+    with pytest.raises(DataError, match=r"m\.jsonl' line 6 has no field 'subject'; valid: body, topic"):
         prepared({"train": str(tmp_path / "m.jsonl"), "valid": 1})
 
 
