@@ -174,6 +174,8 @@ def _of_objects(head: Head, given: Layout, form: TextFormat) -> Layout:
         return given
     picked = pick(columns, text, label, head.whole)
     if picked.unclear:
+        if all(given.text in one and given.label in one for one in objects):  # named as expected, and blank
+            return given
         fields = ", ".join(f"'{column.name}'" for column in columns)
         raise DataError(f"'{head.path}': {picked.unclear} (its fields: {fields})")
     if picked.text is None or picked.label is None:
