@@ -229,7 +229,7 @@ def test_a_finished_run_that_is_trained_longer_is_unfinished_until_it_ends(tmp_p
     train_config(copying(steps=2), out, Quiet())
     with pytest.raises(Killed):
         train_config(copying(), out, Killer(3), resume=True)
-    code, said, err = call("predict", out, "1 2")
+    code, _, err = call("predict", out, "1 2")
     assert code == 0 and "training has not finished (saved up to update 4 of 8)" in err
     code, _, err = call("train", out, "--resume")
     assert code == 0 and "resumed at update 4" in err and "all 8 updates done" in err
