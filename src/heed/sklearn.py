@@ -26,7 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from heed.data.read.memory import column_names, to_texts
 from heed.data.read.values import described
 from heed.errors import DataError
-from heed.runs.train import load, train
+from heed.runs.loading import load
+from heed.runs.train import train
 
 _NOT_KEPT = "checkpoints"
 """Folder of a run that a pickled estimator does without: it is for resuming."""
