@@ -883,6 +883,31 @@ EDITS = [
         'and device.type == "cpu"',
         ("tests/test_images_training.py",),
     ),
+    # sealed run folders
+    Edit(
+        "weights count as final before they are sealed",
+        "if (path / WEIGHTS).is_file() and (WEIGHTS in listed(path)",
+        "if (path / WEIGHTS).is_file() or (WEIGHTS in listed(path)",
+        ("tests/test_seal.py",),
+    ),
+    Edit(
+        "the end of training gives altered files new checksums",
+        "{name: (keep or {}).get(name) or checksum(folder / name) for name",
+        "{name: checksum(folder / name) for name",
+        ("tests/test_seal.py",),
+    ),
+    Edit(
+        "weights that are not finite are used",
+        "check_finite(weights[name], name, where)",
+        "pass",
+        ("tests/test_seal.py",),
+    ),
+    Edit(
+        "a parent is used without being compared",
+        "folders.verify(path, force=None)",
+        "pass",
+        ("tests/test_seal.py",),
+    ),
     # word alignments
     Edit(
         "AER: possible links count as recall",
