@@ -144,6 +144,25 @@ def predict(
     out: Annotated[
         Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
     ] = None,
+    bad_lines: Annotated[
+        Literal["error", "skip"] | None,
+        option(
+            "Files",
+            "--bad-lines",
+            metavar="error|skip",
+            help="A line that cannot be read: stop (the default, or as in training), or write an empty line for it.",
+        ),
+    ] = None,
+    window: Annotated[
+        int,
+        option(
+            "Files",
+            "--sort-window",
+            metavar="N",
+            help="Lines sorted by length and computed together; 2,000 by default.",
+            min=1,
+        ),
+    ] = 2_000,
     others: WithOption = None,
     force: ForceOption = False,
     *,
@@ -151,11 +170,11 @@ def predict(
 ) -> None:
     """Write the output for each text or line of input.
 
-    On a terminal, without texts and --input, it asks for texts.
+    Lines are answered as they come. On a terminal, without texts and --input, it asks for texts.
     """
-    from heed.cli.predict import run_predict
+    from heed.cli.predict import Given, run_predict
 
-    run_predict([run, *(others or [])], text or [], input, out, flags, force)
+    run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force), flags)
 
 
 @app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
