@@ -94,7 +94,7 @@ def import_checkpoint(
     run, loaded = build(checkpoint, kind, task_name, name, given)
     path = folders.create(out, run.config, resume=False)
     run.folder = path
-    with folders.unsealed(path):
+    with folders.unsealed(path, final=True):
         run.task.save(path)
         Origin.of(checkpoint, name).write(path)
         write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
