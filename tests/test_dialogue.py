@@ -262,6 +262,18 @@ def test_a_response_is_written_piece_by_piece(runs):
             list(run.chat().write("wait")) and list(run.write(turns, "me"))
 
 
+def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
+    (tmp_path / "train.txt").write_text("think of red\ti do\twhat is it\ta rose\n" * 20)
+    given = values(folder, "bahdanau")
+    given["data"] = {"train": str(tmp_path / "train.txt"), "valid": 2}
+    (tmp_path / "run.yaml").write_text(json.dumps(given))
+    chat = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True).chat(max_length=3)
+    assert chat.speaker == chat.partner == ""
+    first = chat.say("think of red").text
+    chat.reset()
+    assert "".join(chat.write("think of red")) == first and len(chat.turns) == 2
+
+
 # --- commands
 
 

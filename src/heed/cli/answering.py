@@ -124,8 +124,8 @@ class Answering:
             HeedError: One cannot be answered, and that is an error; after the answers to those before it.
         """
         checked, error = self._checked(batch, where, single)
-        good = [(number, str(text)) for (number, text), good in checked if good]
-        answers = self._each(good, where, single) if good else iter(())
+        usable = [(number, str(text)) for (number, text), good in checked if good]
+        answers = self._each(usable, where, single) if usable else iter(())
         for one, good in checked:
             written = next(answers) if good else _EMPTY
             if written.problem:

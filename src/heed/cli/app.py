@@ -15,6 +15,7 @@ from heed.cli.given import fields, held_out, split_files
 from heed.cli.help import called, option
 from heed.cli.options import (
     SIZES,
+    BadLinesOption,
     CheckedArgument,
     ComparedArgument,
     FilesOption,
@@ -27,6 +28,7 @@ from heed.cli.options import (
     RunArgument,
     SizeOption,
     ValidOption,
+    WindowOption,
     WithOption,
     WordsArgument,
 )
@@ -144,25 +146,8 @@ def predict(
     out: Annotated[
         Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
     ] = None,
-    bad_lines: Annotated[
-        Literal["error", "skip"] | None,
-        option(
-            "Files",
-            "--bad-lines",
-            metavar="error|skip",
-            help="A line that cannot be read: stop (the default, or as in training), or write an empty line for it.",
-        ),
-    ] = None,
-    window: Annotated[
-        int,
-        option(
-            "Files",
-            "--sort-window",
-            metavar="N",
-            help="Lines sorted by length and computed together; 2,000 by default.",
-            min=1,
-        ),
-    ] = 2_000,
+    bad_lines: BadLinesOption = None,
+    window: WindowOption = 2_000,
     others: WithOption = None,
     force: ForceOption = False,
     *,
