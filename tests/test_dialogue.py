@@ -263,7 +263,7 @@ def test_a_response_is_written_piece_by_piece(runs):
 
 
 def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
-    (tmp_path / "train.txt").write_text("think of red\ti do\twhat is it\ta rose\n" * 20)
+    (tmp_path / "train.txt").write_text("".join(f"think of {n}\ti do\n" for n in range(20)))
     given = values(folder, "bahdanau")
     given["data"] = {"train": str(tmp_path / "train.txt"), "valid": 2}
     (tmp_path / "run.yaml").write_text(json.dumps(given))
