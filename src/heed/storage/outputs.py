@@ -54,8 +54,9 @@ def open_output(path: Path) -> Iterator[TextIO]:
         with _explained(path):
             part.finish()
     except BaseException as error:
-        with suppress(OSError):
-            text.flush()
+        if not isinstance(error, DiskError):  # after a part of a block was written, all of it would be again
+            with suppress(OSError):
+                text.flush()
         if left := part.keep_lines():
             error.add_note(left)
         raise
@@ -126,8 +127,12 @@ class _Part:
             if not os.access(self._final, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         self.raw = self._opened()
-        with suppress(FileNotFoundError):
-            self._path.chmod(stat.S_IMODE(self._final.stat().st_mode))
+        try:
+            with suppress(FileNotFoundError):
+                self._path.chmod(stat.S_IMODE(self._final.stat().st_mode))
+        except BaseException:
+            self.discard()
+            raise
 
     def _opened(self) -> io.FileIO:
         while True:
