@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from heed import folder as folders
 from heed.config import RunConfig, read_config
 from heed.errors import ConfigError
-from heed.storage.disk import describe_damage
+from heed.storage.seal import describe_damage
 from heed.tasks import check_config
 from heed.tasks.base.matching import shapes_of
 from heed.tasks.base.task import Task
