@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from heed.config import RunConfig
+from heed.config.reading import data_files
 from heed.data.read.findings import Findings
 from heed.data.store.splits import Splits
 from heed.data.store.subset import take_subset
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
+from heed.storage.files import kind_of
 from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.settling import from_data, model_and_head, with_model
@@ -129,8 +132,13 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def splits(self) -> Splits[E]:
-        """The examples; read on first use."""
+        """The examples; read on first use.
+
+        Raises:
+            DataError: A file cannot be read, or has become a pipe or a device, which would be waited for.
+        """
         if self._splits is None:
+            _refuse_pipes(self.config)
             self._splits = self.read_splits(self.config, self.given)
         return self._splits
 
@@ -224,3 +232,14 @@ class Task(Transfers, Trainable, Generic[C, E]):
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         return model, self.head_fields(head, fields)
+
+
+def _refuse_pipes(config: RunConfig) -> None:
+    """Refuse to read the data of a run again from what is neither a file nor a folder."""
+    for path, field in data_files(config).items():
+        try:
+            kind = kind_of(os.stat(path))
+        except (OSError, ValueError):  # whoever reads it says so
+            continue
+        if kind and not os.path.isdir(path):
+            raise DataError(f"{field}: '{path}' is {kind}; a run reads its data again from files and folders")
