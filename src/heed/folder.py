@@ -19,14 +19,18 @@ from warnings import warn
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
 from heed.storage.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
+from heed.storage.lock import LOCK, Ownership, check_not_owned
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
 METRICS = "metrics.jsonl"
 EXPORT = "export"
 _FORMAT_FILE = "format.json"
-_FIRST_FILES = {"checkpoints", ".format.json.part"}
+_FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
 """What a folder may hold of a run that was killed while it began."""
+SETTINGS_COPY = ".config.yaml"
+"""The configuration as heed wrote it: trusted where it is what the checksums say of `config.yaml`, which a user may
+have edited since. Hidden, so that a person sees one configuration."""
 _RUNS = Path("runs")
 _LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
 """What a run that has not come far enough lacks."""
@@ -101,26 +105,52 @@ def check_format(path: Path) -> None:
         raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
 
 
-def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
+def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: Ownership) -> Path:
     """Make the folder of a new run, or open the one to go on with.
 
+    Args:
+        out: The folder; `runs/<data>-<model>-<n>` by default.
+        config: Of the run.
+        resume: Whether the folder may be there.
+        ownership: Takes the folder before anything is written.
+
     Raises:
-        RunError: The folder exists (a run is never overwritten), or `resume` finds another kind of folder.
+        RunError: The folder exists (a run is never overwritten), another process trains into it, or `resume` finds
+            another kind of folder.
     """
     if out is None:
         path = _next(f"{config.data.name}-{config.model.name}")
     else:
         path = Path(out)
-        if resume and path.is_dir() and {p.name for p in path.iterdir()} - _FIRST_FILES:
-            check_format(path)
-            remove_leftovers(path)
-            return path
-        if path.exists() and not resume and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
+        if not resume:
+            check_free(path)
         _make(path, exist_ok=True)
+    ownership.take(path)
+    files = {p.name for p in path.iterdir()} - _FIRST_FILES
+    if files and resume:
+        check_format(path)
+        remove_leftovers(path)
+        return path
+    if files:
+        raise _not_free(path)  # another process has begun meanwhile
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
     return path
+
+
+def check_free(path: Path) -> None:
+    """Refuse a folder for a new run that has files.
+
+    Raises:
+        RunError: It says how to go on; or which process trains into it.
+    """
+    check_not_owned(path)
+    if path.exists() and (not path.is_dir() or {p.name for p in path.iterdir()} - {LOCK}):
+        raise _not_free(path)
+
+
+def _not_free(path: Path) -> RunError:
+    return RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
 
 
 def seal(path: Path) -> None:

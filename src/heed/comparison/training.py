@@ -23,6 +23,7 @@ from heed.errors import ConfigError, HeedError, RunError, TrainingError
 from heed.runs.resume import differences
 from heed.runs.train import load, train_config
 from heed.tasks import check_config, task_class
+from heed.training.interrupt import stopping_signals
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 _PLAN = "compare.plan.json"
@@ -203,7 +204,7 @@ class _Forwarding:
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            for number in stopping_signals():
                 self._before[number] = signal.signal(number, self._hand_on)
 
     def __exit__(self, *_: object) -> None:

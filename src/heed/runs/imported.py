@@ -20,6 +20,7 @@ from heed.exchange.huggingface.hub import find_checkpoint
 from heed.exchange.huggingface.origin import ORIGIN, Origin
 from heed.exchange.huggingface.table import Loaded, load
 from heed.storage.disk import write_whole
+from heed.storage.lock import Ownership
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
 from heed.tasks.base.matching import unshared
@@ -91,16 +92,17 @@ def import_checkpoint(
     name = str(source) if not Path(source).is_dir() else folder.resolve().name
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
-    path = folders.create(out, run.config, resume=False)
-    run.folder = path
-    with folders.unsealed(path):
-        run.task.save(path)
-        Origin.of(checkpoint, name).write(path)
-        write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
-        write_whole(path / folders.CONFIG, lambda part: write_config(run.config, part))
-        run.report = _report(run, name, checkpoint, loaded)
-        folders.write_report(path, run.report)
-        _write_card(run, name, checkpoint)
+    with Ownership() as ownership:
+        path = folders.create(out, run.config, False, ownership)
+        run.folder = path
+        with folders.unsealed(path):
+            run.task.save(path)
+            Origin.of(checkpoint, name).write(path)
+            write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
+            write_whole(path / folders.CONFIG, lambda part: write_config(run.config, part))
+            run.report = _report(run, name, checkpoint, loaded)
+            folders.write_report(path, run.report)
+            _write_card(run, name, checkpoint)
     return Imported(run, found, checkpoint.architecture, loaded.unused, kind.remarks(checkpoint))
 
 
