@@ -535,7 +535,7 @@ def test_a_run_that_is_none_is_refused_in_one_line(call, run, tmp_path, command)
         ("nowhere", "no run folder 'nowhere'"),
         ("folder", "folder is not a run folder"),
         ("last", r"no run under .*runs; train one"),
-        ("damaged", "damaged/model.safetensors is damaged"),
+        ("damaged", "damaged/model.safetensors is altered: it has 100 bytes, written were .*--force"),
     ]:
         err = assert_one_line(call(command, name, *text), message)
         assert len(err.splitlines()) == 1

@@ -335,7 +335,7 @@ def test_conversations_of_python_train_and_are_scored(tmp_path):
     assert run.task.speakers.known == ("ask", "bot")
     scores = run.evaluate(data[:3])
     assert scores["examples"] == 3 and "perplexity" in scores
-    with pytest.raises(DataError, match=r"examples\[0\]\[1\] is int 3, expected a text or an object"):
+    with pytest.raises(DataError, match=r"examples\[0\]\[1\] is the number 3, expected a text or an object"):
         run.evaluate([["a", 3]])
 
 

@@ -13,7 +13,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
-    {"errors", "shapes", "device"},
+    {"errors", "shapes", "device", "visible"},
     {"kernels"},
     {"attention"},
     {"layers"},

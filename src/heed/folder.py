@@ -8,7 +8,7 @@ was written for other programs, with checksums of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from itertools import count
@@ -18,8 +18,9 @@ from warnings import warn
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
-from heed.storage.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
+from heed.storage.disk import CHECKSUMS, remove_leftovers, write_whole
 from heed.storage.lock import LOCK, Ownership, check_not_owned
+from heed.storage.seal import Content, describe_damage, listed, record, recorded
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
@@ -32,6 +33,8 @@ SETTINGS_COPY = ".config.yaml"
 """The configuration as heed wrote it: trusted where it is what the checksums say of `config.yaml`, which a user may
 have edited since. Hidden, so that a person sees one configuration."""
 _RUNS = Path("runs")
+_FOR_PEOPLE = (".md", ".svg", ".html")
+"""Endings of files that no command reads."""
 _LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
 """What a run that has not come far enough lacks."""
 
@@ -41,7 +44,7 @@ class State(IntEnum):
 
     BEGUN = 0  # no weights were saved yet
     USABLE = 1  # a checkpoint can be used
-    FINISHED = 2  # the weights to keep were written
+    FINISHED = 2  # the weights to keep were written and the folder was sealed
 
 
 def find(run: str | Path, least: State = State.USABLE) -> Path:
@@ -71,8 +74,8 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
 
 
 def state_of(path: Path) -> State:
-    """How far a run has come, by the files that are there."""
-    if (path / WEIGHTS).is_file():
+    """How far a run has come: it has finished where the checksums, written last, have the weights to keep."""
+    if (path / WEIGHTS).is_file() and (WEIGHTS in listed(path) or CHECKSUMS in damage(path, ())):
         return State.FINISHED
     return State.USABLE if any((path / "checkpoints").glob("step-*/progress.json")) else State.BEGUN
 
@@ -153,18 +156,86 @@ def _not_free(path: Path) -> RunError:
     return RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
 
 
-def seal(path: Path) -> None:
-    """Write the checksums of a run folder's files, by which `heed check` finds what is missing or altered."""
+def seal(path: Path, keep: Mapping[str, Content] | None = None) -> None:
+    """Write the checksums of a run folder's files, by which `load` and `heed check` find what is missing or altered.
+
+    Files in `keep` are not read: what was recorded of them still holds, and damage to them must stay visible.
+    """
     files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in (CHECKSUMS, METRICS)]
-    write_checksums(path, [name for name in files if not name.startswith(".")])
+    record(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
 
 
 @contextmanager
-def unsealed(path: Path) -> Iterator[None]:
-    """Within this, files of a run folder may change: its checksums go first and are written anew at the end."""
-    (path / CHECKSUMS).unlink(missing_ok=True)
+def unsealed(path: Path, *changing: str) -> Iterator[None]:
+    """Within this, files of a run folder may change: those named, or all where none is.
+
+    They are not among the checksums meanwhile, so that a kill leaves no file that seems damaged, nor weights that seem
+    final. What was recorded of the others stays as it is.
+
+    """
+    kept = {name: one for name, one in _recorded(path).items() if name not in changing} if changing else {}
+    if kept:
+        record(path, kept, kept)
+    else:
+        (path / CHECKSUMS).unlink(missing_ok=True)
     yield
-    seal(path)
+    seal(path, kept)
+
+
+def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:
+    """The files of a run folder that are missing or altered, and how; empty where they are as they were written.
+
+    Args:
+        path: The folder.
+        names: The files to compare; by default all that commands read. Those that were never sealed are passed over.
+
+    Returns:
+        By name, the problem as "missing" or "altered: ..."; of `checksums.json` itself where it cannot be read.
+        Nothing where the folder has none, as a run that was killed while it began.
+    """
+    found = describe_damage(path, names=read_by_commands(path) if names is None else names)
+    return {} if found == {CHECKSUMS: "missing"} else found
+
+
+def verify(path: Path, names: Collection[str] | None = None, force: bool | None = False) -> None:
+    """Refuse files of a run folder that are missing or altered.
+
+    Args:
+        path: The folder.
+        names: The files to compare; by default all that commands read.
+        force: True: only warn. None: the caller has no way to use a damaged file, so none is suggested.
+
+    Raises:
+        RunError: It names the first damaged file, the problem, and the way out.
+    """
+    found = damage(path, names)
+    if not found:
+        return
+    (name, problem), *others = found.items()
+    more = f"; {len(others)} more damaged: {', '.join(name for name, _ in others)}" if others else ""
+    said = f"{path / name} is {problem}{more}"
+    if force:
+        warn(f"{said}; used all the same (--force)", HeedWarning, stacklevel=3)
+        return
+    ways = ["restore it from a copy"]
+    if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
+        ways.append(f"make it again with: heed train {path} --resume")
+    if force is not None:
+        ways.append("use the run as it is with --force (in Python force=True)")
+    raise RunError(f"{said}; {', or '.join(ways)}")
+
+
+def _recorded(path: Path) -> Mapping[str, Content]:
+    """What was recorded of each file; nothing where that cannot be read."""
+    try:
+        return recorded(path) or {}
+    except RunError:
+        return {}
+
+
+def read_by_commands(path: Path) -> list[str]:
+    """The sealed files of a run folder but for those that are for people only."""
+    return [name for name in listed(path) if not name.endswith(_FOR_PEOPLE)]
 
 
 def _next(name: str) -> Path:

@@ -18,6 +18,7 @@ from heed.cli.options import (
     CheckedArgument,
     ComparedArgument,
     FilesOption,
+    ForceOption,
     FormOption,
     ModelOption,
     OutOption,
@@ -144,6 +145,7 @@ def predict(
         Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
     ] = None,
     others: WithOption = None,
+    force: ForceOption = False,
     *,
     flags: dict[str, Any],
 ) -> None:
@@ -153,7 +155,7 @@ def predict(
     """
     from heed.cli.predict import run_predict
 
-    run_predict([run, *(others or [])], text or [], input, out, flags)
+    run_predict([run, *(others or [])], text or [], input, out, flags, force)
 
 
 @app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
@@ -196,6 +198,7 @@ def export(
     out: Annotated[
         Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface); RUN/export by default.")
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Write a run for another program, and compare the outputs.
 
@@ -203,7 +206,7 @@ def export(
     """
     import heed
 
-    print(heed.export(run, to, quantization, out))
+    print(heed.export(run, to, quantization, out, force=force))
 
 
 @app.command(cls=called("RUN [FILE]..."))
@@ -216,13 +219,14 @@ def evaluate(
     split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     as_json: Annotated[bool, option("--json", help="The whole report as JSON.")] = False,
+    force: ForceOption = False,
     *,
     flags: dict[str, Any],
 ) -> None:
     """Score a run on its test set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate([run, *(others or [])], files or [], split, as_json, flags)
+    run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force)
 
 
 app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))(align)
@@ -297,6 +301,7 @@ def compare(
     sentences: Annotated[int, option("Output", metavar="N", help="Sentences on the page.", min=0)] = 15,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Compare runs on one test set, or train several and compare.
 
@@ -310,7 +315,7 @@ def compare(
         "data.valid": held_out(valid),
         "data.test": split_files(test),
     }
-    drawn = (resamples, sentences, open_it, as_json)
+    drawn = (resamples, sentences, open_it, as_json, force)
     options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, fields(given), options)
 
@@ -341,6 +346,7 @@ def look(
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
+    force: ForceOption = False,
     *,
     flags: dict[str, Any],
 ) -> None:
@@ -350,7 +356,7 @@ def look(
     """
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
+    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head, force))
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))

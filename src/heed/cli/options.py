@@ -56,6 +56,9 @@ ParentOption = Annotated[
     str | None,
     option("Model", "--from", metavar="RUN", help="Start from this run's weights.", complete=complete_run),
 ]
+ForceOption = Annotated[
+    bool, option("--force", help="Use a run of which files are missing or altered, as it is; heed check names them.")
+]
 FormOption = Annotated[
     Literal["text", "html", "svg", "json"] | None,
     option(

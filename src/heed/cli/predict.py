@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, TextIO
 
-import heed
 from heed.cli.flags import options_of
 from heed.cli.terminal import interactive, open_output, read_lines
 from heed.errors import ConfigError
+from heed.runs.ensemble import open_together
 from heed.tasks.base.capabilities import Writes, capability
 from heed.tasks.base.outputs import FileOutputs, Outputs, TextOutputs
 from heed.tasks.base.run import Run
@@ -29,12 +29,17 @@ def outputs_of(run: Run[Any, Any], given: dict[str, Any]) -> Outputs:
 
 
 def run_predict(
-    names: list[str], texts: list[str], given: Path | None, out: Path | None, flags: dict[str, Any]
+    names: list[str],
+    texts: list[str],
+    given: Path | None,
+    out: Path | None,
+    flags: dict[str, Any],
+    force: bool = False,
 ) -> None:
     """Write the output for each text in the order of the input, blank lines included; several runs write together."""
     if texts and given is not None:
         raise ConfigError("give either texts or --input, not both")
-    run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
+    run: Run[Any, Any] = open_together(names, force)
     outputs = outputs_of(run, flags)
     if given is not None and given.is_file() and out is not None and out.exists() and out.samefile(given):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")

@@ -20,8 +20,9 @@ from heed import folder as folders
 from heed.comparison.choices import Planned
 from heed.comparison.entries import Entry
 from heed.errors import ConfigError, HeedError, RunError, TrainingError
+from heed.runs.loading import load
 from heed.runs.resume import differences
-from heed.runs.train import load, train_config
+from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.training.interrupt import stopping_signals
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
@@ -77,8 +78,12 @@ def described(planned: Planned) -> str:
     return planned.label if size is None else f"{planned.label} on {size:,} training examples"
 
 
-def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dict[int | None, list[Entry]]:
+def finished_entries(
+    folder: Path, only: Sequence[Planned] | None = None, force: bool = False
+) -> dict[int | None, list[Entry]]:
     """The runs of a comparison's folder (or `only` some), a row for each model as it was asked for.
+
+    `force` uses files that are missing or altered as they are, with a warning.
 
     Returns:
         Such rows by the number of training examples, rising; None, which is last, stands for all.
@@ -94,7 +99,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dic
         groups.setdefault(size, {}).setdefault(plan[name]["label"], []).append(name)
     return {
         size: [
-            Entry(label, tuple(load(folder / name, finished=True) for name in group))
+            Entry(label, tuple(load(folder / name, finished=True, force=force) for name in group))
             for label, group in groups[size].items()
         ]
         for size in sorted(groups, key=lambda size: (size is None, size))
@@ -102,7 +107,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dic
 
 
 def _is_finished(path: Path) -> bool:
-    return (path / folders.WEIGHTS).is_file() and "scores" in folders.read_report(path)
+    return folders.state_of(path) is folders.State.FINISHED and "scores" in folders.read_report(path)
 
 
 def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:

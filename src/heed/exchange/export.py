@@ -20,7 +20,8 @@ from heed.exchange.ctranslate2_writer import CTranslate2Writer
 from heed.exchange.exportable import Exportable
 from heed.exchange.selfcheck import SelfCheck, self_check
 from heed.models.base import PairDecoder
-from heed.storage.disk import checksum, describe_damage, write_folder
+from heed.storage.disk import checksum, write_folder
+from heed.storage.seal import describe_damage
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 
 from heed.observe.maps import Axis, Map
+from heed.visible import clean as clean
+from heed.visible import visible as visible
 
 FIXED_VECTOR = "No attention: every output token knows the source through this one vector only."
 """Said wherever a look shows the summary in place of a map."""
@@ -12,28 +14,7 @@ FIXED_VECTOR = "No attention: every output token knows the source through this o
 MASKED = "////"
 """Stands in the place of a masked weight."""
 
-_REPLACEMENT = "\ufffd"
-_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
-
-
-def _clean_character(character: str) -> str:
-    code, category = ord(character), unicodedata.category(character)
-    if code < 0x20:
-        return chr(0x2400 + code)  # Unicode's own pictures of the control characters
-    if code == 0x7F:
-        return "\u2421"
-    if category in {"Zl", "Zp"}:
-        return "\u2424"
-    # An unclosed override would turn round the rest of a terminal's line; the others are not allowed in XML.
-    if category in {"Cc", "Cs"} or character in _BIDI_CONTROLS or code & 0xFFFE == 0xFFFE:
-        return _REPLACEMENT
-    return character
-
-
-def clean(text: str) -> str:
-    """Text without control characters: they are shown as pictures (line feed as U+240A) or as U+FFFD."""
-    return "".join(map(_clean_character, text))
 
 
 def cut(text: str, length: int) -> str:
@@ -45,19 +26,6 @@ def shaded(weight: float, lowest: str) -> str:
     """A character as dark as a weight; `lowest` is the one for nearly nothing."""
     limits = ((0.05, lowest), (0.25, "░"), (0.5, "▒"), (0.75, "▓"))
     return next((sign for limit, sign in limits if weight < limit), "█")
-
-
-def visible(label: str) -> str:
-    """A label that can be seen: outer spaces as U+2423, other blanks as U+237D, a lone mark on a circle."""
-    text = clean(label)
-    if not text:
-        return "\u2205"
-    if all(unicodedata.category(c) in {"Mn", "Me", "Mc", "Cf"} for c in text):
-        return "\u25cc" + "".join(c for c in text if unicodedata.category(c) != "Cf")
-    left = len(text) - len(text.lstrip())
-    right = max(left, len(text.rstrip()))
-    blanks = {i: "\u2423" if text[i] == " " else "\u237d" for i in (*range(left), *range(right, len(text)))}
-    return "".join(blanks.get(i, c) for i, c in enumerate(text))
 
 
 def runs_right_to_left(text: str) -> bool:

@@ -75,7 +75,7 @@ def begin(
         reporter.say(settings(task))
     reporter.say(f"run folder {path}")
     remarks = [] if unfinished is None else unfinished.remarks(config)
-    with folders.unsealed(path):
+    with folders.unsealed(path, *(() if unfinished is None else unfinished.changing)):
         if unfinished is None:
             task.save(path)
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:

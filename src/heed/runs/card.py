@@ -17,7 +17,7 @@ from heed.tasks.base.curves import curves_of
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 
-_CURVES = "curves.svg"
+_CARD, _CURVES = CARD = "README.md", "curves.svg"
 _CURVES_SHOWN = "heed look {run}"
 
 
@@ -69,7 +69,7 @@ def write_card(run: Run[Any, Any]) -> None:
         "```",
     ]
     text = "\n".join(lines) + "\n"
-    write_whole(path / "README.md", lambda part: part.write_text(text, encoding="utf-8"))
+    write_whole(path / _CARD, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def _place(path: Path) -> tuple[str, str]:

@@ -81,8 +81,9 @@ def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, 
     """The parent's measures of each set of the same examples, by name."""
     try:
         config = check_config(read_config(parent / folders.CONFIG), str(parent / folders.CONFIG))
+        folders.verify(parent, [folders.CONFIG, folders.REPORT])
         report = folders.read_report(parent)
-    except HeedError:  # moved or removed meanwhile, which is no reason to stop a run
+    except HeedError:  # moved, removed or altered meanwhile, which is no reason to stop a run
         return
     if config.task != run.config.task:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,8 @@ from pydantic import BaseModel
 from heed import folder as folders
 from heed.config import RunConfig, read_config, write_config
 from heed.errors import ConfigError, RunError
-from heed.storage.disk import CHECKSUMS, checksum, describe_damage, write_whole
+from heed.storage.disk import CHECKSUMS, write_whole
+from heed.storage.seal import difference, recorded
 from heed.tasks import check_config
 from heed.tasks.base.matching import shapes_of
 from heed.tasks.base.sources import DATA, changed_files
@@ -71,7 +71,7 @@ class Unfinished:
         folders.check_format(folder)
         where = str(folder / folders.CONFIG)
         written = check_config(read_config(where), where)
-        damage = describe_damage(folder) if (folder / CHECKSUMS).is_file() else {}
+        damage = folders.damage(folder)
         began = written
         if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
             began = kept
@@ -115,6 +115,11 @@ class Unfinished:
                 "settings was kept to compare it with; what it says now is used"
             )
         return lines + [f"{self.folder / name} is {self.damage[name]}; it will be made again" for name in self._lost]
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The files that are written as the run goes on; what was recorded of the others still holds."""
+        return folders.CONFIG, DATA, *self._lost
 
     def drop_damaged(self) -> None:
         """Remove the damaged files that resuming makes again, so that nobody takes them for whole meanwhile."""
@@ -170,11 +175,8 @@ def write_settings(config: RunConfig, folder: Path) -> None:
 def _kept_settings(folder: Path) -> RunConfig | None:
     """The configuration as it was written last; None where no copy was kept, or not that of the checksums."""
     copy = folder / folders.SETTINGS_COPY
-    try:
-        listed = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
-        if checksum(copy) != listed[folders.CONFIG]:
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
+    listed = recorded(folder) or {}
+    if folders.CONFIG not in listed or difference(copy, listed[folders.CONFIG]):
         return None
     return check_config(read_config(copy), str(copy))
 

@@ -15,19 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.disk import (
-    CHECKSUMS,
-    describe_damage,
-    listed,
-    remove_folder,
-    remove_leftovers,
-    write_checksums,
-    write_folder,
-)
+from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_checksums, write_folder
+from heed.storage.seal import describe_damage, listed
+from heed.storage.tensors import check_finite, save_tensors
 from heed.training.optimizer import Optimizer
 
 FORMAT = 3
@@ -82,7 +76,7 @@ class Checkpoint:
 
 def save_weights(model: nn.Module, path: Path) -> None:
     """Write a model's weights; tensors that are one (tied embeddings) are written once."""
-    save_file(_unshared(model.state_dict()), str(path))
+    save_tensors(_unshared(model.state_dict()), path)
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -101,7 +95,11 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Copy weights into a model; tied tensors, stored once under any of their names, reach every name."""
+    """Copy weights into a model; tied tensors, stored once under any of their names, reach every name.
+
+    Raises:
+        RunError: They are of another model, or not all are finite; the message names the tensor.
+    """
     own = model.state_dict()
     stored = _unshared(own)
     first = {tensor.data_ptr(): name for name, tensor in stored.items() if tensor.numel()}
@@ -117,6 +115,7 @@ def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
                 f"{where}: tensor '{name}' has shape {tuple(weights[name].shape)}, "
                 f"the model's has {tuple(stored[name].shape)}"
             )
+        check_finite(weights[name], name, where)
     with torch.no_grad():
         for name, tensor in stored.items():
             tensor.copy_(weights[name])
@@ -164,7 +163,7 @@ def save_checkpoint(
     needed = sum(t.numel() * t.element_size() for group in tensors.values() for t in group.values())
     with write_folder(final, needed) as part:
         for name, group in tensors.items():
-            save_file(group, str(part / name))
+            save_tensors(group, part / name)
         (part / _PROGRESS).write_text(json.dumps({"format": FORMAT, **asdict(progress)}, indent=1))
     return final
 

@@ -10,8 +10,9 @@ from heed.data.read.columns import has_header
 from heed.data.read.columns import shown as shown_column
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.head import Head, excel_head
-from heed.data.read.memory import column_names, described
+from heed.data.read.memory import column_names
 from heed.data.read.rows import Column, column_rows, json_rows, text_of
+from heed.data.read.values import described
 from heed.errors import DataError
 
 BETWEEN = "\t"

@@ -112,14 +112,15 @@ class Parent:
         """Read all but the weights of a run, a folder or "last", that a field of the configuration names.
 
         Raises:
-            ConfigError: There is no such run, or it is not finished.
+            ConfigError: There is no such run, it is not finished, or a file of it is missing or altered.
         """
         try:
             path = folders.find(run, folders.State.FINISHED).absolute()
             folders.check_format(path)
+            if folders.state_of(path) is not folders.State.FINISHED:
+                raise ConfigError(f"{field}: {path} holds no final {folders.WEIGHTS}: its training has not finished")
+            folders.verify(path, force=None)
             config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
-            if not (path / folders.WEIGHTS).is_file():
-                raise ConfigError(f"{field}: {path} holds no {folders.WEIGHTS}: its training has not finished")
             return cls(path, task_class(config.task).restore(config, path))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None

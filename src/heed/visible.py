@@ -1,0 +1,147 @@
+"""Text of users as it is shown: nothing invisible, nothing that a terminal obeys, nothing that turns a line round.
+
+Labels, tags, columns, names of files and texts may hold anything that Unicode has: an escape sequence that writes the
+title of a terminal or clears it, an override that reverses the rest of a line, a character without width by which two
+labels that look the same differ. `clean` is for drawings, where a character stays one character; `escaped` is for
+messages and for what commands print, where it must be possible to say which character it is.
+
+Left as they are: joiners where the writing needs them (Persian, Indic scripts, emoji), one variation selector after a
+character, and marks that combine.
+
+Sources: Unicode 15.1, `Default_Ignorable_Code_Point`; UAX #9, section 2 (directional formatting characters); RFC 5892,
+appendices A.1 and A.2 (where joiners are needed); ECMA-48 (control functions; C1 has ESC [ and ESC ] in one character).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+MARKS = "\u061c\u200e\u200f"
+"""Directional marks: they have no width, and change the order of their neighbours only."""
+
+_JOINERS = "\u200c\u200d"
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_HIDDEN = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f"  # C0, DEL and C1
+    "\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    f"\u3164{_SELECTORS}\ufeff\uffa0\ufff0-\ufffb"
+    "\\ud800-\\udfff\ufdd0-\ufdef\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+_SELECTOR = re.compile(f"[{_SELECTORS}]")
+_REPLACEMENT = "\ufffd"
+_VIRAMA = 9
+"""The canonical combining class of the signs that take the vowel from an Indic consonant."""
+_JOINING = frozenset({"ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC"})
+
+
+def clean(text: str) -> str:
+    """Text in which each hidden character is one that can be seen: a picture (line feed as U+240A) or U+FFFD."""
+    return _HIDDEN.sub(lambda found: found[0] if _is_needed(found) else _picture(found[0]), text)
+
+
+def escaped(text: str, keep: str = "") -> str:
+    r"""Text in which hidden characters are written out, as Python writes them: `\x1b`, `\u202e`.
+
+    Args:
+        text: Anything.
+        keep: Characters that stay, as "\n" in a text of several lines.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep or _is_needed(found) else _code(found[0])
+
+    return _HIDDEN.sub(shown, text)
+
+
+def lines(text: str) -> str:
+    """A text of several lines for people: `escaped`, but for line ends and tabs."""
+    return escaped(text, "\n\t")
+
+
+def visible(label: str) -> str:
+    """A label that can be seen: outer spaces as U+2423, other blanks as U+237D, a lone mark on a circle."""
+    text = clean(label)
+    if not text:
+        return "\u2205"
+    if all(unicodedata.category(c) in {"Mn", "Me", "Mc", "Cf"} for c in text):
+        return "\u25cc" + "".join(c for c in text if unicodedata.category(c) != "Cf")
+    left = len(text) - len(text.lstrip())
+    right = max(left, len(text.rstrip()))
+    blanks = {i: "\u2423" if text[i] == " " else "\u237d" for i in (*range(left), *range(right, len(text)))}
+    return "".join(blanks.get(i, c) for i, c in enumerate(text))
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON for people and programs: letters as they are, hidden characters as escapes of JSON.
+
+    Raises:
+        ValueError: A number is not finite, for which JSON has no word.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    # Outside its strings JSON has no hidden character but the line ends of an indent; inside them json escapes C0.
+    return _HIDDEN.sub(lambda found: "\n" if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
+
+
+def shell_word(word: str | Path) -> str:
+    """A word of a command that can be pasted into a shell; a path that begins with a dash is no option there."""
+    text = f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
+    if escaped(text) == text:
+        return shlex.quote(text)
+    parts = (f"\\{c}" if c in "\\'" else c if c.isprintable() else _bytes(c) for c in text)
+    return f"$'{''.join(parts)}'"
+
+
+def _is_needed(found: re.Match[str]) -> bool:
+    """Whether a joiner or a selector stands where the writing needs it."""
+    text, at = found.string, found.start()
+    before = text[at - 1] if at else ""
+    if not before:
+        return False
+    if _SELECTOR.match(found[0]):
+        return not before.isspace() and not _HIDDEN.match(before)
+    if found[0] not in _JOINERS:
+        return False
+    if unicodedata.combining(before) == _VIRAMA:
+        return True
+    after = text[at + 1 : at + 2]
+    if found[0] == "\u200d":  # a picture made of several, as a family; the selector is part of its first
+        return _is_emoji(text[at - 2 : at - 1] if before == "\ufe0f" else before) and _is_emoji(after)
+    return _joins(before) and _joins(after)
+
+
+def _is_emoji(character: str) -> bool:
+    return bool(character) and (unicodedata.category(character) == "So" or "\U0001f3fb" <= character <= "\U0001f3ff")
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is a letter, or a mark on one, of a script whose letters join."""
+    return (
+        bool(character)
+        and unicodedata.category(character)[0] in "LM"
+        and unicodedata.name(character, "").split(" ")[0] in _JOINING
+    )
+
+
+def _picture(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)  # Unicode's own pictures of the control characters
+    if code == 0x7F:
+        return "\u2421"
+    return "\u2424" if character in "\u2028\u2029" else _REPLACEMENT
+
+
+def _code(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _bytes(character: str) -> str:
+    """A character as the bytes of a file name, in the escapes of a shell: three digits, so that none follows."""
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
