@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -420,3 +421,44 @@ print(result.reason if run is None else "finished", result.progress.step)
     assert done.stdout.split("\n")[-2] == ("finished 4" if ignored else "interrupted 3"), done
     if not ignored:
         assert (tmp_path / "run" / "checkpoints" / "step-3").is_dir()
+
+
+# --- comparisons
+
+
+COPYING = {
+    "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 8, "test": 8},
+    "model": {"d_embedding": 8, "d_hidden": 8, "d_attention": 8},
+    "training": {"steps": 100_000, "threads": 1, "device": "cpu"},
+    "evaluation": {"bootstrap": 10},
+}
+
+
+def until(condition):
+    deadline = time.monotonic() + 120
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found
+    return found
+
+
+def test_a_comparison_owns_its_folder_and_a_killed_one_leaves_no_training_behind(tmp_path, capsys):
+    (tmp_path / "copy.yaml").write_text(yaml.safe_dump(COPYING))
+    models = ["--models", "bahdanau,bahdanau:cell=rnn"]
+    words = ["compare", str(tmp_path / "copy.yaml"), *models, "--out", str(tmp_path / "out")]
+    with (tmp_path / "err").open("w") as err:
+        parent = subprocess.Popen([sys.executable, "-m", "heed", *words], stdout=err, stderr=err)
+    try:
+        log = until(lambda: list((tmp_path / "out").glob("*/metrics.jsonl")))[0]
+        child = json.loads((log.parent / LOCK).read_text())["process"]
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert f"out' is already training, process {parent.pid} on" in capsys.readouterr().err
+    finally:
+        parent.kill()
+        parent.wait()
+    until(lambda: not (log.parent / LOCK).exists())
+    assert list((log.parent / "checkpoints").glob("step-*"))
+    assert "the comparison was ended; this training stops too" in (tmp_path / "err").read_text()
+    until(lambda: not Path(f"/proc/{child}/stat").exists() or ") Z" in Path(f"/proc/{child}/stat").read_text())

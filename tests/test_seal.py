@@ -19,7 +19,7 @@ from heed.runs.train import train_config
 from heed.storage.disk import checksum
 from heed.storage.seal import describe_damage
 from heed.training.progress import Quiet
-from test_unfinished import copying, killed
+from test_unfinished import Killed, Killer, copying, killed
 
 TEXTS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]
 
@@ -222,6 +222,18 @@ def test_between_the_weights_and_the_seal_a_run_is_unfinished(tmp_path, monkeypa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         heed.load(out, finished=True)
+
+
+def test_a_finished_run_that_is_trained_longer_is_unfinished_until_it_ends(tmp_path, call):
+    out = tmp_path / "run"
+    train_config(copying(steps=2), out, Quiet())
+    with pytest.raises(Killed):
+        train_config(copying(), out, Killer(3), resume=True)
+    code, _, err = call("predict", out, "1 2")
+    assert code == 0 and "training has not finished (saved up to update 4 of 8)" in err
+    code, _, err = call("train", out, "--resume")
+    assert code == 0 and "resumed at update 4" in err and "all 8 updates done" in err
+    assert json.loads((out / "report.json").read_text())["training"]["updates"] == 8
 
 
 def test_the_end_of_training_does_not_certify_damage(tmp_path):

@@ -156,30 +156,34 @@ def _not_free(path: Path) -> RunError:
     return RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
 
 
-def seal(path: Path, keep: Mapping[str, Content] | None = None) -> None:
+def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
     """Write the checksums of a run folder's files, by which `load` and `heed check` find what is missing or altered.
 
-    Files in `keep` are not read: what was recorded of them still holds, and damage to them must stay visible.
+    Args:
+        path: The folder.
+        keep: Files that are not read: what was recorded of them still holds, and damage to them must stay visible.
+        final: Whether its weights are those to keep; otherwise they have no checksum, and the run has not finished.
     """
-    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in (CHECKSUMS, METRICS)]
+    left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
+    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out]
     record(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
 
 
 @contextmanager
-def unsealed(path: Path, *changing: str) -> Iterator[None]:
+def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     """Within this, files of a run folder may change: those named, or all where none is.
 
     They are not among the checksums meanwhile, so that a kill leaves no file that seems damaged, nor weights that seem
-    final. What was recorded of the others stays as it is.
-
+    final. What was recorded of the others stays as it is. The weights of a run are sealed where they are `final`: while
+    training goes on, the folder of a run that had finished before is that of an unfinished one.
     """
-    kept = {name: one for name, one in _recorded(path).items() if name not in changing} if changing else {}
+    kept = {name: one for name, one in _recorded(path).items() if name not in (*changing, WEIGHTS)} if changing else {}
     if kept:
         record(path, kept, kept)
     else:
         (path / CHECKSUMS).unlink(missing_ok=True)
     yield
-    seal(path, kept)
+    seal(path, kept, final=final)
 
 
 def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:

@@ -96,7 +96,7 @@ def import_checkpoint(
     with Ownership() as ownership:
         path = folders.create(out, run.config, False, ownership)
         run.folder = path
-        with folders.unsealed(path):
+        with folders.unsealed(path, final=True):
             run.task.save(path)
             Origin.of(checkpoint, name).write(path)
             write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))

@@ -273,7 +273,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
             "python": platform.python_version(),
         },
     }
-    with folders.unsealed(path, folders.WEIGHTS, folders.REPORT, *CARD):
+    with folders.unsealed(path, folders.WEIGHTS, folders.REPORT, *CARD, final=True):
         write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
         folders.write_report(path, run.report)
         write_card(run)

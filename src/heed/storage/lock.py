@@ -106,14 +106,19 @@ class Ownership:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def take(self, folder: Path) -> None:
-        """Own a folder, once, as `owned` does.
+    def take(self, folder: Path, make: bool = False) -> None:
+        """Own a folder, once, as `owned` does; `make` it where there is none.
 
         Raises:
             RunError: Another process owns it, which the message names.
-            DiskError: The lock file cannot be written.
+            DiskError: The folder or its lock file cannot be written.
         """
         if folder not in self._taken:
+            if make:
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise DiskError(f"cannot make '{folder}': {error.strerror or error}") from None
             self._stack.enter_context(owned(folder))
             self._taken.add(folder)
 
