@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.config.memory import InMemory
 from heed.errors import DataError, RunError
 from heed.runs.epochs import settle_epochs
@@ -109,7 +109,7 @@ def follow(path: Path, given: Given | None) -> Begun:
     """
     if not (path / folders.CONFIG).is_file():
         raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
-    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    config = check_config(*folders.read_settings(path))
     task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
     torch.manual_seed(config.training.seed)
     return Begun(path, task, model_to_train(task))

@@ -69,8 +69,7 @@ class Unfinished:
         if not (folder / folders.CONFIG).is_file():
             return None
         folders.check_format(folder)
-        where = str(folder / folders.CONFIG)
-        written = check_config(read_config(where), where)
+        written = check_config(*folders.read_settings(folder))
         damage = folders.damage(folder)
         began = written
         if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:

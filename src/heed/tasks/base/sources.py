@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from heed.config import RunConfig, data_files
+from heed.errors import RunError
 from heed.storage.digests import digest_of
 from heed.storage.disk import write_whole
+from heed.storage.files import MissingFileError, read_object
 
 DATA = "data.json"
 
@@ -28,11 +30,11 @@ def changed_files(config: RunConfig, folder: Path) -> list[str]:
     error of its own.
     """
     try:
-        before = json.loads((folder / DATA).read_text(encoding="utf-8"))["files"]
+        before = read_object(folder / DATA)["files"]
         known = {path: {name: v for name, v in digest.items() if name != "field"} for path, digest in before.items()}
-    except FileNotFoundError:
+    except MissingFileError:
         return []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (RunError, KeyError, AttributeError):
         return [f"{folder / DATA} is damaged, so that nobody can tell whether the data has changed since the run began"]
     return [
         f"{field}: '{path}' has changed since the run began: {_difference(known[path], digest)}"
