@@ -169,13 +169,13 @@ def test_an_export_is_the_old_one_or_the_new_one(tmp_path, monkeypatch, capsys, 
     def check(error, stuck):
         outcome.one_line(error)
         left = {path.name: path.read_bytes() for path in where.iterdir()} if where.exists() else {}
-        if isinstance(error, faults.Crash):
+        if stuck or isinstance(error, faults.Crash):  # it may have been moved away and not moved back
             assert left in (whole, {"old": OLD.encode()}) or (where.parent / ".huggingface.old" / "old").exists()
             return
         assert left == whole or (error is not None and left == {"old": OLD.encode()})
         assert error is not None or not list(where.parent.glob(".*"))
 
-    faults.fail_each(monkeypatch, where.parent, old, lambda: heed.export(run, "huggingface"), check)
+    faults.fail_each(monkeypatch, where.parent, old, lambda: heed.export(run, "huggingface"), check, each=False)
 
 
 def test_an_import_leaves_a_whole_run_or_nothing(tmp_path, monkeypatch, capsys, checkpoint):
@@ -191,9 +191,11 @@ def test_an_import_leaves_a_whole_run_or_nothing(tmp_path, monkeypatch, capsys, 
         for path in runs:
             assert not any(path.iterdir()) or heed.check_run(path).whole
 
-    done = faults.fail_each(
-        monkeypatch, folder, lambda: None, lambda: command("import", checkpoint, "--out", folder / "run"), check
-    )
+    def act():
+        if not (folder / "run" / "model.safetensors").exists():  # it may have been whole when the machine stopped
+            command("import", checkpoint, "--out", folder / "run")
+
+    done = faults.fail_each(monkeypatch, folder, lambda: None, act, check, each=False)
     assert {"open", "write", "safetensors", "replace"} <= set(done)
 
 
@@ -225,7 +227,7 @@ def test_the_last_save_of_a_training_and_its_seal_lose_nothing(tmp_path, monkeyp
         elif not stuck and not isinstance(error, faults.Crash):
             assert not list(out.glob(".*.part"))
 
-    faults.fail_each(monkeypatch, tmp_path / "runs", lambda: shutil.copytree(before, out), resume, check)
+    faults.fail_each(monkeypatch, tmp_path / "runs", lambda: shutil.copytree(before, out), resume, check, each=False)
 
 
 def test_the_harness_notices_what_is_not_written_whole(tmp_path, monkeypatch, capsys):

@@ -20,6 +20,7 @@ from warnings import warn
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
 from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
+from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.seal import Content, describe_damage, listed, record, recorded
 
 FORMAT = 1
@@ -95,13 +96,13 @@ def check_format(path: Path) -> None:
         RunError: It says what the folder is.
     """
     try:
-        number = json.loads((path / _FORMAT_FILE).read_text())["format"]
-    except FileNotFoundError:
+        number = read_object(path / _FORMAT_FILE).get("format")
+    except MissingFileError:
         raise RunError(f"{path} is not a run folder: it has no {_FORMAT_FILE}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path / _FORMAT_FILE} is damaged: {error}") from None
+    if type(number) is not int:
+        raise damaged(path / _FORMAT_FILE, "it has no number 'format'")
     if number != FORMAT:
-        age = "a newer" if isinstance(number, int) and number > FORMAT else "another"
+        age = "a newer" if number > FORMAT else "another"
         raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
 
 
@@ -271,13 +272,28 @@ def _make(path: Path, exist_ok: bool) -> bool:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The report of a run; empty while there is none."""
+    """The report of a run; empty while there is none.
+
+    Raises:
+        RunError: It is damaged.
+    """
     try:
-        return json.loads((path / REPORT).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    except FileNotFoundError:
+        return read_object(path / REPORT)
+    except MissingFileError:
         return {}
-    except ValueError as error:
-        raise RunError(f"{path / REPORT} is damaged: {error}") from None
+
+
+def read_settings(path: Path) -> tuple[dict[str, Any], str]:
+    """The values of a run's `config.yaml`, and the name of the file for errors about them.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    file = path / CONFIG
+    values = read_yaml(file)
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise damaged(file, "it holds no fields such as 'task: ...'")
+    return values, str(file)
 
 
 def write_report(path: Path, report: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from heed.cli.given import fields, held_out, split_files
 from heed.cli.help import called, option
 from heed.cli.options import (
     SIZES,
+    BadLinesOption,
     CheckedArgument,
     ComparedArgument,
     FilesOption,
@@ -27,6 +28,7 @@ from heed.cli.options import (
     RunArgument,
     SizeOption,
     ValidOption,
+    WindowOption,
     WithOption,
     WordsArgument,
 )
@@ -144,6 +146,8 @@ def predict(
     out: Annotated[
         Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
     ] = None,
+    bad_lines: BadLinesOption = None,
+    window: WindowOption = 2_000,
     others: WithOption = None,
     force: ForceOption = False,
     *,
@@ -151,11 +155,11 @@ def predict(
 ) -> None:
     """Write the output for each text or line of input.
 
-    On a terminal, without texts and --input, it asks for texts.
+    Lines are answered as they come. On a terminal, without texts and --input, it asks for texts.
     """
-    from heed.cli.predict import run_predict
+    from heed.cli.predict import Given, run_predict
 
-    run_predict([run, *(others or [])], text or [], input, out, flags, force)
+    run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force), flags)
 
 
 @app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))

@@ -23,6 +23,7 @@ from heed.errors import ConfigError, HeedError, RunError, TrainingError
 from heed.runs.loading import load
 from heed.runs.resume import differences
 from heed.runs.train import train_config
+from heed.storage.files import damaged, read_object
 from heed.storage.outputs import make_folder, write_outputs
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
@@ -132,10 +133,20 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
 
 
 def _read_plan(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads((folder / _PLAN).read_text(encoding="utf-8"))["runs"]  # type: ignore[no-any-return]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{folder / _PLAN} is damaged: {error}") from None
+    runs = read_object(folder / _PLAN).get("runs")
+    if not isinstance(runs, dict) or not all(map(_is_planned, runs.values())):
+        raise damaged(folder / _PLAN, "it does not list runs with their labels and settings")
+    return runs
+
+
+def _is_planned(run: Any) -> bool:
+    """Whether an entry of a plan has what `_agree` reads of it."""
+    return (
+        isinstance(run, dict)
+        and isinstance(run.get("label"), str)
+        and isinstance(run.get("config"), dict)
+        and {"task", "data", "tokenizer"} <= run["config"].keys()
+    )
 
 
 def _write_plan(folder: Path, plan: dict[str, Any]) -> None:

@@ -330,7 +330,7 @@ def _follow(path: Path, given: Given | None) -> _Begun:
     """Another process's part: what the first one has begun, read from its folder."""
     if not (path / folders.CONFIG).is_file():
         raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
-    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    config = check_config(*folders.read_settings(path))
     task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
     torch.manual_seed(config.training.seed)
     return path, task, model_to_train(task), frozenset()

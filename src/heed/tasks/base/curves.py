@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel
 from heed.observe.curves_text import curves_to_text
@@ -161,7 +161,7 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
     if config is None:
         folders.check_format(folder)
         folders.verify(folder, [folders.CONFIG, folders.REPORT], force)
-        config = check_config(read_config(folder / folders.CONFIG), str(folder / folders.CONFIG))
+        config = check_config(*folders.read_settings(folder))
     log = Log.read(folder)
     if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
         raise RunError(
