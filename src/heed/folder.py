@@ -19,7 +19,7 @@ from warnings import warn
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
-from heed.storage.disk import CHECKSUMS, disk_error, remove_leftovers, write_folder, write_whole
+from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.storage.seal import Content, describe_damage, listed, record, recorded
@@ -222,7 +222,7 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     if kept:
         record(path, kept, kept)
     else:
-        (path / CHECKSUMS).unlink(missing_ok=True)
+        remove_file(path / CHECKSUMS)
     yield
     seal(path, kept, final=final)
 
