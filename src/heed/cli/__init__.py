@@ -6,26 +6,46 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO, cast
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `heed`; errors about the user's input are one line and an exit code, never a traceback."""
     from heed.cli.app import app
     from heed.errors import HeedError
+    from heed.visible import escaped
 
+    with _visible_streams():
+        try:
+            with _warnings_in_one_line():
+                app(arguments, standalone_mode=True)
+        except HeedError as error:
+            print(f"heed: {escaped(str(error))}", file=sys.stderr)  # one line, whatever a name in it holds
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            print("heed: interrupted", file=sys.stderr)
+            sys.exit(130)
+        except BrokenPipeError:  # the reader of a pipe has gone, as with `heed predict ... | head`
+            sys.stderr.close()
+            sys.exit(1)
+
+
+@contextmanager
+def _visible_streams() -> Iterator[None]:
+    """Show on stderr, and on stdout where it is a terminal, what a terminal would obey or hide.
+
+    Whatever a message holds: a label, the name of a file, a word typed. What goes into a pipe or a file stays exact.
+    """
+    from heed.visible import MARKS, VisibleStream
+
+    out, err = sys.stdout, sys.stderr
+    sys.stderr = cast("TextIO", VisibleStream(err))
+    if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps that hold such
+        sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
     try:
-        with _warnings_in_one_line():
-            app(arguments, standalone_mode=True)
-    except HeedError as error:
-        print(f"heed: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("heed: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of a pipe has gone, as with `heed predict ... | head`
-        sys.stderr.close()
-        sys.exit(1)
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.cli.predict import ask, outputs_of
-from heed.cli.terminal import interactive, use_color, width
+from heed.cli.terminal import interactive, show_drawing, use_color, width
 from heed.config import DatesData
 from heed.data.embedded.dates import LANGUAGES
 from heed.evaluation.measures import share
@@ -19,6 +19,7 @@ from heed.tasks.base.run import Run
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
+from heed.visible import shell_word
 
 _EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
 
@@ -44,11 +45,11 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
             f"Where it looks now if it is made to write {_ANSWER} (in the end it should be at the right field):\n"
         )
         assert isinstance(run, TranslationRun)
-        print(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()), "\n", flush=True)
+        show_drawing(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")
 
     run, result = train_config(config, out, TerminalReporter(), on_validation=early_map)
     if run is None:
-        print(f"\nStopped and saved. Go on with:  heed train {result.folder} --resume")
+        print(f"\nStopped and saved. Go on with:  heed train {shell_word(result.folder)} --resume")
         raise SystemExit(130)
     assert isinstance(run, TranslationRun)
     _tell(run)
@@ -57,12 +58,13 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         outputs = outputs_of(run, {})
         assert isinstance(outputs, TextOutputs)
         ask(outputs)
+    folder = shell_word(run.folder)
     print(
         f"\nThe run lies in {run.folder}. Next:\n"
-        f"  heed look {run.folder} '{_EXAMPLE}' --steps\n"
-        f"  heed look {run.folder} '{_EXAMPLE}' --open\n"
-        f"  heed predict {run.folder} '3 mars 2024'\n"
-        f"  heed evaluate {run.folder}\n"
+        f"  heed look {folder} '{_EXAMPLE}' --steps\n"
+        f"  heed look {folder} '{_EXAMPLE}' --open\n"
+        f"  heed predict {folder} '3 mars 2024'\n"
+        f"  heed evaluate {folder}\n"
         f"  heed train CONFIG.yaml        (configurations to start from: examples/)"
     )
 
@@ -84,7 +86,7 @@ def _tell(run: TranslationRun) -> None:
     if right:
         example = max(right, key=lambda pair: (pair.origin.endswith("full"), pair.origin.split(":")[1] == "es"))
         print("\nA held-out date that it reads right:\n")
-        print(run.look(example.source).text(width(), use_color()))
+        show_drawing(run.look(example.source).text(width(), use_color()))
     with edit(run.model, Uniform("cross")):
         uniform = run.predict([pair.source for pair in pairs])
     kept = [float(pair.target == out.text) for pair, out in zip(pairs, uniform, strict=True)]

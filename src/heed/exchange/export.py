@@ -21,6 +21,7 @@ from heed.exchange.exportable import Exportable
 from heed.exchange.selfcheck import SelfCheck, self_check
 from heed.models.base import PairDecoder
 from heed.storage.disk import checksum, describe_damage, write_folder
+from heed.visible import shell_word
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
@@ -93,7 +94,7 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
         raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
     quantization = ENGINES[engine]
     path = _place(folder, quantization)
-    command = f"heed export {folder} --to ctranslate2"
+    command = f"heed export {shell_word(folder)} --to ctranslate2"
     if quantization != "float32":
         command += f" --quantization {quantization}"
     if not path.is_dir():

@@ -43,6 +43,7 @@ from heed.training.processes import Processes, current
 from heed.training.progress import Reporter, begin_line, duration, progress_line
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
+from heed.visible import shell_word
 
 
 class Trainer:
@@ -380,7 +381,7 @@ class Trainer:
                 last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
                 raise DiskError(
                     f"{error}; stopped at update {p.step}, {last}; when there is room, go on with: "
-                    f"heed train {self.checkpoints.parent} --resume"
+                    f"heed train {shell_word(self.checkpoints.parent)} --resume"
                 ) from None
             prune_checkpoints(self.checkpoints)
         self._saved_at = time.perf_counter()

@@ -16,6 +16,7 @@ from heed.data.store.splits import Splits
 from heed.errors import ConfigError
 from heed.storage.disk import write_whole
 from heed.tasks.base.task import Task
+from heed.visible import escaped
 
 _STANDARD = "standard.json"
 C = TypeVar("C", bound=RunConfig)
@@ -77,7 +78,7 @@ class NumericTask(Task[C, E], Generic[C, E]):
     def column_lines(self) -> list[str]:
         """Mean and deviation of each column, for people."""
         rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
-        return [f"  {name:<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
+        return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
     def tensor(self, values: Any) -> Tensor:
         """Rows in their own units as the model reads them."""

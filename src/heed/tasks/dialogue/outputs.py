@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.base.report import counted
 from heed.tasks.dialogue.chat import Chat
 from heed.tasks.translation.outputs import sampling_of
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.run import DialogueRun
@@ -58,7 +58,7 @@ class DialogueOutputs(TextOutputs):
         findings = Findings.of(self.run.task.config.data, strict=True)
         found = list(read_conversations([path], self.run.task.config.data, findings))
         turns = sum(len(one.turns) for one in found)
-        lines = [json.dumps(object_of(one, self.run.columns), ensure_ascii=False) for one in found]
+        lines = [to_json(object_of(one, self.run.columns)) for one in found]
         remarks = "".join(f"; {remark}" for remark in findings.remarks)
         return lines, f"{counted(len(found), 'conversation')} of {counted(turns, 'turn')}{remarks}"
 
@@ -97,7 +97,7 @@ class DialogueOutputs(TextOutputs):
             "finished": candidate.finished,
             "turns_cut": self.run.num_cut(conversation),
         }
-        return json.dumps(values, ensure_ascii=False)
+        return to_json(values)
 
     @cached_property
     def chat(self) -> Chat:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from heed.tasks.language_modelling.questions import Question, choices_of, questi
 from heed.tasks.language_modelling.ranking import join, rank
 from heed.tasks.language_modelling.scored import ScoredText, score_each, usual_stride
 from heed.tasks.language_modelling.writing import context_of
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.continuation import Continuation
@@ -206,7 +206,7 @@ class LanguageModelOutputs(TextOutputs):
                 "stopped_by": continuation.stopped_by,
                 "unread": continuation.unread,
             }
-            return json.dumps(values, ensure_ascii=False)
+            return to_json(values)
         if self.options["nbest"] > 1:
             return f"{continuation.score:.4f}\t{one_line(continuation.text)}"
         return continuation.text if self._single else one_line(continuation.text)
@@ -229,7 +229,7 @@ class LanguageModelOutputs(TextOutputs):
                     for one in ranked
                 ],
             }
-            return (json.dumps(values, ensure_ascii=False),)
+            return (to_json(values),)
         lines = [] if self._single else [one_line(prompt)]
         lines.append("probability  log-prob  per token  per byte  tokens  choice")
         for one in ranked:
@@ -249,7 +249,7 @@ class LanguageModelOutputs(TextOutputs):
                 "ranks": scored.ranks,
                 "end_log_prob": None if scored.end_log_prob is None else round(scored.end_log_prob, 6),
             }
-            return (json.dumps(values, ensure_ascii=False),)
+            return (to_json(values),)
         lines = ["    nats    bits    rank  token"]
         for token, p, bits, place in zip(scored.tokens, scored.log_probs, scored.bits, scored.ranks, strict=True):
             lines.append(f"{p:8.3f}{bits:8.3f}{place:8}  {visible(token.replace(_MARK, ' '))}")
