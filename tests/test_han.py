@@ -107,3 +107,13 @@ def test_one_long_document_makes_the_others_no_longer():
     assert batch.mask.numel() == 3 * 300 * 60 and sum(read) < 2 * sum(map(sum, lengths))
     alone = collate_texts(texts, [0], hierarchical=True, num_labels=None)
     assert_close(outputs[:1], model(alone.tokens, alone.mask))
+
+
+def test_the_padding_that_is_reported_is_what_the_model_computes():
+    texts = [TokenText([[5] * length for length in words], [0]) for words in ([9, 2, 4], [3], [1, 1, 40])]
+    batch, model, computed = collate_texts(texts, [0, 1, 2], hierarchical=True, num_labels=None), make(), []
+    model.words.register_forward_hook(lambda net, inputs, outputs: computed.append(inputs[0].shape[:2].numel()))
+    model(batch.tokens, batch.mask)
+    assert batch.padding_share == pytest.approx(1 - 60 / sum(computed))
+    flat = collate_texts(texts, [0, 1, 2], hierarchical=False, num_labels=None)
+    assert flat.padding_share == pytest.approx(1 - 60 / (3 * 42))

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 import heed
 import reference as ref
 from heed.attention import Rows
+from heed.data.batch.turns import TokenTurn, collate_turns
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.hred import HRED, HREDConfig
 from heed.observe.edits import Force
@@ -323,3 +324,17 @@ def test_a_memory_of_selected_conversations_is_theirs():
     state = model.start(memory, Rows(1 - CONVERSATION, 2), READ)
     assert_close(model.step(rest["target"], state)[0], model(**said, **rest), **TIGHT)
     assert replace(memory).summary is not None
+
+
+@pytest.mark.parametrize(
+    ("lengths", "targets"), [([3, 40, 1, 4], [2, 30, 1]), ([7, 7], [5, 5]), ([1], [0])], ids=["ragged", "even", "one"]
+)
+def test_the_padding_that_is_reported_is_what_the_model_computes(lengths, targets):
+    utterances = [TokenTurn([5] * length, 1) for length in lengths]
+    responses = [(0, min(1, len(lengths)), [6] * length) for length in targets]
+    made, model, computed = collate_turns(utterances, [range(len(lengths))], responses, [0]), make(), []
+    for net in (model.words, model.decoder):
+        net.register_forward_hook(lambda net, inputs, outputs: computed.append(inputs[0].shape[:2].numel()))
+    model(made.tokens, made.mask, made.turns, made.speakers, made.target, made.conversation, made.read)
+    real = sum(lengths) + sum(targets) + len(targets)
+    assert made.padding_share == pytest.approx(1 - real / sum(computed))

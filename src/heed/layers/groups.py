@@ -11,3 +11,8 @@ def length_groups(lengths: list[int]) -> list[list[int]]:
             longest = lengths[row]
         groups[-1].append(row)
     return groups
+
+
+def grouped_positions(lengths: list[int]) -> int:
+    """How many positions those groups have, each padded to its longest sequence."""
+    return sum(len(group) * lengths[group[0]] for group in length_groups(lengths))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.device import to_device
+from heed.layers.groups import grouped_positions
 
 
 class Batch:
@@ -24,11 +25,21 @@ class Batch:
     def padding_share(self) -> float:
         """Share of the positions that hold padding."""
         masks: list[Tensor] = [getattr(self, name) for name in self.masks]
-        return 1.0 - sum(int(mask.sum()) for mask in masks) / sum(mask.numel() for mask in masks)
+        return 1.0 - sum(int(mask.sum()) for mask in masks) / sum(map(self.positions, masks))
+
+    def positions(self, mask: Tensor) -> int:
+        """How many positions of a mask a model goes through: all of them."""
+        return mask.numel()
 
     def to(self, device: torch.device) -> Self:
         """The batch on another device."""
         return to_device(self, device)
+
+
+def positions_in_groups(mask: Tensor) -> int:
+    """The same for rows `(..., rows, longest)` that are read in groups of like length, rows of padding not at all."""
+    lengths = mask.sum(-1).flatten()
+    return max(1, grouped_positions(lengths[lengths > 0].tolist()))
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heed.data.batch.rows import Batch, pad_nested, pad_rows
+from heed.data.batch.rows import Batch, pad_nested, pad_rows, positions_in_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ class TextBatch(Batch):
     def num_targets(self) -> int:
         """Number of texts."""
         return len(self.indices)
+
+    def positions(self, mask: Tensor) -> int:
+        """Sentences are read in groups of like length, whole texts together."""
+        return positions_in_groups(mask) if mask.ndim == 3 else super().positions(mask)
 
 
 def collate_texts(

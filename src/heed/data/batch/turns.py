@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from heed.data.batch.rows import Batch, pad_rows, pad_shifted
+from heed.data.batch.rows import Batch, pad_rows, pad_shifted, positions_in_groups
 
 
 class TokenTurn(NamedTuple):
@@ -49,6 +49,10 @@ class TurnBatch(Batch):
     conversation: Tensor
     read: Tensor
     num_targets: int
+
+    def positions(self, mask: Tensor) -> int:
+        """Utterances and responses are each computed in groups of like length."""
+        return positions_in_groups(mask)
 
 
 class Histories(NamedTuple):

@@ -1,0 +1,218 @@
+"""Reading the files of a run folder, a checkpoint or an export, which may be damaged or made to do harm.
+
+Only regular files are opened, and so that opening cannot wait: never a pipe, a device or a socket, nor a link that
+leads out of the folder. Sizes and nesting are bounded. Whatever is wrong is a `RunError` of one line with the file,
+what is wrong with it, and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from heed.errors import RunError
+
+LIMIT = 1 << 26
+"""Bytes that a file of settings, labels or numbers may have."""
+_DEPTH = 64
+"""Levels of lists and objects within one another; no file of heed's has more than ten."""
+_VALUES = 1 << 26
+"""Values and characters of a file with aliases written out: a few lines of YAML can stand for billions."""
+_REMEDY = "restore the file from a copy, or make the folder anew"
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+
+
+class MissingFileError(RunError):
+    """A file of a run folder is not there."""
+
+
+def check_regular(path: Path, links: bool = False) -> os.stat_result:
+    """Refuse what is not a regular file in its folder; what is opened may otherwise wait without end.
+
+    Args:
+        path: The file.
+        links: Whether it may be a link that leads out of its folder, as in caches of downloaded checkpoints.
+
+    Returns:
+        What the system says of the file.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is a folder, a pipe, a device or a socket, or a link out of its folder.
+    """
+    try:
+        if not links and path.is_symlink():
+            target = path.resolve(strict=True)
+            if not target.is_relative_to(path.parent.resolve()):
+                raise RunError(f"{path} is a link to {target}, outside of its folder; put the file itself there")
+        found = path.stat()
+    except FileNotFoundError:
+        raise MissingFileError(f"{path} is missing; {_REMEDY}") from None
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL in the name
+        raise _unreadable(path, error) from None
+    _check_kind(path, found)
+    return found
+
+
+def read_bytes(path: Path, limit: int = LIMIT, links: bool = False) -> bytes:
+    """The content of a regular file of at most `limit` bytes; see `check_regular` for `links`.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is no regular file, is larger, or cannot be read.
+    """
+    check_regular(path, links)
+    try:
+        # Should the file have become a pipe since it was checked, opening it still does not wait.
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(number, "rb") as file:
+            _check_kind(path, os.fstat(number))
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(content) > limit:
+        raise damaged(path, f"it has more than {limit:,} bytes")
+    return content
+
+
+def read_text(path: Path, limit: int = LIMIT, links: bool = False) -> str:
+    """The content of a regular file in UTF-8; see `read_bytes`.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is no such file.
+    """
+    content = read_bytes(path, limit, links)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise damaged(path, f"byte {error.start + 1:,} is not UTF-8") from None
+
+
+def read_object(path: Path, limit: int = LIMIT, links: bool = False) -> dict[str, Any]:
+    """A JSON file of one object; see `read_bytes`.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is no such file.
+    """
+    values: dict[str, Any] = _of_type(path, read_json(path, limit, links), dict)
+    return values
+
+
+def read_list(path: Path, of: type | None = None, limit: int = LIMIT) -> list[Any]:
+    """A JSON file of one list, its elements all of the type `of` if given; see `read_bytes`.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is no such file.
+    """
+    values: list[Any] = _of_type(path, read_json(path, limit), list)
+    for number, value in enumerate(values, 1):
+        if of is not None and type(value) is not of:
+            raise damaged(path, f"element {number:,} is {_named(value)}, expected {_NAMES.get(of, of.__name__)}")
+    return values
+
+
+def read_json(path: Path, limit: int = LIMIT, links: bool = False) -> Any:
+    """A JSON file; see `read_bytes`.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is no such file.
+    """
+    return parsed(path, read_text(path, limit, links), json.loads, "JSON")
+
+
+def read_yaml(path: Path, limit: int = LIMIT) -> Any:
+    """A YAML file of plain values; see `read_bytes`.
+
+    Raises:
+        MissingFileError: There is none.
+        RunError: It is no such file.
+    """
+    return parsed(path, read_text(path, limit), yaml.safe_load, "YAML")
+
+
+def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any:
+    """The values of a text; `path` and `form` ("JSON") are named in errors.
+
+    Raises:
+        RunError: The text is not of that form, or its values are nested too deep.
+    """
+    try:
+        values = parse(text)
+        check_values(values)
+        if "\\u" in text or "\\U" in text:  # an escape may stand for half a character, which cannot be written again
+            json.dumps(values, ensure_ascii=False, default=str).encode()
+    except RecursionError:
+        raise damaged(path, "its values are nested too deep") from None
+    except UnicodeEncodeError:
+        raise damaged(path, "it holds half of a surrogate pair, which is no character") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f"line {mark.line + 1}: "
+        raise damaged(path, f"it is not {form}: {where}{getattr(error, 'problem', None) or error}") from None
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise damaged(path, f"it is not {form}: {error}") from None
+    return values
+
+
+def check_values(values: Any) -> None:
+    """Refuse plain values that are nested too deep, contain themselves, or by aliases stand for too many.
+
+    Raises:
+        ValueError: It says which.
+    """
+    level: list[Any] = [[values]]
+    total = 0
+    for _ in range(_DEPTH + 1):
+        inside = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
+        level = []
+        for one in inside:
+            total += 1 + (len(one) if isinstance(one, str) else 0)
+            if total > _VALUES:
+                raise ValueError("it stands for too many values")
+            if isinstance(one, dict | list | tuple):
+                level.append(one)
+        if not level:
+            return
+    raise ValueError(f"its values are nested more than {_DEPTH} levels deep")
+
+
+def damaged(path: Path, problem: str) -> RunError:
+    """The error of a file that is there and is not what it should be."""
+    return RunError(f"{path} is damaged: {' '.join(problem.split())}; {_REMEDY}")
+
+
+def _of_type(path: Path, value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise damaged(path, f"it holds {_named(value)}, expected {_NAMES[kind]}")
+    return value
+
+
+def _named(value: Any) -> str:
+    return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
+
+
+def _check_kind(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for test, name in _KINDS if test(found.st_mode)), "no file")
+        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
+
+
+def _unreadable(path: Path, error: Exception) -> RunError:
+    return RunError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
