@@ -7,16 +7,15 @@ from typing import Any
 
 from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, show_drawing, use_color, width
-from heed.config import DatesData
 from heed.data.embedded.dates import LANGUAGES
 from heed.evaluation.measures import share
 from heed.evaluation.significance import Interval, intervals
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.runs.train import train_config
+from heed.tasks import check_config
 from heed.tasks.base.outputs import TextOutputs
 from heed.tasks.base.run import Run
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
 from heed.visible import shell_word
@@ -26,13 +25,14 @@ _EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
 
 def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     """Train, show a map within seconds, and tell what came of it."""
+    settings = {"data": {"name": "dates"}, "training": {"minutes": minutes, "seed": seed}}
+    config = check_config({"task": "translation", **settings}, "command line")
     print(
         f"heed learns to read dates as people write them in {len(LANGUAGES)} languages and to write them as "
         f"YYYY-MM-DD.\nIt is never told which characters are the year, the month or the day. "
         f"This takes about {minutes:g} minutes.\n",
         flush=True,
     )
-    config = TranslationConfig(data=DatesData(), training=TranslationTraining(minutes=minutes, seed=seed))
     shown: list[bool] = []
 
     def early_map(run: Run[Any, Any], scores: dict[str, float], seconds: float) -> None:
