@@ -49,7 +49,7 @@ def texts(content, name="a.txt", folder=None, **form):
             "a.jsonl",
             b'{"text": "good", "label": "pos"}\n{"text": "bad", "label": 0.5}\n',
             "field is no label",
-            "line 2: field 'label' is float 0.5, expected a label",
+            "line 2: field 'label' is the number 0.5, expected a label",
         ),
     ],
 )

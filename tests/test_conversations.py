@@ -91,11 +91,16 @@ def test_packed_files_and_several_paragraphs(tmp_path):
         ),
         ("a.jsonl", {"a": ["x"], "b": ["y"]}, {}, r"line 1 has no field .* turns \(its fields: 'a', 'b'\)"),
         ("a.jsonl", {"turn": ["x"]}, {"columns": {"turns": "turns"}}, "has no field 'turns'; did you mean 'turn'"),
-        ("a.jsonl", {"turns": "Hi"}, {"columns": {"turns": "turns"}}, "field 'turns' is str 'Hi', expected a list"),
-        ("a.jsonl", {"turns": "Hi"}, {}, "field 'turns' is str 'Hi', expected a list"),
-        ("a.jsonl", {"turns": ["Hi", 3]}, {}, r"field 'turns'\[1\] is int 3, expected a text or an object"),
+        (
+            "a.jsonl",
+            {"turns": "Hi"},
+            {"columns": {"turns": "turns"}},
+            "field 'turns' is the text 'Hi', expected a list",
+        ),
+        ("a.jsonl", {"turns": "Hi"}, {}, "field 'turns' is the text 'Hi', expected a list"),
+        ("a.jsonl", {"turns": ["Hi", 3]}, {}, r"field 'turns'\[1\] is the number 3, expected a text or an object"),
         ("a.jsonl", {"turns": [{"said": "Hi"}]}, {}, r"\[0\] has no field .* the text \(its fields: 'said'\)"),
-        ("a.jsonl", {"turns": [{"text": 3}]}, {}, r"\[0\]: field 'text' is int 3, expected text"),
+        ("a.jsonl", {"turns": [{"text": 3}]}, {}, r"\[0\]: field 'text' is the number 3, expected text"),
         (
             "a.jsonl",
             {"turns": [{"text": "a", "who": "b"}]},
@@ -137,8 +142,8 @@ def test_conversations_of_python():
     held = hold_conversations([["a", "b"], {"turns": SPOKEN}, SPOKEN], "train", section("x").columns, findings)
     assert [len(one.turns) for one in held] == [2, 3, 3] and held[2].speakers == ("A", "B", "A")
     for data, message in (
-        ("a", "train is str 'a', expected a list of conversations"),
-        (["a b"], r"train\[0\] is str 'a b', expected a list of turns"),
+        ("a", "train is the text 'a', expected a list of conversations"),
+        (["a b"], r"train\[0\] is the text 'a b', expected a list of turns"),
         ([["a", None]], r"train\[0\]\[1\] is missing \(None\)"),
     ):
         with pytest.raises(DataError, match=message):

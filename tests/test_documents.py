@@ -179,7 +179,7 @@ def test_a_separator_that_stands_nowhere_is_said(tmp_path):
     ("name", "raw", "problem"),
     [
         ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
-        ("a.jsonl", b'{"text": 3}\n', "a.jsonl' line 1: field 'text' is int 3, expected text"),
+        ("a.jsonl", b'{"text": 3}\n', "a.jsonl' line 1: field 'text' is the number 3, expected text"),
         ("a.jsonl", b'["a"]\n', "a.jsonl' line 1 holds a list, expected an object with the field 'text'"),
         ("a.jsonl", b"text\n", """a.jsonl' line 1 is not JSON.* as {"text": "..."}"""),
         ("a.csv", b"id,body\n1,x\n", "names no column 'text'; .*data.columns.text says .* data.format=text reads"),

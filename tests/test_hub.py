@@ -207,7 +207,7 @@ def test_a_classification_of_a_data_set_is_trained_and_evaluated(tmp_path):
     ("labels", "feature", "fields", "message"),
     [
         ([[0], [1]], Sequence(ClassLabel(names=["x", "y"])), {}, r"set:train:1: column 'stars' is a list, \['x'\]"),
-        ([0.5, 1.0], Value("float64"), {}, r"set:train:1: column 'stars' is float 0.5, expected a label"),
+        ([0.5, 1.0], Value("float64"), {}, r"set:train:1: column 'stars' is the number 0.5, expected a label"),
         ([0, None], ClassLabel(names=["x", "y"]), {}, r"set:train:2: column 'stars' has no label"),
         (
             [0, 1],

@@ -179,6 +179,14 @@ def test_beyond_the_context_the_last_window_is_shown(file):
     assert shown.target == run.predict(PROMPT, length=8).text
 
 
+def test_an_output_that_fills_the_context_is_shaded_alone(file):
+    run = random_run(file, "attention_lm", "char", 8)
+    look = run.look(PROMPT, length=20).look
+    (shading,) = look.shadings
+    assert shading.title == "Surprisal of what the model wrote in bits"
+    assert len(shading.weights) == len(shading.axis) == 7
+
+
 def test_what_there_is_not_is_refused(file):
     run = random_run(file, "rnn")
     with pytest.raises(ConfigError, match="no 'decoder' attention to look at: this model has no attention"):

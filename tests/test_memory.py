@@ -166,24 +166,24 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
 @pytest.mark.parametrize(
     ("task", "data", "message"),
     [
-        ("classification", 5, r"train is int 5, expected a data frame, a list of \(text, label\), or a dict of col"),
+        ("classification", 5, r"train is the number 5, expected a data frame, a list of \(text, label\), or a dict of"),
         ("classification", [], "train is empty"),
-        ("classification", ["a", "b"], r"train\[0\] is str 'a', expected \(text, label\)"),
+        ("classification", ["a", "b"], r"train\[0\] is the text 'a', expected \(text, label\)"),
         ("classification", [("a", "x"), ("b",)], r"train\[1\] has 1 value \(\('b',\)\), expected \(text, label\)"),
-        ("classification", [("a", "x"), (3, "y")], r"train\[1\]: the text is int 3, expected text"),
+        ("classification", [("a", "x"), (3, "y")], r"train\[1\]: the text is the number 3, expected text"),
         ("classification", [("a", "x"), (float("nan"), "y")], r"train\[1\]: the text is missing \(nan\), expected te"),
         ("classification", [("a", "x"), ("b", None)], r"train\[1\]: the label is missing"),
         ("classification", [("a", "x"), ("b", " ")], r"train\[1\]: the label has no label; data.several_labels=true"),
         ("classification", [("a", "x"), ("b\0", "y")], r"train\[1\]: the text holds a NUL character"),
-        ("classification", [("a", "x"), ("b", {"y": 1})], r"train\[1\]: the label is dict {'y': 1}, expected a label"),
+        ("classification", [("a", "x"), ("b", {"y": 1})], r"train\[1\]: the label is the dict {'y': 1}, expected a"),
         ("classification", {"text": ["a"], "label": []}, "train: the columns differ in length: 'text' has 1, 'label'"),
         ("classification", (["a", "b"], ["x"]), "train has 2 texts and 1 label; each needs one of the other"),
         ("classification", [{"text": "a", "label": "x"}, {"text": "b", "lable": "x"}],
          r"train\[1\] has no field 'label'; did you mean 'lable'"),
         ("translation", [("a", "b"), ("c", None)], r"train\[1\]: the target is missing \(None\), expected text"),
         ("tagging", [(["a"], ["O", "O"])], r"train\[0\] has 1 word and 2 tags; each word needs one"),
-        ("tagging", [("a b", "O O")], r"train\[0\]: the words are str 'a b', expected a list of texts, one for each"),
-        ("tagging", [(["a", 3], ["O", "O"])], r"train\[0\]: word 1 is int 3, expected text"),
+        ("tagging", [("a b", "O O")], r"train\[0\]: the words are the text 'a b', expected a list of texts, one"),
+        ("tagging", [(["a", 3], ["O", "O"])], r"train\[0\]: word 1 is the number 3, expected text"),
         ("tagging", [(["a"], ["B-X"]), (["b"], ["FOO"])], r"train\[1\]: tag 0, 'FOO', is none; expected O, or B-"),
         ("table", {"a": [1, None], "label": ["x", "y"]}, r"train\[1\], column 'a': the value is missing; fill it in"),
         ("table", {"a": [1, "?"], "label": ["x", "y"]}, r"train\[1\], column 'a': '\?' is no number; data.columns"),
@@ -193,7 +193,7 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("table", ([[1.0], [2.0]], ["x"]), "train has 2 rows and 1 label"),
         ("series", [1, None], r"train\[1\], column 'value': the value is missing"),
         ("series", [[1, 2], [3]], r"train\[1\] has 1 value"),
-        ("language_modelling", ["a", 5], r"train\[1\]: the text is int 5, expected text"),
+        ("language_modelling", ["a", 5], r"train\[1\]: the text is the number 5, expected text"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_named_with_its_place(task, data, message):
@@ -389,10 +389,10 @@ def test_predictions_of_lists_series_and_frames_are_the_same():
     frame = first.to_frame()
     assert list(frame["label"]) == [one.label for one in first] and frame["label"][2] == ""
     for given, message in (
-        (5, "texts is int 5, expected a text or a list of texts"),
+        (5, "texts is the number 5, expected a text or a list of texts"),
         (["a", None], r"texts\[1\] is missing \(None\), expected text"),
         (pandas.DataFrame({"a": texts, "b": texts}), "texts has the columns a, b and none called 'text'; give one of"),
-        ({"good film": 1}, "texts is dict"),
+        ({"good film": 1}, "texts is the dict"),
     ):
         with pytest.raises(DataError, match=message):
             run.predict(given)

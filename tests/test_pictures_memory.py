@@ -84,7 +84,7 @@ def test_a_data_frame_and_a_dict_of_columns(tmp_path):
     [
         ([(np.zeros(64), "a")], "train[0] is an array of shape (64,), expected (height, width)"),
         ([(noise(1), None)], "train[0] has the label missing (None), expected a name or a number"),
-        ([(noise(1), "a"), (17, "b")], "train[1] is int 17, expected a path, an array, a picture of Pillow or"),
+        ([(noise(1), "a"), (17, "b")], "train[1] is the number 17, expected a path, an array, a picture of Pillow or"),
         ([("none.png", "a")], "train[0] ('none.png') does not exist"),
         ([(b"hello you", "a")], "train[0] is no picture: it is text that begins with 'hello you'"),
         ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; each needs one of the other"),
@@ -130,7 +130,7 @@ def test_pictures_to_predict_are_one_or_many(tmp_path):
     ).all()
     with pytest.raises(DataError, match=r"pictures\[1\] \('none.png'\) does not exist"):
         pictures_of([noise(1), "none.png"], "pictures", pixels)
-    with pytest.raises(DataError, match=r"pictures is int 3, expected a path"):
+    with pytest.raises(DataError, match=r"pictures is the number 3, expected a path"):
         pictures_of(3, "pictures", pixels)
 
 

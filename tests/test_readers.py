@@ -279,8 +279,8 @@ def test_a_name_that_no_column_has(tmp_path, name):
     [
         ('{"source": "x"}', "line 2 has no field 'target'; valid: source"),
         ('{"source": "x", "targt": "y"}', "line 2 has no field 'target'; did you mean 'targt'?"),
-        ('{"source": "x", "target": 7}', "line 2: field 'target' is int 7, expected text"),
-        ('{"source": null, "target": "y"}', "line 2: field 'source' is NoneType None, expected text"),
+        ('{"source": "x", "target": 7}', "line 2: field 'target' is the number 7, expected text"),
+        ('{"source": null, "target": "y"}', "line 2: field 'source' is null, expected text"),
         ('["x", "y"]', "line 2 holds a list, expected an object with the fields 'source' and 'target'"),
         ('{"source": "x", "target"', "line 2 is not JSON: Expecting ':' delimiter at position 25"),
         ("x\ty", "line 2 is not JSON: Expecting value at position 1 ('x\\ty'); expected one object a line"),

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import heed
+from heed import folder
 from heed.cli import main
 from heed.config import FilesData, TagOptions
 from heed.data.examples import Pair
@@ -378,6 +379,7 @@ def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_p
     shutil.copytree(sides, tmp_path / "copy")
     run, config = tmp_path / "copy" / "run", tmp_path / "copy" / "run" / "config.yaml"
     config.write_text(config.read_text().replace("my.en", "gone.en"))
+    folder.seal(run)
     assert evaluate(capsys, run, sides / "test.en", sides / "test.af")[1] == ""
     err = evaluate(capsys, run, sides / "test.af", sides / "test.en")[1]
     assert "warning: test.af, test.en: the sides look swapped: they take" in err

@@ -197,9 +197,9 @@ def test_a_pickle_holds_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("given", "labels", "message"),
     [
-        ([["a"], ["b"]], [0, 1], r"X\[0\] is list \['a'\], expected text"),
-        (np.zeros((2, 2)), [0, 1], r"X\[0\] is list \[0.0, 0.0\], expected text"),
-        ("a text", [0], r"X is one text, str 'a text'; expected a list of texts"),
+        ([["a"], ["b"]], [0, 1], r"X\[0\] is the list \['a'\], expected text"),
+        (np.zeros((2, 2)), [0, 1], r"X\[0\] is the list \[0.0, 0.0\], expected text"),
+        ("a text", [0], r"X is the text 'a text'; expected a list of texts"),
         (["a", "b"], [0], "there are 2 texts and 1 labels"),
         (["a", "b"], [0, 0], "y has one class, "),
         (["a", "b"], None, "requires y to be passed, but the target y is None"),
@@ -224,7 +224,7 @@ def test_a_tagger_tags_words_and_is_searched_and_pickled():
     assert probabilities.shape == (2, len(fitted.classes_)) and np.allclose(probabilities.sum(1), 1, atol=1e-5)
     assert fitted.classes_[probabilities[1].argmax()] == "B-PER"
     assert pickle.loads(pickle.dumps(fitted)).predict(sentences[:3]) == fitted.predict(sentences[:3])
-    with pytest.raises(ValueError, match=r"X\[0\] is str 'Ada met', expected a list of words"):
+    with pytest.raises(ValueError, match=r"X\[0\] is the text 'Ada met', expected a list of words"):
         fitted.predict(["Ada met"])
     with pytest.raises(NotFittedError):
         tagger.predict(sentences)

@@ -9,7 +9,8 @@ from safetensors.torch import load_file
 from heed.data.store.store import StoredExamples
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.runs.train import load, train_config
+from heed.runs.loading import load
+from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.base.training_set import StreamSet
 from heed.tasks.translation.task import Translation

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 import heed
 from contract import write_lines
 from heed.config.alignment import AlignmentSection
+from heed.data.read.findings import Findings
 from heed.data.tokens.link_rows import rows_of
 from heed.errors import ConfigError, DataError
 from heed.observe.trace import trace
@@ -192,6 +193,22 @@ def test_what_is_held_out_left_out_or_not_drawn_shifts_no_links(tmp_path):
             assert_close(task.collate([index]).alignment[0, :2], expected)
 
 
+def test_a_link_beyond_the_words_of_a_pair_held_out_for_validation_is_named_too(tmp_path):
+    write_lines(tmp_path / "my.hi", *(f"a{n} b{n}" for n in range(20)))
+    write_lines(tmp_path / "my.en", *(f"A{n} B{n}" for n in range(20)))
+    write_lines(tmp_path / "my.links", *["0-0"] * 20)
+    held = {pair.origin for pair in prepared(tmp_path, data={"valid": 5}).splits.examples["valid"]}
+    assert len(held) == 5
+    for origin in held:
+        line = int(origin.rpartition(":")[2])
+        write_lines(tmp_path / "my.links", *["0-0"] * (line - 1), "0-0 2-1", *["0-0"] * (20 - line))
+        with pytest.raises(DataError, match=rf"my.links' line {line}: link 2-1 names source word 2, but the source"):
+            prepared(tmp_path, data={"valid": 5})
+        skipping = prepared(tmp_path, data={"valid": 5, "bad_lines": "skip"})
+        assert "train: 15 links in 15 of 15 pairs (my.links)" in skipping.notes
+        assert f"my.links: link to a word that is not there, left out: 1 link ({line})" in skipping.notes
+
+
 @pytest.mark.parametrize("name", ["my.tsv", "my.csv", "my.jsonl"])
 def test_files_of_columns_have_a_line_of_links_for_each_pair(folder, name):
     sides = [(folder / f"my.{side}").read_text().splitlines() for side in ("hi", "en")]
@@ -204,6 +221,42 @@ def test_files_of_columns_have_a_line_of_links_for_each_pair(folder, name):
     data = {"train": str(folder / name), "columns": {"source": "hi", "target": "en"}, "valid": str(folder / name)}
     task = prepared(folder, data=data)
     assert_close(task.collate([0, 5, 6]).alignment, prepared(folder).collate([0, 5, 6]).alignment)
+
+
+@pytest.mark.parametrize("form", ["pairs", "columns", "dicts"])
+def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path, form):
+    count = 30
+    sides = [f"a{n} b{n}" for n in range(count)], [f"B{n} A{n}" if n % 2 else f"A{n} B{n}" for n in range(count)]
+    write_lines(tmp_path / "my.links", *("0-1 1-0" if n % 2 else "0-0 1-1" for n in range(count)))
+    values = {"task": "translation", "data": {"memory": {}, "valid": 6}, "model": SMALL, "tokenizer": {"kind": "word"}}
+    alignment = {"files": str(tmp_path / "my.links")}
+    made = check_config(values | {"training": {"steps": 1, "device": "cpu", "alignment": alignment}}, "test")
+    pairs = list(zip(*sides, strict=True))
+    given = {
+        "pairs": pairs,
+        "columns": dict(zip(("source", "target"), sides, strict=True)),
+        "dicts": [{"source": source, "target": target} for source, target in pairs],
+    }
+    task = Translation.prepare(made, {"train": Translation.hold(given[form], "train", made, Findings())})
+    assert "train: 48 links in 24 of 24 pairs (my.links)" in task.notes
+    for index in range(24):
+        (pair,) = task.training.examples_at([index])
+        turned = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+        expected = turned if pair.target.startswith("B") else torch.eye(2)
+        assert_close(task.collate([index]).alignment[0, :2], expected)
+    write_lines(tmp_path / "my.links", *["0-0"] * (count - 1))
+    with pytest.raises(DataError, match=r"my.links' has 29 lines, but train has 30 pairs; line N must hold the links"):
+        Translation.prepare(made, {"train": Translation.hold(pairs, "train", made, Findings())})
+
+
+def test_heed_train_takes_links_for_pairs_given_in_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "my.links", *[LINKS] * 12)
+    pairs = [(f"{SOURCE} {n}", TARGET) for n in range(12)]
+    settings = {f"model.{name}": value for name, value in SMALL.items() if name[:2] == "d_"}
+    settings |= {"training.alignment.files": "my.links", "training.device": "cpu", "training.threads": 1}
+    run = heed.train("translation", train=pairs, settings=settings, steps=2, quiet=True)
+    assert "loss.alignment" in (run.folder / "metrics.jsonl").read_text()
 
 
 def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):

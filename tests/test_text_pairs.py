@@ -127,9 +127,11 @@ def test_a_run_predicts_pairs_in_every_form(run, folder):
 
     frame = pandas.DataFrame({"id": [1], "premise": ["red old"], "hypothesis": ["big"]})
     assert run.predict(frame)[0] == first
-    with pytest.raises(DataError, match=r"the input is str 'red old', expected two texts: \(first, second\), or both"):
+    with pytest.raises(
+        DataError, match=r"the input is the text 'red old', expected two texts: \(first, second\), or both"
+    ):
         run.predict("red old")
-    with pytest.raises(DataError, match=r"texts\[1\] is str 'red', expected two texts"):
+    with pytest.raises(DataError, match=r"texts\[1\] is the text 'red', expected two texts"):
         run.predict([("red old", "big"), "red"])
 
 

@@ -595,20 +595,37 @@ def change_weights(folder, change):
 )
 def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
     change_weights(folder, change)
-    with pytest.raises(RunError, match=problem):
+    with pytest.raises(RunError, match=r"model\.safetensors is altered"):
         heed.load(folder)
+    with pytest.warns(HeedWarning, match="used all the same"), pytest.raises(RunError, match=problem):
+        heed.load(folder, force=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("model.safetensors", None, "holds no model.safetensors"),
+        ("format.json", "{", "format.json is damaged"),
+        ("format.json", '{"format": 99}', "newer heed"),
+        ("format.json", None, "is not a run folder"),
+    ],
+)
+def test_a_folder_that_is_no_whole_run_says_so(folder, name, content, problem):
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content)
+    for force in (False, True):
+        with pytest.raises(heed.HeedError, match=problem):
+            heed.load(folder, force=force)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
         ("model.safetensors", "nonsense", "model.safetensors is damaged"),
-        ("model.safetensors", None, "holds no model.safetensors"),
-        ("format.json", "{", "format.json is damaged"),
-        ("format.json", '{"format": 99}', "newer heed"),
-        ("format.json", None, "is not a run folder"),
-        ("config.yaml", None, "no file"),
-        ("config.yaml", "data: [", "line 1 is not YAML"),
+        ("config.yaml", None, "config.yaml is missing"),
+        ("config.yaml", "data: [", "it is not YAML: line 1"),
         ("tokenizer.source.json", None, "tokenizer.source.json is missing"),
         ("tokenizer.target.json", "{}", "is not a tokenizer"),
         ("report.json", "{", "report.json is damaged"),
@@ -619,8 +636,10 @@ def test_a_damaged_folder_says_which_file(folder, name, content, problem):
         (folder / name).unlink()
     else:
         (folder / name).write_text(content)
-    with pytest.raises(heed.HeedError, match=problem):
+    with pytest.raises(RunError, match=rf"{name} is {'missing' if content is None else 'altered'}.*--force"):
         heed.load(folder)
+    with pytest.warns(HeedWarning, match="used all the same"), pytest.raises(heed.HeedError, match=problem):
+        heed.load(folder, force=True)
 
 
 def test_a_run_is_never_overwritten(finished):

@@ -183,7 +183,7 @@ def test_a_damaged_finished_run_is_made_whole_by_resuming_it(tmp_path):
 def test_what_needs_a_finished_run_refuses_another(tmp_path):
     train_config(copying(steps=2), tmp_path / "a", Quiet())
     killed(tmp_path / "b", 5)
-    with pytest.raises(RunError, match=r"b holds no model\.safetensors: its training has not finished; resume"):
+    with pytest.raises(RunError, match=r"b holds no final model\.safetensors: its training has not finished; resume"):
         heed.compare([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(RunError, match="training has not finished"):
         heed.export(tmp_path / "b")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from heed.runs.ensemble import ensemble
     from heed.runs.exported import export
     from heed.runs.imported import import_model
-    from heed.runs.train import load, train
+    from heed.runs.loading import load
+    from heed.runs.train import train
     from heed.tasks.base.run import Run
 
 __all__ = [
@@ -42,9 +43,10 @@ _HOMES = {
     "ensemble": "heed.runs.ensemble",
     "export": "heed.runs.exported",
     "import_model": "heed.runs.imported",
+    "load": "heed.runs.loading",
     "run_lesson": "heed.lessons",
+    "train": "heed.runs.train",
     **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
-    **dict.fromkeys(("load", "train"), "heed.runs.train"),
 }
 
 

@@ -8,7 +8,7 @@ was written for other programs, with checksums of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from itertools import count
@@ -18,7 +18,9 @@ from warnings import warn
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
-from heed.storage.disk import CHECKSUMS, remove_leftovers, write_checksums, write_whole
+from heed.storage.disk import CHECKSUMS, remove_leftovers, write_whole
+from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
+from heed.storage.seal import Content, describe_damage, listed, record, recorded
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
@@ -28,6 +30,8 @@ _FORMAT_FILE = "format.json"
 _FIRST_FILES = {"checkpoints", ".format.json.part"}
 """What a folder may hold of a run that was killed while it began."""
 _RUNS = Path("runs")
+_FOR_PEOPLE = (".md", ".svg", ".html")
+"""Endings of files that no command reads."""
 _LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
 """What a run that has not come far enough lacks."""
 
@@ -37,7 +41,7 @@ class State(IntEnum):
 
     BEGUN = 0  # no weights were saved yet
     USABLE = 1  # a checkpoint can be used
-    FINISHED = 2  # the weights to keep were written
+    FINISHED = 2  # the weights to keep were written and the folder was sealed
 
 
 def find(run: str | Path, least: State = State.USABLE) -> Path:
@@ -67,8 +71,8 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
 
 
 def state_of(path: Path) -> State:
-    """How far a run has come, by the files that are there."""
-    if (path / WEIGHTS).is_file():
+    """How far a run has come: it has finished where the checksums, written last, have the weights to keep."""
+    if (path / WEIGHTS).is_file() and (WEIGHTS in listed(path) or CHECKSUMS in damage(path, ())):
         return State.FINISHED
     return State.USABLE if any((path / "checkpoints").glob("step-*/progress.json")) else State.BEGUN
 
@@ -91,13 +95,13 @@ def check_format(path: Path) -> None:
         RunError: It says what the folder is.
     """
     try:
-        number = json.loads((path / _FORMAT_FILE).read_text())["format"]
-    except FileNotFoundError:
+        number = read_object(path / _FORMAT_FILE).get("format")
+    except MissingFileError:
         raise RunError(f"{path} is not a run folder: it has no {_FORMAT_FILE}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path / _FORMAT_FILE} is damaged: {error}") from None
+    if type(number) is not int:
+        raise damaged(path / _FORMAT_FILE, "it has no number 'format'")
     if number != FORMAT:
-        age = "a newer" if isinstance(number, int) and number > FORMAT else "another"
+        age = "a newer" if number > FORMAT else "another"
         raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
 
 
@@ -123,18 +127,90 @@ def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
     return path
 
 
-def seal(path: Path) -> None:
-    """Write the checksums of a run folder's files, by which `heed check` finds what is missing or altered."""
-    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in (CHECKSUMS, METRICS)]
-    write_checksums(path, [name for name in files if not name.startswith(".")])
+def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
+    """Write the checksums of a run folder's files, by which `load` and `heed check` find what is missing or altered.
+
+    Args:
+        path: The folder.
+        keep: Files that are not read: what was recorded of them still holds, and damage to them must stay visible.
+        final: Whether its weights are those to keep; otherwise they have no checksum, and the run has not finished.
+    """
+    left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
+    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out]
+    record(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
 
 
 @contextmanager
-def unsealed(path: Path) -> Iterator[None]:
-    """Within this, files of a run folder may change: its checksums go first and are written anew at the end."""
-    (path / CHECKSUMS).unlink(missing_ok=True)
+def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
+    """Within this, files of a run folder may change: those named, or all where none is.
+
+    They are not among the checksums meanwhile, so that a kill leaves no file that seems damaged, nor weights that seem
+    final. What was recorded of the others stays as it is. The weights of a run are sealed where they are `final`: while
+    training goes on, the folder of a run that had finished before is that of an unfinished one.
+    """
+    kept = {name: one for name, one in _recorded(path).items() if name not in (*changing, WEIGHTS)} if changing else {}
+    if kept:
+        record(path, kept, kept)
+    else:
+        (path / CHECKSUMS).unlink(missing_ok=True)
     yield
-    seal(path)
+    seal(path, kept, final=final)
+
+
+def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:
+    """The files of a run folder that are missing or altered, and how; empty where they are as they were written.
+
+    Args:
+        path: The folder.
+        names: The files to compare; by default all that commands read. Those that were never sealed are passed over.
+
+    Returns:
+        By name, the problem as "missing" or "altered: ..."; of `checksums.json` itself where it cannot be read.
+        Nothing where the folder has none, as a run that was killed while it began.
+    """
+    found = describe_damage(path, names=read_by_commands(path) if names is None else names)
+    return {} if found == {CHECKSUMS: "missing"} else found
+
+
+def verify(path: Path, names: Collection[str] | None = None, force: bool | None = False) -> None:
+    """Refuse files of a run folder that are missing or altered.
+
+    Args:
+        path: The folder.
+        names: The files to compare; by default all that commands read.
+        force: True: only warn. None: the caller has no way to use a damaged file, so none is suggested.
+
+    Raises:
+        RunError: It names the first damaged file, the problem, and the way out.
+    """
+    found = damage(path, names)
+    if not found:
+        return
+    (name, problem), *others = found.items()
+    more = f"; {len(others)} more damaged: {', '.join(name for name, _ in others)}" if others else ""
+    said = f"{path / name} is {problem}{more}"
+    if force:
+        warn(f"{said}; used all the same (--force)", HeedWarning, stacklevel=3)
+        return
+    ways = ["restore it from a copy"]
+    if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
+        ways.append(f"make it again with: heed train {path} --resume")
+    if force is not None:
+        ways.append("use the run as it is with --force (in Python force=True)")
+    raise RunError(f"{said}; {', or '.join(ways)}")
+
+
+def _recorded(path: Path) -> Mapping[str, Content]:
+    """What was recorded of each file; nothing where that cannot be read."""
+    try:
+        return recorded(path) or {}
+    except RunError:
+        return {}
+
+
+def read_by_commands(path: Path) -> list[str]:
+    """The sealed files of a run folder but for those that are for people only."""
+    return [name for name in listed(path) if not name.endswith(_FOR_PEOPLE)]
 
 
 def _next(name: str) -> Path:
@@ -154,13 +230,28 @@ def _make(path: Path, exist_ok: bool) -> bool:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The report of a run; empty while there is none."""
+    """The report of a run; empty while there is none.
+
+    Raises:
+        RunError: It is damaged.
+    """
     try:
-        return json.loads((path / REPORT).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    except FileNotFoundError:
+        return read_object(path / REPORT)
+    except MissingFileError:
         return {}
-    except ValueError as error:
-        raise RunError(f"{path / REPORT} is damaged: {error}") from None
+
+
+def read_settings(path: Path) -> tuple[dict[str, Any], str]:
+    """The values of a run's `config.yaml`, and the name of the file for errors about them.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    file = path / CONFIG
+    values = read_yaml(file)
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise damaged(file, "it holds no fields such as 'task: ...'")
+    return values, str(file)
 
 
 def write_report(path: Path, report: dict[str, Any]) -> None:

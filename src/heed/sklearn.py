@@ -23,9 +23,11 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from heed.data.read.memory import column_names, described, to_texts
+from heed.data.read.memory import column_names, to_texts
+from heed.data.read.values import described
 from heed.errors import DataError
-from heed.runs.train import load, train
+from heed.runs.loading import load
+from heed.runs.train import train
 
 _NOT_KEPT = "checkpoints"
 """Folder of a run that a pickled estimator does without: it is for resuming."""
@@ -282,7 +284,7 @@ def _texts(given: Any) -> list[str]:
         DataError: It holds something else.
     """
     if isinstance(given, str):
-        raise DataError(f"X is one text, {described(given)}; expected a list of texts, as [{given!r:.40}]")
+        raise DataError(f"X is {described(given)}; expected a list of texts, as [{given!r:.40}]")
     if hasattr(given, "toarray"):
         raise DataError("X is a sparse matrix of numbers; expected a list of texts")
     if getattr(given, "ndim", 1) == 2 and column_names(given) is None and given.shape[1] == 1:

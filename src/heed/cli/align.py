@@ -11,7 +11,7 @@ from typer import Argument
 
 from heed.cli.complete import complete_run
 from heed.cli.help import option
-from heed.cli.options import RunArgument
+from heed.cli.options import ForceOption, RunArgument
 from heed.errors import ConfigError
 
 _TOGETHER = 2_000
@@ -55,13 +55,14 @@ def align(
         bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
     ] = False,
     out: Annotated[Path | None, option("Output", metavar="FILE", help="Write here instead of on stdout.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Link the words of given translations.
 
     Writes a line for each pair: i-j links source word i with target word j, counted from 0; blanks separate words.
     """
     base: Literal[0, 1] = 1 if gold_base else 0
-    run_align(run, files, AlignOptions(reverse, symmetrize, layer, head, state, gold, base, scores, out))
+    run_align(run, files, AlignOptions(reverse, symmetrize, layer, head, state, gold, base, scores, out, force))
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class AlignOptions:
     gold_base: Literal[0, 1]
     scores: bool
     out: Path | None
+    force: bool = False
 
 
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
@@ -85,7 +87,7 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     from heed.cli.terminal import open_output
     from heed.tasks.base.capabilities import Aligns, capability
 
-    run: Any = heed.load(name)
+    run: Any = heed.load(name, force=options.force)
     aligns = capability(run, Aligns)
     if options.symmetrize is not None and options.reverse is None:
         raise ConfigError(
@@ -99,7 +101,7 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
         print(f"heed: {line}", file=sys.stderr)
     aligner = aligns.aligner(
         pairs,
-        reverse=None if options.reverse is None else heed.load(options.reverse),
+        reverse=None if options.reverse is None else heed.load(options.reverse, force=options.force),
         symmetrize=options.symmetrize,
         layer=options.layer,
         head=_head(options.head),

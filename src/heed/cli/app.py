@@ -15,9 +15,11 @@ from heed.cli.given import fields, held_out, split_files
 from heed.cli.help import called, option
 from heed.cli.options import (
     SIZES,
+    BadLinesOption,
     CheckedArgument,
     ComparedArgument,
     FilesOption,
+    ForceOption,
     FormOption,
     ModelOption,
     OutOption,
@@ -26,6 +28,7 @@ from heed.cli.options import (
     RunArgument,
     SizeOption,
     ValidOption,
+    WindowOption,
     WithOption,
     WordsArgument,
 )
@@ -143,17 +146,20 @@ def predict(
     out: Annotated[
         Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
     ] = None,
+    bad_lines: BadLinesOption = None,
+    window: WindowOption = 2_000,
     others: WithOption = None,
+    force: ForceOption = False,
     *,
     flags: dict[str, Any],
 ) -> None:
     """Write the output for each text or line of input.
 
-    On a terminal, without texts and --input, it asks for texts.
+    Lines are answered as they come. On a terminal, without texts and --input, it asks for texts.
     """
-    from heed.cli.predict import run_predict
+    from heed.cli.predict import Given, run_predict
 
-    run_predict([run, *(others or [])], text or [], input, out, flags)
+    run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force), flags)
 
 
 @app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
@@ -197,6 +203,7 @@ def export(
     out: Annotated[
         Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface); RUN/export by default.")
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Write a run for another program, and compare the outputs.
 
@@ -205,7 +212,7 @@ def export(
     import heed
     from heed.cli.terminal import show
 
-    show(heed.export(run, to, quantization, out))
+    show(heed.export(run, to, quantization, out, force=force))
 
 
 @app.command(cls=called("RUN [FILE]..."))
@@ -218,13 +225,14 @@ def evaluate(
     split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     as_json: Annotated[bool, option("--json", help="The whole report as JSON.")] = False,
+    force: ForceOption = False,
     *,
     flags: dict[str, Any],
 ) -> None:
     """Score a run on its test set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate([run, *(others or [])], files or [], split, as_json, flags)
+    run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force)
 
 
 app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))(align)
@@ -299,6 +307,7 @@ def compare(
     sentences: Annotated[int, option("Output", metavar="N", help="Sentences on the page.", min=0)] = 15,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Compare runs on one test set, or train several and compare.
 
@@ -312,7 +321,7 @@ def compare(
         "data.valid": held_out(valid),
         "data.test": split_files(test),
     }
-    drawn = (resamples, sentences, open_it, as_json)
+    drawn = (resamples, sentences, open_it, as_json, force)
     options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, fields(given), options)
 
@@ -343,6 +352,7 @@ def look(
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
+    force: ForceOption = False,
     *,
     flags: dict[str, Any],
 ) -> None:
@@ -352,7 +362,7 @@ def look(
     """
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head))
+    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head, force))
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))

@@ -44,6 +44,7 @@ class CompareOptions:
     sentences: int
     open_it: bool
     as_json: bool
+    force: bool = False
 
 
 def run_compare(words: list[str], fields: list[str], options: CompareOptions) -> None:
@@ -59,7 +60,9 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         tests = [field for field in fields if field.startswith("data.test=")]
         _refuse_training_options([field for field in fields if field not in tests], options)
         conduct = replace(conduct, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else conduct
-        made = compare_groups(chosen_sizes(_opened(words), sizes), conduct, options.baseline, reporter.say)
+        made = compare_groups(
+            chosen_sizes(_opened(words, options.force), sizes), conduct, options.baseline, reporter.say
+        )
     else:
         _refuse_model_fields(words)
         device = [] if options.device == "auto" else [f"training.device={json.dumps(options.device)}"]
@@ -100,12 +103,12 @@ def _refuse_model_fields(words: list[str]) -> None:
             raise ConfigError(f"'{word}': give a model's fields in --models, as: --models NAME:{key}")
 
 
-def _opened(words: list[str]) -> dict[int | None, list[Entry]]:
+def _opened(words: list[str], force: bool) -> dict[int | None, list[Entry]]:
     """Runs by folder, in one group; the folder of a comparison stands for all its runs, by size."""
     if len(words) == 1 and is_comparison(Path(words[0])):
-        return finished_entries(Path(words[0]))
+        return finished_entries(Path(words[0]), force=force)
     runs: list[Run[Any, Any] | str] = []
     for word in words:
-        groups = finished_entries(Path(word)) if is_comparison(Path(word)) else {}
+        groups = finished_entries(Path(word), force=force) if is_comparison(Path(word)) else {}
         runs += [run for entries in groups.values() for entry in entries for run in entry.runs] or [word]
-    return {None: group_by_seed(open_runs(runs))}
+    return {None: group_by_seed(open_runs(runs, force))}

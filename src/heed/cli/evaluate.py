@@ -6,21 +6,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import heed
 from heed.cli.flags import options_of
 from heed.cli.terminal import show, write_output
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
+from heed.runs.ensemble import open_together
 from heed.tasks.base.capabilities import Aligns, DrawsErrors, ListsErrors, capability
 from heed.tasks.base.run import Run
 from heed.visible import to_json
 
 
-def run_evaluate(names: list[str], files: list[str], split: str | None, as_json: bool, flags: dict[str, Any]) -> None:
+def run_evaluate(
+    names: list[str], files: list[str], split: str | None, as_json: bool, flags: dict[str, Any], force: bool = False
+) -> None:
     """Score a run, or several that write together, on the data of the first, and print the report."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    run: Run[Any, Any] = heed.load(names[0]) if len(names) == 1 else heed.ensemble(names)
+    run: Run[Any, Any] = open_together(names, force)
     options = options_of(run.config.task, "evaluate", flags)
     most, page = options.get("errors", 0), options.get("page")
     if page is not None and (not most or as_json):

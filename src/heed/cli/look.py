@@ -30,6 +30,7 @@ class Drawing:
     mechanism: str | None
     layer: str
     head: str
+    force: bool = False
 
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
@@ -41,7 +42,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
         form = "html"
     if not texts:
         _refuse_options_of_a_text(flags, drawing)
-        shown: Any = curves_of(folder.find(name, folder.State.BEGUN))
+        shown: Any = curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force)
     else:
         shown = _look(name, texts, flags, drawing)
     if form == "text" and out is None:
@@ -56,7 +57,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
 
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
-    run = heed.load(name)
+    run = heed.load(name, force=drawing.force)
     typed = run.typed(texts) if isinstance(run, TextRun) else texts
     several = getattr(run, "looks_at_several", False)
     if len(typed) != 1 and not several:

@@ -11,7 +11,7 @@ from typing import Any
 
 from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
-from heed.runs.train import load
+from heed.runs.loading import load
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.run import Run
 
@@ -29,14 +29,14 @@ class Entry:
         return [run.config.training.seed for run in self.runs]
 
 
-def open_runs(runs: Sequence[Run[Any, Any] | str | Path]) -> list[Run[Any, Any]]:
-    """Open what was named.
+def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:
+    """Open what was named; `force` uses files that are missing or altered as they are, with a warning.
 
     Raises:
         ConfigError: Fewer than two runs, or one run twice.
         RunError: A folder is none, or unfinished.
     """
-    opened = [run if isinstance(run, Run) else load(run, finished=True) for run in runs]
+    opened = [run if isinstance(run, Run) else load(run, finished=True, force=force) for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{len(opened)} run was given; a comparison takes two or more")
     seen: dict[Path, Run[Any, Any]] = {}

@@ -20,8 +20,10 @@ from heed import folder as folders
 from heed.comparison.choices import Planned
 from heed.comparison.entries import Entry
 from heed.errors import ConfigError, HeedError, RunError, TrainingError
+from heed.runs.loading import load
 from heed.runs.resume import differences
-from heed.runs.train import load, train_config
+from heed.runs.train import train_config
+from heed.storage.files import damaged, read_object
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
@@ -76,8 +78,12 @@ def described(planned: Planned) -> str:
     return planned.label if size is None else f"{planned.label} on {size:,} training examples"
 
 
-def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dict[int | None, list[Entry]]:
+def finished_entries(
+    folder: Path, only: Sequence[Planned] | None = None, force: bool = False
+) -> dict[int | None, list[Entry]]:
     """The runs of a comparison's folder (or `only` some), a row for each model as it was asked for.
+
+    `force` uses files that are missing or altered as they are, with a warning.
 
     Returns:
         Such rows by the number of training examples, rising; None, which is last, stands for all.
@@ -93,7 +99,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dic
         groups.setdefault(size, {}).setdefault(plan[name]["label"], []).append(name)
     return {
         size: [
-            Entry(label, tuple(load(folder / name, finished=True) for name in group))
+            Entry(label, tuple(load(folder / name, finished=True, force=force) for name in group))
             for label, group in groups[size].items()
         ]
         for size in sorted(groups, key=lambda size: (size is None, size))
@@ -101,7 +107,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None) -> dic
 
 
 def _is_finished(path: Path) -> bool:
-    return (path / folders.WEIGHTS).is_file() and "scores" in folders.read_report(path)
+    return folders.state_of(path) is folders.State.FINISHED and "scores" in folders.read_report(path)
 
 
 def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
@@ -126,10 +132,20 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
 
 
 def _read_plan(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads((folder / _PLAN).read_text(encoding="utf-8"))["runs"]  # type: ignore[no-any-return]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{folder / _PLAN} is damaged: {error}") from None
+    runs = read_object(folder / _PLAN).get("runs")
+    if not isinstance(runs, dict) or not all(map(_is_planned, runs.values())):
+        raise damaged(folder / _PLAN, "it does not list runs with their labels and settings")
+    return runs
+
+
+def _is_planned(run: Any) -> bool:
+    """Whether an entry of a plan has what `_agree` reads of it."""
+    return (
+        isinstance(run, dict)
+        and isinstance(run.get("label"), str)
+        and isinstance(run.get("config"), dict)
+        and {"task", "data", "tokenizer"} <= run["config"].keys()
+    )
 
 
 def _write_plan(folder: Path, plan: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 
-class OnceLoader(yaml.SafeLoader):
+class _OnceLoader(yaml.SafeLoader):
     """Loads plain values, and refuses a mapping with a key twice; a merged key (`<<`) may be given anew."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -28,3 +28,16 @@ class OnceLoader(yaml.SafeLoader):
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def load_yaml(text: str) -> Any:
+    """The plain values of a YAML document.
+
+    Raises:
+        yaml.YAMLError: It is no YAML, or a mapping in it has a key twice.
+    """
+    loader = _OnceLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Discriminator, Tag
 
-from heed.config.once import OnceLoader
+from heed.config.once import load_yaml
 from heed.config.sections import IsPath, RunConfig
 from heed.errors import ConfigError
 
@@ -28,7 +28,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read '{path}': {error}") from None
     try:
-        values = yaml.load(text, Loader=OnceLoader)
+        values = load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark is not None else ""

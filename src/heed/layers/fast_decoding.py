@@ -18,120 +18,21 @@ Shapes: B sources, W beams a source, R = B * W rows, H heads, C room for keys, S
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import relu
 
-from heed.attention import Keys, MultiHeadAttention, Rows, Turn, padding_mask
-from heed.kernels import VECTOR, attend_few, large_empty, linear, private
-from heed.layers.activations import RELU, Activation
-from heed.layers.norm import RMSNorm
+from heed.attention import Keys, Rows, Turn, padding_mask
+from heed.kernels import VECTOR, attend_few, large_empty
+from heed.layers.fast_blocks import FastAttention, FastBlock
 from heed.layers.states import StackState
-from heed.layers.transformer import CausalSelfAttention, DecoderBlock, FeedForward, Residual
 from heed.shapes import Float, Int
 
 _STEPS = 16
 """Steps that there is room for at a time: what is copied for more is little, and so is what lies empty in between."""
-
-
-class _Linear(NamedTuple):
-    weight: Tensor
-    bias: Tensor | None
-
-    @classmethod
-    def of(cls, *layers: nn.Linear) -> _Linear:
-        """One layer, or several over one input as one."""
-        if len(layers) == 1:
-            return cls(layers[0].weight, layers[0].bias)
-        biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
-        return cls(torch.cat(tuple(layer.weight for layer in layers)), torch.cat(biases) if biases else None)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if self.bias is None or private.onednn_linear() is not None:
-            return linear(x, *self)
-        return torch.mm(x, self.weight.t()).add_(self.bias)  # `addmm` first fills the result with the bias: longer
-
-
-class _Around(NamedTuple):
-    """A residual connection, with its normalisation if it has one."""
-
-    first: bool = True
-    norm: tuple[Any, ...] | None = None  # shape, weight, bias of layer normalisation, eps
-    normalise: Callable[..., Tensor] = torch.layer_norm
-
-    @classmethod
-    def of(cls, around: Residual) -> _Around:
-        norm = around.norm
-        if isinstance(norm, RMSNorm):
-            return cls(around.first, (norm.weight.shape, norm.weight, norm.eps), torch.rms_norm)
-        return cls(around.first, (norm.normalized_shape, norm.weight, norm.bias, norm.eps))
-
-    def before(self, x: Tensor) -> Tensor:
-        return self.normalise(x, *self.norm) if self.first and self.norm is not None else x
-
-    def after(self, x: Tensor, new: Tensor) -> Tensor:
-        new.add_(x)
-        return new if self.first or self.norm is None else self.normalise(new, *self.norm)
-
-
-class _Attention(NamedTuple):
-    """Attention's parameters; `query` gives keys and values too where they come from the same input."""
-
-    around: _Around
-    query: _Linear
-    out: _Linear
-
-    @classmethod
-    def of(cls, around: _Around, attention: MultiHeadAttention, *together: nn.Linear) -> _Attention:
-        return cls(around, _Linear.of(attention.w_query, *together), _Linear.of(attention.w_out))
-
-
-class _FeedForward(NamedTuple):
-    around: _Around
-    inner: _Linear
-    outer: _Linear
-    activation: Activation
-
-    @classmethod
-    def of(cls, around: _Around, net: FeedForward) -> _FeedForward:
-        return cls(around, _Linear.of(net.inner), _Linear.of(net.outer), net.activation)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        inner = self.inner(self.around.before(x))
-        active = relu(inner, inplace=True) if self.activation == RELU else self.activation.function(inner)
-        return self.around.after(x, self.outer(active))
-
-
-class _Block(NamedTuple):
-    """The parameters of a block, looked up once and not at every step."""
-
-    attention: _Attention
-    cross: _Attention | None
-    feed_forward: _FeedForward | None
-    heads: int
-    scale: float
-
-    @classmethod
-    def of(cls, block: nn.Module) -> _Block | None:
-        """Those of a decoder block, or of causal self-attention alone; None of anything else."""
-        if isinstance(block, CausalSelfAttention):
-            own: MultiHeadAttention = block
-            around, cross, feed_forward = _Around(), None, None
-        elif isinstance(block, DecoderBlock):
-            own, around, cross = block.attention, _Around.of(block.around_attention), None
-            if block.cross is not None:
-                cross = _Attention.of(_Around.of(block.around_cross), block.cross)
-            feed_forward = _FeedForward.of(_Around.of(block.around_feed_forward), block.feed_forward)
-        else:
-            return None
-        assert own.score.scale is not None
-        attention = _Attention.of(around, own, own.w_key, own.w_value)
-        return cls(attention, cross, feed_forward, own.num_heads, own.score.scale)
 
 
 class _KeyValues:
@@ -217,7 +118,7 @@ class FastDecoding:
 
     def __init__(
         self,
-        blocks: Sequence[_Block],
+        blocks: Sequence[FastBlock],
         memory: tuple[Keys, ...],
         caches: Sequence[Keys | None],
         num_sources: int,
@@ -257,7 +158,7 @@ class FastDecoding:
 
         Without a memory each row is a source of its own.
         """
-        known = [found for block in blocks if (found := _Block.of(block)) is not None]
+        known = [found for block in blocks if (found := FastBlock.of(block)) is not None]
         if len(known) < len(blocks):
             return None
         if not state.memory:
@@ -320,7 +221,7 @@ class FastDecoding:
         mask = mask.view(num_sources, 1, self.beams, -1).expand(-1, heads, -1, -1)
         return mask.reshape(num_sources * heads, self.beams, -1)
 
-    def _self_attention(self, layer: int, block: _Block, x: Tensor, mask: Tensor, turn: Turn | None) -> Tensor:
+    def _self_attention(self, layer: int, block: FastBlock, x: Tensor, mask: Tensor, turn: Turn | None) -> Tensor:
         own, beams, attention = self._own, self.beams, block.attention
         new = attention.query(attention.around.before(x))  # (R, 3 * d_model)
         if turn is not None:
@@ -333,7 +234,9 @@ class FastDecoding:
         context = self._attend(block.scale, three[0], keys, values, mask)
         return attention.around.after(x, attention.out(context))
 
-    def _cross_attention(self, layer: int, block: _Block, attention: _Attention, x: Tensor, mask: Tensor) -> Tensor:
+    def _cross_attention(
+        self, layer: int, block: FastBlock, attention: FastAttention, x: Tensor, mask: Tensor
+    ) -> Tensor:
         assert self._cross is not None
         query = attention.query(attention.around.before(x))
         query = query.view(self._cross.num_sources, self.beams, self._heads, -1).transpose(1, 2)

@@ -17,7 +17,7 @@ from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 from heed.visible import code_span, lines, markdown, shell_word
 
-_CURVES = "curves.svg"
+_CARD, _CURVES = CARD = "README.md", "curves.svg"
 _CURVES_SHOWN = "heed look {run}"
 
 
@@ -70,7 +70,7 @@ def write_card(run: Run[Any, Any]) -> None:
         "```",
     ]
     text = "\n".join(card) + "\n"
-    write_whole(path / "README.md", lambda part: part.write_text(text, encoding="utf-8"))
+    write_whole(path / _CARD, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def _place(path: Path) -> tuple[str, str]:

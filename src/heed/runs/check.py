@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heed import folder as folders
-from heed.storage.disk import CHECKSUMS, describe_damage, listed
+from heed.storage.disk import CHECKSUMS
+from heed.storage.seal import describe_damage, listed
 from heed.training.checkpoint import checkpoints_in
 from heed.visible import shell_word
 
@@ -46,7 +47,7 @@ def check_run(run: str | Path = "last") -> RunState:
         files |= _states(path, "")
     else:
         remarks.append("it has no checksums yet: it was killed while it began or ended; heed train --resume mends that")
-    if not (path / folders.WEIGHTS).is_file() and folders.WEIGHTS not in files:
+    if folders.state_of(path) is not folders.State.FINISHED and folders.WEIGHTS not in files:
         remarks.append(f"its training has not finished; go on with: heed train {shell_word(path)} --resume")
     checkpoints = path / "checkpoints"
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]

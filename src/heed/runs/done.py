@@ -27,7 +27,7 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
         ConfigError: A setting was changed that cannot change.
         RunError: The folder is of another format.
     """
-    if not (folder / folders.WEIGHTS).is_file():
+    if folders.state_of(folder) is not folders.State.FINISHED:
         return None
     found = Unfinished.find(folder, given)
     report = folders.read_report(folder) if found is not None else {}

@@ -7,22 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from heed.errors import ConfigError
-from heed.runs.train import load
+from heed.runs.loading import load
 from heed.tasks.base.capabilities import Combines, capability
 from heed.tasks.base.run import Run, check_one_task
 
 
-def ensemble(runs: Sequence[Run[Any, Any] | str | Path]) -> Run[Any, Any]:
+def open_together(names: Sequence[str | Path], force: bool = False) -> Run[Any, Any]:
+    """The run of a folder, or of several folders the ensemble; arguments and errors as those of `ensemble`."""
+    return load(names[0], force=force) if len(names) == 1 else ensemble(names, force=force)
+
+
+def ensemble(runs: Sequence[Run[Any, Any] | str | Path], *, force: bool = False) -> Run[Any, Any]:
     """Let several runs of one task, of any architectures, answer together: the mean of their probabilities decides.
 
     Runs of translation share their tokenizers, runs of classification or tagging their labels. Settings are those of
-    the first run.
+    the first run. `force` uses files that are missing or altered as they are, with a warning.
 
     Raises:
         ConfigError: No run is given, they are of several tasks, or two differ in a tokenizer or their labels; the
             message names the first difference.
     """
-    opened = [run if isinstance(run, Run) else load(run) for run in runs]
+    opened = [run if isinstance(run, Run) else load(run, force=force) for run in runs]
     if not opened:
         raise ConfigError("an ensemble needs at least one run")
     check_one_task(opened, "answer together")

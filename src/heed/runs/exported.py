@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import save_file
 
 from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
@@ -22,8 +21,9 @@ from heed.exchange.huggingface.origin import Origin
 from heed.exchange.huggingface.table import store
 from heed.exchange.huggingface.tensors import SAFETENSORS
 from heed.runs.imported import build
-from heed.runs.train import load
+from heed.runs.loading import load
 from heed.storage.disk import CHECKSUMS, write_folder
+from heed.storage.tensors import save_tensors
 from heed.tasks import checkpoint_class, task_names
 from heed.tasks.base.capabilities import Exports, capability
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
@@ -87,6 +87,8 @@ def export(
     to: str = "ctranslate2",
     quantization: str = "float32",
     out: str | Path | None = None,
+    *,
+    force: bool = False,
 ) -> Exported | ExportedCheckpoint:
     """Write a run for another program, into `RUN/export/`, and compare the outputs of both.
 
@@ -97,6 +99,7 @@ def export(
         to: "ctranslate2", or "huggingface": a checkpoint that `transformers` reads.
         quantization: "float32" or, for ctranslate2, "int8".
         out: The folder of the checkpoint; `RUN/export/huggingface` by default.
+        force: Use files of the run that are missing or altered as they are, with a warning.
 
     Raises:
         ConfigError: The program cannot express the model, or its library is missing.
@@ -112,7 +115,7 @@ def export(
     if to != "huggingface" and out is not None:
         raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
     where = run.folder if isinstance(run, Run) else run
-    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True)
+    opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True, force=force)
     if to == "huggingface":
         return export_checkpoint(opened, out)
     return capability(opened, Exports).export(to, quantization)
@@ -153,7 +156,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     assert not missing, f"the table has no line for {sorted(missing)}"
     needed = sum(one.numel() * one.element_size() for one in tensors.values())
     with write_folder(final, needed) as part:
-        save_file(tensors, str(part / SAFETENSORS), metadata={"format": "pt"})
+        save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         _write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
         for name, values in (exportable.files(vocabularies) if exportable.files else {}).items():

@@ -20,6 +20,7 @@ from heed.exchange.huggingface.hub import find_checkpoint
 from heed.exchange.huggingface.origin import ORIGIN, Origin
 from heed.exchange.huggingface.table import Loaded, load
 from heed.storage.disk import write_whole
+from heed.storage.tensors import check_finite
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
 from heed.tasks.base.matching import unshared
@@ -94,7 +95,7 @@ def import_checkpoint(
     run, loaded = build(checkpoint, kind, task_name, name, given)
     path = folders.create(out, run.config, resume=False)
     run.folder = path
-    with folders.unsealed(path):
+    with folders.unsealed(path, final=True):
         run.task.save(path)
         Origin.of(checkpoint, name).write(path)
         write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
@@ -163,7 +164,7 @@ def build(
     body, _ = task.model_and_head()
     table = kind.ours(family.table(settings, body, heads, checkpoint.vocabularies, tied))
     loaded = load(table, checkpoint.files, {key: one.shape for key, one in model.state_dict().items()})
-    _fill(model, loaded)
+    _fill(model, loaded, str(checkpoint.folder))
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
 
 
@@ -222,13 +223,14 @@ def kind_of(tokenizer: TextTokenizer) -> str:
 
 
 @torch.no_grad()
-def _fill(model: nn.Module, loaded: Loaded) -> None:
-    """Copy what was taken into a model; every tensor of it must be among that."""
+def _fill(model: nn.Module, loaded: Loaded, source: str) -> None:
+    """Copy what was taken into a model; every tensor of it must be among that, with finite numbers."""
     state = model.state_dict()
     places = {id_: name for name, tensor in unshared(model).items() if (id_ := tensor.data_ptr())}
     filled = {places.get(state[name].data_ptr(), name) for name in loaded.tensors}
     assert not (missing := set(places.values()) - filled), f"the table has no line for {sorted(missing)}"
     for name, tensor in loaded.tensors.items():
+        check_finite(tensor, name, source)
         state[name].copy_(tensor)
 
 

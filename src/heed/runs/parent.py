@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
 from heed.tasks.base.run import Run
@@ -81,9 +81,10 @@ def _value(one: Any) -> float | None:
 def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The parent's measures of each set of the same examples, by name."""
     try:
-        config = check_config(read_config(parent / folders.CONFIG), str(parent / folders.CONFIG))
+        config = check_config(*folders.read_settings(parent))
+        folders.verify(parent, [folders.CONFIG, folders.REPORT])
         report = folders.read_report(parent)
-    except HeedError:  # moved or removed meanwhile, which is no reason to stop a run
+    except HeedError:  # moved, removed or altered meanwhile, which is no reason to stop a run
         return
     if config.task != run.config.task:
         return

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.errors import ConfigError
-from heed.storage.disk import describe_damage
+from heed.storage.seal import describe_damage
 from heed.tasks import check_config
 from heed.tasks.base.matching import shapes_of
 from heed.tasks.base.task import Task
@@ -60,8 +60,7 @@ class Unfinished:
         if not (folder / folders.CONFIG).is_file():
             return None
         folders.check_format(folder)
-        where = str(folder / folders.CONFIG)
-        began = check_config(read_config(where), where)
+        began = check_config(*folders.read_settings(folder))
         if not checkpoints_in(folder / "checkpoints"):
             same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
             return cls(folder, began, ()) if same and not describe_damage(folder) else None
@@ -94,8 +93,7 @@ class Unfinished:
         task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
         of_model = [change for change in self.changes if change.name.startswith("model.")]
         if of_model:
-            where = self.folder / folders.CONFIG
-            began = kind.restore(check_config(read_config(where), str(where)), self.folder)
+            began = kind.restore(check_config(*folders.read_settings(self.folder)), self.folder)
             if shapes_of(began) != shapes_of(task):
                 raise ConfigError(
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "

@@ -9,7 +9,6 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 import torch
 
@@ -17,23 +16,23 @@ from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, read_config, set_field, write_config
 from heed.config.memory import InMemory
-from heed.errors import ConfigError, DataError, HeedWarning, RunError, suggests_keywords
+from heed.errors import ConfigError, DataError, RunError, suggests_keywords
 from heed.runs.advice import Adviser
 from heed.runs.callback import Callback, Caller
-from heed.runs.card import write_card
+from heed.runs.card import CARD, write_card
 from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.epochs import settle_epochs
+from heed.runs.loading import load
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
 from heed.runs.resume import Unfinished
 from heed.runs.scoring import scored_splits, try_scoring
 from heed.runs.settings import setting_named
-from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import write_whole
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
-from heed.training.checkpoint import load_weights, save_weights
+from heed.training.checkpoint import save_weights
 from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
@@ -51,37 +50,6 @@ Given = Mapping[str, Sequence[Any]]
 """Examples that were handed over in Python, by split."""
 _Begun = tuple[Path, Any, Any, frozenset[str]]
 """A run folder, its task, its new model, and the settings changed since the run began."""
-
-
-def load(run: str | Path = "last", *, finished: bool = False) -> Run[Any, Any]:
-    """Open a run folder; "last" is the newest one under `runs/` that can be used.
-
-    A run whose training has not finished has its best weights so far, which a warning says; so does its `so_far`.
-
-    Args:
-        run: The folder, or "last".
-        finished: Refuse a run whose training has not finished.
-
-    Raises:
-        RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
-            file.
-    """
-    path = folders.find(run, folders.State.FINISHED if finished else folders.State.USABLE)
-    folders.check_format(path)
-    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
-    if not (path / folders.WEIGHTS).is_file():
-        check_can_be_used(path, finished)
-    kind = run_class(config.task)
-    task = kind.task_class.restore(config, path)
-    model, so_far = task.build_model(), ""
-    if (path / folders.WEIGHTS).is_file():
-        load_weights(model, path / folders.WEIGHTS)
-    else:
-        so_far = load_best_so_far(path, config, model)
-        warn(f"{path}: {so_far}", HeedWarning, stacklevel=2)
-    opened = kind(path, config, task, model, folders.read_report(path))
-    opened.so_far = so_far
-    return opened
 
 
 @suggests_keywords(hint=setting_named)
@@ -256,7 +224,6 @@ def train_config(
 def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost, adviser: Adviser) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
-    write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
     say(f"{result.reason}; kept {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in scored_splits(run):
@@ -294,9 +261,10 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
             "python": platform.python_version(),
         },
     }
-    folders.write_report(path, run.report)
-    write_card(run)
-    folders.seal(path)
+    with folders.unsealed(path, folders.WEIGHTS, folders.REPORT, *CARD, final=True):
+        write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
+        folders.write_report(path, run.report)
+        write_card(run)
     took = run.report["training"]
     say(
         f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
@@ -362,7 +330,7 @@ def _follow(path: Path, given: Given | None) -> _Begun:
     """Another process's part: what the first one has begun, read from its folder."""
     if not (path / folders.CONFIG).is_file():
         raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
-    config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+    config = check_config(*folders.read_settings(path))
     task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
     torch.manual_seed(config.training.seed)
     return path, task, model_to_train(task), frozenset()

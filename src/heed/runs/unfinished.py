@@ -10,7 +10,7 @@ from torch import nn
 from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
-from heed.storage.disk import listed
+from heed.storage.seal import listed
 from heed.training.checkpoint import latest_checkpoint, load_weights, stored_progress
 from heed.visible import shell_word
 
@@ -29,14 +29,19 @@ def check_can_be_used(path: Path, finished: bool) -> None:
             f"{path} holds no {folders.WEIGHTS}, although its training has finished: the file was removed; "
             f"make it again with: heed train {shell_word(path)} --resume"
         )
+    if (path / folders.WEIGHTS).is_file() and folders.state_of(path) is folders.State.BEGUN:
+        raise RunError(
+            f"{path / folders.WEIGHTS} has no checksum: writing the folder was interrupted, or its checksums.json was "
+            "removed; make or copy it anew, or use it as it is with --force (in Python force=True)"
+        )
     if finished:
         raise RunError(
-            f"{path} holds no {folders.WEIGHTS}: its training has not finished; resume it with: "
+            f"{path} holds no final {folders.WEIGHTS}: its training has not finished; resume it with: "
             f"heed train {shell_word(path)} --resume"
         )
 
 
-def load_best_so_far(path: Path, config: RunConfig, model: nn.Module) -> str:
+def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: bool = False) -> str:
     """Read the best weights that a run without final ones has saved.
 
     Before the first validation these are the newest ones.
@@ -45,6 +50,7 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module) -> str:
         path: The run folder.
         config: Of the run.
         model: Gets the weights.
+        force: Use weights that are altered as they are, with a warning.
 
     Returns:
         Which weights they are, as a sentence for people.
@@ -62,7 +68,9 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module) -> str:
         progress = stored_progress(newest)
         step = progress.get("best_step") or progress.get("step", 0)
         try:
-            load_weights(model, path / "checkpoints" / f"step-{step}" / folders.WEIGHTS)
+            best = path / "checkpoints" / f"step-{step}"
+            folders.verify(best, [folders.WEIGHTS], force)
+            load_weights(model, best / folders.WEIGHTS)
         except RunError:
             if tries == _TRIES - 1:
                 raise

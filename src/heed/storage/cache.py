@@ -21,7 +21,8 @@ from typing import Any
 from filelock import FileLock
 
 from heed.errors import DataError, DiskError
-from heed.storage.disk import checksum, describe_damage, write_folder, write_whole
+from heed.storage.disk import checksum, write_folder, write_whole
+from heed.storage.seal import describe_damage
 
 FORMAT = 2
 """Entries of another format are not found."""

@@ -99,41 +99,6 @@ def write_checksums(folder: Path, names: list[str]) -> None:
     write_whole(folder / CHECKSUMS, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def listed(folder: Path) -> list[str]:
-    """The files that a folder's checksums name; none where they cannot be read."""
-    try:
-        return list(json.loads((folder / CHECKSUMS).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return []
-
-
-def describe_damage(folder: Path, checksum: Callable[[Path], dict[str, Any]] = checksum) -> dict[str, str]:
-    """Damaged files of a folder and their problems ("missing", "altered", ...); empty for a whole folder."""
-    try:
-        listed = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
-        wanted = {name: (values["bytes"], values["blake2b"]) for name, values in listed.items()}
-    except FileNotFoundError:
-        return {CHECKSUMS: "missing"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return {CHECKSUMS: f"not readable: {error}"}
-    if not wanted:
-        return {CHECKSUMS: "names no file"}
-    damage = {}
-    for name, (size, hashed) in wanted.items():
-        try:
-            found = checksum(folder / name)
-        except FileNotFoundError:
-            damage[name] = "missing"
-        except OSError as error:
-            damage[name] = f"not readable: {error.strerror}"
-        else:
-            if found["bytes"] != size:
-                damage[name] = f"altered: it has {found['bytes']:,} bytes, written were {size:,}"
-            elif found["blake2b"] != hashed:
-                damage[name] = "altered: its checksum is not the one that was written"
-    return damage
-
-
 def _flush(path: Path) -> None:
     """Have the system write a file or a folder's names to the disk now."""
     try:

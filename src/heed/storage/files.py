@@ -74,16 +74,16 @@ def read_bytes(path: Path, limit: int = LIMIT, links: bool = False) -> bytes:
         MissingFileError: There is none.
         RunError: It is no regular file, is larger, or cannot be read.
     """
-    check_regular(path, links)
+    size = check_regular(path, links).st_size
     try:
         # Should the file have become a pipe since it was checked, opening it still does not wait.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(number, "rb") as file:
             _check_kind(path, os.fstat(number))
-            content = file.read(limit + 1)
+            content = b"" if size > limit else file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:
+    if max(size, len(content)) > limit:
         raise damaged(path, f"it has more than {limit:,} bytes")
     return content
 

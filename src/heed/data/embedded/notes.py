@@ -7,9 +7,9 @@ a vocabulary of words can write those only by copying them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from heed.data.embedded.generated import PairSource, check_split, distinct, split_of
 from heed.data.examples import Pair
@@ -33,76 +33,91 @@ _SYLLABLES = (
 )
 _ENDINGS = ("n", "r", "s", "l", "nd", "rt", "lm", "")
 
-_Draw = Callable[[Random], tuple[str, str]]
-
 
 def _name(rng: Random) -> str:
     return ("".join(rng.choice(_SYLLABLES) for _ in range(3)) + rng.choice(_ENDINGS)).capitalize()
 
 
-def _moved(rng: Random) -> tuple[str, str]:
-    topic, event, (day, other) = rng.choice(_TOPICS), rng.choice(_EVENTS), rng.sample(_DAYS, 2)
-    said = (
-        f"The {topic} {event} planned for {other} will take place on {day} instead.",
-        f"We have to move the {topic} {event} from {other} to {day}.",
-        f"Please note that we hold the {topic} {event} on {day} and not on {other}.",
-    )
-    return rng.choice(said), f"{topic.capitalize()} {event} moved to {day}"
+class _Kind(NamedTuple):
+    """A kind of note: what is drawn for it, in this order, the ways to say it, and its subject."""
+
+    fields: tuple[str, ...]
+    said: tuple[str, ...]
+    subject: str
+
+    def draw(self, rng: Random) -> tuple[str, str]:
+        """The sentence that matters, and the subject."""
+        values: dict[str, str] = {}
+        for field in self.fields:
+            if field == "other":  # a day that is not the one before
+                values["day"], values["other"] = rng.sample(_DAYS, 2)
+            else:
+                values[field] = _name(rng) if field == "name" else rng.choice(_FIELDS[field])
+        said = rng.choice(self.said).format(**values)
+        subject = self.subject.format(**values)
+        return said, subject[:1].upper() + subject[1:]
 
 
-def _cancelled(rng: Random) -> tuple[str, str]:
-    topic, event, day = rng.choice(_TOPICS), rng.choice(_EVENTS), rng.choice(_DAYS)
-    said = (
-        f"Unfortunately we have to call off the {topic} {event} on {day}.",
-        f"There will be no {topic} {event} on {day} after all.",
-    )
-    return rng.choice(said), f"No {topic} {event} on {day}"
-
-
-def _needed(rng: Random) -> tuple[str, str]:
-    topic, paper, day = rng.choice(_TOPICS), rng.choice(_PAPERS), rng.choice(_DAYS)
-    said = (
-        f"Could you send me the {topic} {paper} by {day}?",
-        f"I need the {topic} {paper} on my desk by {day}.",
-        f"Please let me have the {topic} {paper} before {day} is over.",
-    )
-    return rng.choice(said), f"{topic.capitalize()} {paper} needed by {day}"
-
-
-def _joins(rng: Random) -> tuple[str, str]:
-    name, place, day = _name(rng), rng.choice(_PLACES), rng.choice(_DAYS)
-    said = (
-        f"From {day} on we will be joined by {name} from our office in {place}.",
-        f"Please welcome {name} from {place}, who starts here on {day}.",
-    )
-    return rng.choice(said), f"{name} from {place} joins us"
-
-
-def _broken(rng: Random) -> tuple[str, str]:
-    thing, floor, day = rng.choice(_THINGS), rng.choice(_FLOORS), rng.choice(_DAYS)
-    said = (
-        f"Since {day} the {thing} on the {floor} floor no longer works.",
-        f"Do not use the {thing} on the {floor} floor, which broke on {day}.",
-    )
-    return rng.choice(said), f"{thing.capitalize()} on the {floor} floor out of order"
-
-
-def _award(rng: Random) -> tuple[str, str]:
-    name, topic = _name(rng), rng.choice(_TOPICS)
-    said = (
-        f"You may have heard that {name} won this year's {topic} prize.",
-        f"The {topic} prize goes to {name} this year.",
-    )
-    return rng.choice(said), f"{topic.capitalize()} prize for {name}"
-
-
-_KINDS: dict[str, _Draw] = {
-    "moved": _moved,
-    "cancelled": _cancelled,
-    "needed": _needed,
-    "joins": _joins,
-    "broken": _broken,
-    "award": _award,
+_FIELDS: dict[str, Sequence[str]] = {
+    "topic": _TOPICS,
+    "event": _EVENTS,
+    "paper": _PAPERS,
+    "thing": _THINGS,
+    "floor": _FLOORS,
+    "place": _PLACES,
+    "day": _DAYS,
+}
+_KINDS = {
+    "moved": _Kind(
+        ("topic", "event", "other"),
+        (
+            "The {topic} {event} planned for {other} will take place on {day} instead.",
+            "We have to move the {topic} {event} from {other} to {day}.",
+            "Please note that we hold the {topic} {event} on {day} and not on {other}.",
+        ),
+        "{topic} {event} moved to {day}",
+    ),
+    "cancelled": _Kind(
+        ("topic", "event", "day"),
+        (
+            "Unfortunately we have to call off the {topic} {event} on {day}.",
+            "There will be no {topic} {event} on {day} after all.",
+        ),
+        "No {topic} {event} on {day}",
+    ),
+    "needed": _Kind(
+        ("topic", "paper", "day"),
+        (
+            "Could you send me the {topic} {paper} by {day}?",
+            "I need the {topic} {paper} on my desk by {day}.",
+            "Please let me have the {topic} {paper} before {day} is over.",
+        ),
+        "{topic} {paper} needed by {day}",
+    ),
+    "joins": _Kind(
+        ("name", "place", "day"),
+        (
+            "From {day} on we will be joined by {name} from our office in {place}.",
+            "Please welcome {name} from {place}, who starts here on {day}.",
+        ),
+        "{name} from {place} joins us",
+    ),
+    "broken": _Kind(
+        ("thing", "floor", "day"),
+        (
+            "Since {day} the {thing} on the {floor} floor no longer works.",
+            "Do not use the {thing} on the {floor} floor, which broke on {day}.",
+        ),
+        "{thing} on the {floor} floor out of order",
+    ),
+    "award": _Kind(
+        ("name", "topic"),
+        (
+            "You may have heard that {name} won this year's {topic} prize.",
+            "The {topic} prize goes to {name} this year.",
+        ),
+        "{topic} prize for {name}",
+    ),
 }
 
 
@@ -140,7 +155,7 @@ class NoteSource(PairSource):
 
         def draw(kind: str) -> Pair:
             while True:
-                matters, subject = _KINDS[kind](rng)
+                matters, subject = _KINDS[kind].draw(rng)
                 if split_of(matters) == split:
                     break
             around = [_distraction(rng) for _ in range(rng.randint(*self._sentences) - 1)]

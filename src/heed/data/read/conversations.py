@@ -22,9 +22,10 @@ from heed.data.examples import Conversation
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.head import Head
 from heed.data.read.lines import ending_of, lines_of
-from heed.data.read.memory import Held, described
+from heed.data.read.memory import Held
 from heed.data.read.reader import Reader
 from heed.data.read.rows import characters_of, json_rows
+from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
 TURNS_NAMES = ("turns", "messages", "conversation", "conversations", "dialogue", "dialog", "utterances", "log")

@@ -22,6 +22,7 @@ from heed.data.read.columns import Facts, pick
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.reader import Reader
 from heed.data.read.rows import Column, characters_of
+from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
 Guess = Callable[[Mapping[str, list[Any]], Mapping[str, str]], dict[str, str] | str]
@@ -213,14 +214,6 @@ def _listed(column: Any) -> list[Any]:
         if hasattr(column, name):
             return list(getattr(column, name)())
     return list(column)
-
-
-def described(value: Any) -> str:
-    """A value as messages show it: its type and how it begins."""
-    if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
-        return f"missing ({value})"
-    shown = " ".join(repr(value).split())
-    return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
 
 
 def plain(value: Any) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.read.memory import Table, column_names, described, plain
+from heed.data.read.memory import Table, column_names, plain
 from heed.data.read.numbers import Column, Numbers, finite_number
+from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
 

@@ -23,7 +23,8 @@ from heed.data.read.findings import Findings
 from heed.data.read.lines import good_lines
 from heed.data.read.number_layout import NumberLayout, number_layout
 from heed.data.sequences import Lazy
-from heed.errors import DataError, RunError, suggest
+from heed.errors import DataError, suggest
+from heed.storage.files import damaged, read_object
 
 Column = int | str
 _LARGEST = 1e150
@@ -262,8 +263,18 @@ class Standard:
         Raises:
             RunError: The file is missing or damaged.
         """
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            return cls(tuple(values["columns"]), np.array(values["mean"]), np.array(values["deviation"]))
-        except (OSError, ValueError, KeyError) as error:
-            raise RunError(f"cannot read {path}: {error}") from None
+        values = read_object(path)
+        columns, numbers = values.get("columns"), [values.get(name) for name in ("mean", "deviation")]
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise damaged(path, "columns is no list of names")
+        for name, given in zip(("mean", "deviation"), numbers, strict=True):
+            if not (isinstance(given, list) and len(given) == len(columns) and all(map(_is_finite, given))):
+                raise damaged(path, f"{name} is no list of {len(columns)} finite numbers, one for each column")
+        mean, deviation = (np.array(given, np.float64) for given in numbers)
+        if not (deviation > 0).all():
+            raise damaged(path, "deviation has a number that is not above 0")
+        return cls(tuple(columns), mean, deviation)
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300

@@ -26,9 +26,10 @@ from heed.data.pictures.decode import PictureError, from_array, from_pillow
 from heed.data.pictures.source import Arrays, Pixels, Source, digest_of
 from heed.data.read.columns import LABEL_NAMES
 from heed.data.read.findings import BadLine, Findings
-from heed.data.read.memory import Held, Table, described, plain
+from heed.data.read.memory import Held, Table, plain
 from heed.data.read.picture_folders import note_spellings
 from heed.data.read.picture_tables import PATH_NAMES
+from heed.data.read.values import described
 from heed.errors import DataError
 
 _FORMS = "expected a path, an array, a picture of Pillow or the bytes of a file"

@@ -12,6 +12,7 @@ from typing import Any
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import lines_of
 from heed.data.read.objects import load_json
+from heed.data.read.values import described, kind_of
 from heed.errors import DataError, suggest
 
 Column = int | str | None
@@ -102,7 +103,7 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
     if not isinstance(value, dict):
         listing = " and ".join(f"'{name}'" for name in names)
         fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
-        message = f"{where} holds a {type(value).__name__}, expected {fields}"
+        message = f"{where} holds {kind_of(value)}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
     row: dict[str, Any] = value
     if any("." in name and name not in row for name in names):
@@ -124,7 +125,7 @@ def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: F
     """A field of an object, which must be text."""
     value, where = row[name], f"'{path}' line {number}: field '{name}'"
     if not isinstance(value, str):
-        message = f"{where} is {type(value).__name__} {value!r:.40}, expected text"
+        message = f"{where} is {'null' if value is None else described(value)}, expected text"
         return findings.bad(f"field '{name}' is no text", path, number, message)
     return characters_of(value, where, path, number, findings)
 

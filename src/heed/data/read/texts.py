@@ -29,6 +29,7 @@ from heed.data.read.reader import Reader
 from heed.data.read.rows import characters_of, column_rows, json_rows, text_of
 from heed.data.read.sentences import is_blank
 from heed.data.read.two_texts import joined
+from heed.data.read.values import described
 from heed.errors import DataError
 
 _SEVERAL = "data.several_labels=true reads several"
@@ -226,5 +227,5 @@ def _labels_of(
     if isinstance(value, str | int):
         text = characters_of(str(value), where, path, place, findings)
         return text if isinstance(text, BadLine) else labels_in(text, form, where, path, place, findings)
-    message = f"{where} is {type(value).__name__} {value!r:.40}, expected a label"
+    message = f"{where} is {described(value)}, expected a label"
     return findings.bad("field is no label", path, place, message)

@@ -62,8 +62,11 @@ class LinkTable:
         line = self._line(pair)
         return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip"), base=self._base))
 
-    def check(self, pairs: Sequence[Pair], read: int, corpus: str) -> str:
+    def check(self, pairs: Sequence[Pair], read: int, corpus: str, held_out: Sequence[Pair] = ()) -> str:
         """Compare with the pairs of a corpus, of which `read` were read before some were left out.
+
+        The links of `held_out`, its pairs that validate, are used by nobody, but they are links of the same file: those
+        to words that are not there are told as the others are, and do not wait for another choice of these pairs.
 
         Returns:
             What was found, for people.
@@ -82,6 +85,8 @@ class LinkTable:
         for pair, line in self._lines(pairs, corpus):
             kept = checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
             count, with_links = count + len(kept), with_links + bool(kept)
+        for pair, line in self._lines(held_out, corpus):
+            checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
         if not count:
             raise DataError(f"'{self.path}' holds no links of the training pairs of {corpus}")
         doubt = ""

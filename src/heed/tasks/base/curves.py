@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel
 from heed.observe.curves_text import curves_to_text
@@ -147,19 +147,21 @@ def _said(name: str) -> str:
     return name.replace("_", " ")
 
 
-def curves_of(folder: Path, config: RunConfig | None = None) -> ShownCurves:
+def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False) -> ShownCurves:
     """The curves of one run, finished or not.
 
     Args:
         folder: The run folder.
         config: Of the run; read from the folder by default.
+        force: Use a configuration or report that is missing or altered as it is, with a warning.
 
     Raises:
-        RunError: It is no run folder, or no update was logged.
+        RunError: It is no run folder, it is damaged, or no update was logged.
     """
     if config is None:
         folders.check_format(folder)
-        config = check_config(read_config(folder / folders.CONFIG), str(folder / folders.CONFIG))
+        folders.verify(folder, [folders.CONFIG, folders.REPORT], force)
+        config = check_config(*folders.read_settings(folder))
     log = Log.read(folder)
     if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
         raise RunError(
@@ -169,7 +171,7 @@ def curves_of(folder: Path, config: RunConfig | None = None) -> ShownCurves:
         raise RunError(f"{folder / folders.METRICS} holds no update: there are no curves to draw yet")
     select_by = config.evaluation.select_by
     best = log.best(select_by)
-    finished = folders.state_of(folder) is folders.State.FINISHED
+    finished = (folder / folders.WEIGHTS).is_file()  # the card is drawn before the folder is sealed
     mark = None if best is None else (float(best["step"]), "kept" if finished else "best so far")
     training = [Line("training", log.binned(_UPDATE, _loss), 0)]
     training += [
@@ -198,7 +200,7 @@ def _kept(lines: list[Line]) -> tuple[Line, ...]:
 def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | None) -> Iterator[str]:
     done, seconds = len(log.updates), log.seconds
     training = folders.read_report(folder).get("training", {})
-    finished = folders.state_of(folder) is folders.State.FINISHED
+    finished = (folder / folders.WEIGHTS).is_file()  # the card is drawn before the folder is sealed
     ended = f"; {training['ended']}" if finished and "ended" in training else "" if finished else "; not finished"
     count = len(log.validations)
     yield (

@@ -20,7 +20,8 @@ def check_labels(runs: Sequence[Any]) -> None:
         start = f"'{first.folder}' and '{other.folder}' cannot answer together"
         if mine != theirs:
             only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
-            raise ConfigError(f"{start}, their labels differ: only one has '{only[0]}'")
+            how = f"differ: only one has '{only[0]}'" if only else "stand in another order"
+            raise ConfigError(f"{start}, their labels {how}")
         several = [getattr(run.config.data, "several_labels", False) for run in (first, other)]
         if several[0] != several[1]:
             raise ConfigError(f"{start}: data.several_labels is {several[0]} in one and {several[1]} in the other")

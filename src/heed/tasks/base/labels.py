@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from heed.data.examples import label_order
-from heed.errors import DataError, RunError, suggest
+from heed.errors import DataError, suggest
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.storage.disk import write_whole
+from heed.storage.files import damaged, read_list
 from heed.visible import escaped
 
 _LABELS = "labels.json"
@@ -57,11 +58,18 @@ class LabelPrediction:
 
 
 def load_labels(folder: Path) -> list[str]:
-    """The label names of a run folder."""
-    try:
-        return json.loads((folder / _LABELS).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {folder / _LABELS}: {error}") from None
+    """The label names of a run folder.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    labels = read_list(folder / _LABELS, str)
+    if not labels:
+        raise damaged(folder / _LABELS, "it holds no label")
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise damaged(folder / _LABELS, f"it holds the label '{twice}' twice")
+    return labels
 
 
 def save_labels(folder: Path, labels: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import ModelSection, RunConfig, read_config
+from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
@@ -112,14 +112,15 @@ class Parent:
         """Read all but the weights of a run, a folder or "last", that a field of the configuration names.
 
         Raises:
-            ConfigError: There is no such run, or it is not finished.
+            ConfigError: There is no such run, it is not finished, or a file of it is missing or altered.
         """
         try:
             path = folders.find(run, folders.State.FINISHED).absolute()
             folders.check_format(path)
-            config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
-            if not (path / folders.WEIGHTS).is_file():
-                raise ConfigError(f"{field}: {path} holds no {folders.WEIGHTS}: its training has not finished")
+            if folders.state_of(path) is not folders.State.FINISHED:
+                raise ConfigError(f"{field}: {path} holds no final {folders.WEIGHTS}: its training has not finished")
+            folders.verify(path, force=None)
+            config = check_config(*folders.read_settings(path))
             return cls(path, task_class(config.task).restore(config, path))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None

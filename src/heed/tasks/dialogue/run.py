@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from heed.tasks.dialogue.look import look_at
 from heed.tasks.dialogue.measures import by_conversation, by_turns_read, common, perplexity, text_measures
 from heed.tasks.dialogue.outputs import DialogueOutputs
 from heed.tasks.dialogue.report import body
+from heed.tasks.dialogue.streaming import stream_response
 from heed.tasks.dialogue.talk import alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.tasks.translation.writing import Prediction
@@ -122,6 +123,10 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         talk = self.task.encode(conversations)
         numbers = [self.task.speakers.number(self.who_responds(one, speaker)) for one in conversations]
         return self.task.respond(self.model, talk.conversations, numbers, **options)
+
+    def write(self, conversation: Said, speaker: str | None = None, **options: Any) -> Generator[str, None, Prediction]:
+        """The response to a conversation piece by piece, as it is written; options of `predict`, without a beam."""
+        return stream_response(self, self.conversation(conversation), speaker, **options)
 
     def num_cut(self, conversation: Conversation) -> int:
         """How many of the first turns the model does not read where it responds to a conversation."""

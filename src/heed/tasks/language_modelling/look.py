@@ -200,10 +200,10 @@ def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor, words: Word
     labels = torch.tensor(text.ids[1:], device=logits.device).unsqueeze(1)
     before = logits[: count - 1]
     ranks = ((before > before.gather(1, labels)).sum(1) + 1).tolist()
-    shadings = []
+    shadings, given = [], max(1, text.first_written)  # where the context leaves out the prompt, all of it was written
     for name, part in (
-        ("given text", slice(1, text.first_written)),
-        ("what the model wrote", slice(text.first_written, None)),
+        ("given text", slice(1, given)),
+        ("what the model wrote", slice(given, None)),
     ):
         inside = slice(part.start - 1, None if part.stop is None else part.stop - 1)
         if values := own[inside]:

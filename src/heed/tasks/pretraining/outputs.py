@@ -46,34 +46,33 @@ class PretrainingOutputs(TextOutputs):
             raise ConfigError("--choice ranks the given words, all of them, so --nbest does not apply")
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """All inputs, before any is written: each has a mask, or is a pair.
+        """Texts, or with --next an even number of arguments.
 
         Raises:
-            ConfigError: One is not; the message names file and line.
+            ConfigError: Their number is odd.
         """
         self._in_lines = where is not None
-        if self.options["next"]:
-            self._expect_pairs(lines, where)
-            return
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                named = "the text" if where is None else f"{where} line {number}"
-                check_masks(line, self.run.task.tokenizer, named)
+        if self.options["next"] and where is None and (len(lines) % 2 or not lines):
+            raise ConfigError(
+                f"--next takes pairs of texts, but got {len(lines)}; give the first and the second text in quotes "
+                '(heed predict RUN --next "He went out." "It was cold.")'
+            )
 
-    def _expect_pairs(self, lines: Sequence[str], where: str | None) -> None:
-        if where is None:
-            if len(lines) % 2 or not lines:
-                raise ConfigError(
-                    f"--next takes pairs of texts, but got {len(lines)}; give the first and the second text in quotes "
-                    '(heed predict RUN --next "He went out." "It was cold.")'
-                )
+    def check(self, text: str, place: str) -> None:
+        """Refuse a text without a mask; with --next a line without two columns.
+
+        Raises:
+            ConfigError: It is one.
+        """
+        if not text.strip():
             return
-        for number, line in enumerate(lines, start=1):
-            if line.strip() and (count := len(line.split("\t"))) != 2:
-                raise ConfigError(
-                    f"{where} line {number} has {count} column{'' if count == 1 else 's'}, expected two texts with a "
-                    f"tab between them: {short(line)}"
-                )
+        if not self.options["next"]:
+            check_masks(text, self.run.task.tokenizer, place)
+        elif self._in_lines and (count := len(text.split("\t"))) != 2:
+            raise ConfigError(
+                f"{place} has {count} column{'' if count == 1 else 's'}, expected two texts with a tab between them: "
+                f"{short(text)}"
+            )
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a text that training never saw, masks aside."""

@@ -8,8 +8,9 @@ from typing import Any
 from heed.data.examples import Sentence
 from heed.data.read.conll import in_bio
 from heed.data.read.findings import BadLine, Findings
-from heed.data.read.memory import Held, Table, described, plain, text_at
+from heed.data.read.memory import Held, Table, plain, text_at
 from heed.data.read.tags import OUTSIDE, find_scheme, is_entity_tag
+from heed.data.read.values import described
 
 _ALIASES = {"words": ("tokens", "text", "sentence"), "tags": ("labels", "ner_tags", "pos_tags", "label", "tag")}
 

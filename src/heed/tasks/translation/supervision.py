@@ -132,7 +132,8 @@ class Supervision:
         for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
             findings = Findings.of(data)
             table = LinkTable(path, section.base, section.possible == "use", findings, skipped)
-            splits.remarks.append(table.check(pairs, counts.read, name))
+            held_out = splits.examples["valid"] if name == "train" and not isinstance(data.valid, list) else ()
+            splits.remarks.append(table.check(pairs, counts.read, name, held_out))
             counts.found += findings.found
             tables.append(table)
         return tables

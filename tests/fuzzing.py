@@ -1,0 +1,276 @@
+"""Damage to a run folder, and what heed may answer to it: as before, or one line that says what is wrong.
+
+`damages` draws one damage: to the bytes of a file, to a value of a JSON or YAML file, or a whole file that becomes
+something else. `Judge` runs commands on the damaged folder, in this process, and says what was wrong with the answer.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import struct
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import typer.main
+import yaml
+from hypothesis import strategies as st
+
+from heed.cli import main
+from heed.storage.disk import CHECKSUMS, write_checksums
+
+SECONDS = 60
+"""After which a command counts as hanging; a busy machine needs a second for the slowest."""
+_MEMORY = 6 << 30
+"""Bytes that a command may ask for beyond what the process has."""
+STRAY = (
+    "checkpoints/step-abc",
+    "checkpoints/step--1",
+    "checkpoints/step-99999999999999999999",
+    "export/x",
+    "labels.json.bak",
+)
+VALUES: list[Any] = [
+    None, True, False, 0, 1, -1, 7, 2**31, 2**63, 2**70, 0.0, -1.5, 1e-320, 1e308, float("nan"), float("inf"),
+    "", "x", "auto", "none", "null", "\x00", "\x1b[31mred", "a\nb", "\u202egnp.exe", "\ud800", "last", ".", "/",
+    "/dev/zero", "/dev/stdin", "../../../etc/passwd", "x" * 5000, [], {}, [[]], [{}], [None], ["a"],
+    ["a", "a"], {"a": 1}, {"": None}, [1, 2, 3], [1.0, "x"], {"name": []},
+]  # fmt: skip
+
+
+class Hanging(BaseException):
+    """A command did not end."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is done to a folder; `file` is the path in it."""
+
+    file: str
+    what: str
+    do: Callable[[Path], None]
+
+    def __repr__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+def _becomes(kind: str) -> Callable[[Path], None]:
+    """A whole file that becomes something else."""
+
+    def do(path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "a pipe":
+            os.mkfifo(path)
+        elif kind == "a folder":
+            path.mkdir()
+        elif kind == "a socket":
+            with socket.socket(socket.AF_UNIX) as listener:
+                here = os.open(path.parent, os.O_RDONLY)
+                listener.bind(f"/proc/self/fd/{here}/{path.name}")
+                os.close(here)
+        elif kind.startswith("a link to "):
+            path.symlink_to(kind.removeprefix("a link to "))
+        elif kind == "huge":
+            with path.open("wb") as file:
+                file.truncate(1 << 40)
+        elif kind == "deep":
+            path.write_text('{"a":' * 100_000)
+        elif kind == "deep and whole":
+            path.write_text("[" * 900 + "]" * 900)
+        elif kind != "missing":
+            path.write_text(kind, encoding="utf-8")
+
+    return do
+
+
+KINDS = (
+    "missing", "a pipe", "a folder", "a socket", "a link to /dev/zero", "a link to /etc/passwd", "a link to nowhere",
+    "a link to .", "huge", "deep", "deep and whole", "", "[]", "5", "{}", "null", '"text"', "[[]]", '[""]', '{"a": {}}',
+    "\ufeff{}", "a: &a [*a]", "\x00" * 64, "NaN",
+)  # fmt: skip
+
+
+@st.composite
+def _of_bytes(draw: st.DrawFn, file: str, content: bytes) -> Damage:
+    """A flipped bit, or bytes deleted, inserted, repeated, cut off or overwritten."""
+    ways = ("flip", "delete", "insert", "repeat", "cut", "zero", "digit", "nan")
+    way = draw(st.sampled_from(ways))
+    at = draw(st.integers(0, max(0, len(content) - 1)))
+    count = draw(st.sampled_from([1, 2, 4, 8, 100]))
+    junk = draw(st.sampled_from([b"\xff", b"\x00", b"\n", b"{", b"]", b'"', b"9" * 30, b"\x1b[2J", b"-", b",", b":"]))
+    new = {
+        "flip": content[:at] + bytes([content[at] ^ (1 << draw(st.integers(0, 7)))]) + content[at + 1 :]
+        if content
+        else b"",
+        "delete": content[:at] + content[at + count :],
+        "insert": content[:at] + junk + content[at:],
+        "repeat": content[:at] + content[at : at + count] * 2 + content[at + count :],
+        "cut": content[:at],
+        "zero": content[:at] + bytes(min(count, len(content) - at)) + content[at + count :],
+        "digit": re.sub(rb"\d", b"%d" % (count % 10), content, count=count),
+        "nan": content[: at // 4 * 4] + struct.pack("<f", float("nan")) + content[at // 4 * 4 + 4 :],
+    }[way]
+    return Damage(file, f"{way} at byte {at} of {len(content)} ({count}, {junk!r})", lambda path: _write(path, new))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths to all values; of long lists and objects to the first few."""
+    inside = (
+        list(values.items())
+        if isinstance(values, dict)
+        else list(enumerate(values))
+        if isinstance(values, list)
+        else []
+    )
+    return [path, *(place for key, one in inside[:40] for place in _places(one, (*path, key)))]
+
+
+@st.composite
+def _of_values(draw: st.DrawFn, file: str, content: bytes) -> Damage:
+    """A value of a JSON or YAML file becomes another, goes, or changes places."""
+    is_yaml = file.endswith(".yaml")
+    values = yaml.safe_load(content) if is_yaml else json.loads(content)
+    place = draw(st.sampled_from(_places(values)))
+    way = draw(st.sampled_from(["replace"] * 6 + ["remove", "reverse", "add", "text", "more"]))
+    new = draw(st.sampled_from(VALUES))
+    *above, last = ("", *place)
+    holder = [values] if not place else values
+    for key in above[1:]:
+        holder = holder[key]
+    last = last if place else 0
+    if way == "remove":
+        holder.pop(last)
+        values = holder[0] if not place and holder else values
+    elif way == "reverse" and isinstance(holder[last], list):
+        holder[last].reverse()
+    elif way == "reverse" and isinstance(holder[last], dict):
+        keys, ones = list(holder[last]), list(holder[last].values())
+        holder[last] = dict(zip(keys, ones[::-1], strict=True))
+    elif way == "add":
+        if isinstance(holder, dict):
+            holder["\x1bnew"] = new
+        else:
+            holder.insert(last, new)
+    elif way == "text":
+        holder[last] = str(holder[last])
+    elif way == "more" and isinstance(holder[last], int | float):
+        holder[last] += 1
+    else:
+        holder[last] = new
+    values = holder[0] if not place and holder else values
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True) if is_yaml else json.dumps(values)
+    return Damage(file, f"{way} {place} {new!r:.60}", lambda path: _write(path, text.encode("utf-8", "surrogatepass")))
+
+
+def damages(folder: Path) -> st.SearchStrategy[Damage]:
+    """Damage to any file of a whole folder."""
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    parts = [*(strategy for name, content in files.items() for strategy in _of_file(name, content))]
+    stray = st.builds(
+        lambda name, kind: Damage(name, f"is now {kind[:20]!r}", _becomes(kind)),
+        st.sampled_from(STRAY),
+        st.sampled_from(KINDS),
+    )
+    return st.one_of(*parts, stray)
+
+
+def _of_file(name: str, content: bytes) -> list[st.SearchStrategy[Damage]]:
+    strategies = [
+        _of_bytes(name, content),
+        st.sampled_from(KINDS).map(lambda kind: Damage(name, f"is now {kind[:20]!r}", _becomes(kind))),
+    ]
+    if name.endswith((".json", ".yaml")):
+        strategies += [_of_values(name, content)] * 3
+    return strategies
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, how it ended, and what was wrong with that."""
+
+    code: int
+    out: str
+    err: str
+    wrong: str = ""
+
+
+@contextlib.contextmanager
+def _limited(seconds: int):
+    def hang(*_: Any) -> None:
+        raise Hanging
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(seconds)
+    resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, hard))
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def answer(words: list[str], patch: Any) -> Answer:
+    """Run a command in this process, its standard input empty."""
+    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))  # as slow as the command itself
+    out, err, code, wrong = io.StringIO(), io.StringIO(), 0, ""
+    patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    try:
+        with (
+            _limited(SECONDS),
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            warnings.simplefilter("default")
+            main(words)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    except Hanging:
+        wrong = f"no end after {SECONDS} s\n{traceback.format_exc(limit=-4)}"
+    except BaseException:
+        wrong = f"a traceback\n{traceback.format_exc(limit=-6)}"
+    said = err.getvalue()
+    if not wrong and code:
+        lines = said.splitlines()
+        if code not in (1, 2, 3) or (not lines and words[0] != "check"):
+            wrong = f"exit status {code} and {len(lines)} lines"
+        elif lines and not lines[-1].startswith("heed: "):
+            wrong = f"no error of one line: {lines[-3:]}"
+    if not wrong and re.search(r"\w*Warning: ", said):
+        wrong = f"a warning with a line of code: {said[-300:]}"
+    return Answer(code, out.getvalue(), said, wrong)
+
+
+def seal_again(folder: Path) -> None:
+    """Checksums that agree with the damaged files, where they can be made."""
+    for sums in [folder / CHECKSUMS, *folder.glob("checkpoints/step-*/" + CHECKSUMS)]:
+        if sums.is_file() and not sums.is_symlink():
+            names = [
+                p.name
+                for p in sums.parent.iterdir()
+                if p.is_file() and not p.is_symlink() and p.stat().st_size < 1 << 30
+            ]
+            write_checksums(sums.parent, sorted({*names} - {CHECKSUMS, "metrics.jsonl"}))

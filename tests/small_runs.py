@@ -1,0 +1,147 @@
+"""A small run of every task, trained for two updates on a few lines, and the commands that can be given to it."""
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+import heed
+from pictures import noise
+
+TRAINING = {
+    "training.threads": 1,
+    "training.device": "cpu",
+    "evaluation.bootstrap": 5,
+    "data.valid": 6,
+}
+WORDS = "one two three four five six seven".split()
+
+
+@dataclass(frozen=True)
+class Small:
+    """What a small run is trained on, and what is asked of it; "DATA" stands for the folder of the files."""
+
+    name: str
+    model: str
+    train: str
+    predict: tuple[str, ...]
+    look: tuple[str, ...]
+    settings: dict[str, Any]
+    start: tuple[str, ...] = ()  # settings of a run that starts from it
+
+    def trained(self, data: Path, out: Path) -> None:
+        """Train it into a folder."""
+        settings = {**TRAINING, **self.settings}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        files = data / self.train
+        heed.train(self.name, train=files, model=self.model, steps=2, out=out, settings=settings, quiet=True)
+
+    def commands(self, run: str, other: str, data: Path, out: Path) -> dict[str, list[str]]:
+        """Every command that opens a run, by a name; `other` is a second run, and `out` where they write."""
+        told = {
+            "predict": ("predict", run, *self.predict),
+            "look": ("look", run, *self.look),
+            "curves": ("look", run),
+            "evaluate": ("evaluate", run, "--split", "valid", "--json"),
+            "check": ("check", run),
+            "resume": ("train", run, "--resume", "training.steps=3"),
+            "compare": ("compare", run, other, "--split", "valid", "--resamples", "5", "--sentences", "1"),
+            "export": ("export", run, "--to", "huggingface", "--out", str(out / "exported")),
+            "start": (
+                "train",
+                self.name,
+                f"DATA/{self.train}",
+                "--from",
+                run,
+                "--dry-run",
+                "training.steps=2",
+                *self.start,
+            ),
+            "ensemble": ("predict", run, *self.predict, "--with", other),
+        }
+        return {name: [word.replace("DATA/", f"{data}/") for word in words] for name, words in told.items()}
+
+
+_RNN = {"model.d_embedding": 4, "model.d_hidden": 4}
+_PAIRS = {**_RNN, "model.d_attention": 4, "tokenizer.kind": "word"}
+_BLOCKS = {"model.d_model": 8, "model.num_heads": 2, "model.num_layers": 1, "model.d_ff": 8}
+_WORDS = {"tokenizer.kind": "word"}
+_HELD = {"data.valid": None, "data.held_out": 0.3}
+
+SMALL = {
+    one.name: one
+    for one in (
+        Small("translation", "luong", "pairs.tsv", ("one two", "--align"), ("one two",), _PAIRS),
+        Small("classification", "rnn", "labels.txt", ("one two", "--json"), ("one two",), {**_RNN, **_WORDS}),
+        Small(
+            "tagging", "rnn", "tags.conll", ("one two",), ("one two",), {**_RNN, **_WORDS, "model.characters": "cnn"}
+        ),
+        Small(
+            "language_modelling",
+            "gpt",
+            "lines.txt",
+            ("one two", "--length", "3", "--seed", "1"),
+            ("one two",),
+            {**_BLOCKS, **_WORDS, **_HELD, "data.context": 8},
+        ),
+        Small(
+            "pretraining",
+            "bert",
+            "stories.txt",
+            ("one [MASK] two",),
+            ("one two",),
+            {**_BLOCKS, **_WORDS, "data.max_length": 16, "data.separator": "", "data.valid": 6},
+        ),
+        Small("dialogue", "hred", "talks.jsonl", ("one two",), ("one two",), {**_PAIRS, "model.d_context": 4}),
+        Small("summarisation", "bahdanau", "mails.jsonl", ("one two",), ("one two",), _PAIRS),
+        Small(
+            "images",
+            "cnn",
+            "photos",
+            ("--input", "DATA/photos/a/0.png"),
+            ("DATA/photos/a/0.png",),
+            {"model.num_filters": [2], "model.convolutions": 1},
+        ),
+        Small("table", "mlp", "table.csv", ("--input", "DATA/new.csv"), (), {"model.d_hidden": 4}),
+        Small(
+            "series",
+            "rnn",
+            "series.csv",
+            ("--input", "DATA/series.csv", "--horizon", "2"),
+            (),
+            {"model.d_hidden": 4, "data.window": 4},
+            ("data.window=4",),
+        ),
+    )
+}
+"""By name of the task."""
+
+
+def write_data(folder: Path) -> None:
+    """The files that the small runs are trained on."""
+    rng = random.Random(1)
+    texts = [" ".join(rng.choices(WORDS, k=3)) for _ in range(24)]
+    tags = {word: f"B-{'xy'[n % 2]}" if n < 4 else "O" for n, word in enumerate(WORDS)}
+    talk = ["two three?", "four.", "five?", "six."]
+    numbers = [(rng.random(), rng.random(), "ab"[n % 2]) for n in range(40)]
+    lines = {
+        "labels.txt": [f"{'ab'[n % 2]} {text}" for n, text in enumerate(texts)],
+        "lines.txt": texts,
+        "stories.txt": [line for text in texts for line in (text, text, "")],
+        "pairs.tsv": [f"{text}\t{text.upper()}" for text in texts],
+        "tags.conll": [line for text in texts for line in (*(f"{w}\t{tags[w]}" for w in text.split()), "")],
+        "talks.jsonl": [json.dumps({"turns": [text, *talk, text]}) for text in texts],
+        "mails.jsonl": [json.dumps({"document": f"{text} {text}", "summary": text}) for text in texts],
+        "table.csv": ["width,length,label", *(f"{a:.3f},{b:.3f},{label}" for a, b, label in numbers)],
+        "new.csv": ["width,length", "0.1,0.2"],
+        "series.csv": ["sold,made", *(f"{a:.3f},{b:.3f}" for a, b, _ in numbers)],
+    }
+    for name, written in lines.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+    for number in range(12):
+        path = folder / "photos" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noise(number, 16, 16)).save(path)
