@@ -64,7 +64,7 @@ class Damage:
         return f"{self.file}: {self.what}"
 
 
-def _becomes(kind: str) -> Callable[[Path], None]:
+def becomes(kind: str) -> Callable[[Path], None]:
     """A whole file that becomes something else."""
 
     def do(path: Path) -> None:
@@ -187,7 +187,7 @@ def damages(folder: Path) -> st.SearchStrategy[Damage]:
     }
     parts = [*(strategy for name, content in files.items() for strategy in _of_file(name, content))]
     stray = st.builds(
-        lambda name, kind: Damage(name, f"is now {kind[:20]!r}", _becomes(kind)),
+        lambda name, kind: Damage(name, f"is now {kind[:20]!r}", becomes(kind)),
         st.sampled_from(STRAY),
         st.sampled_from(KINDS),
     )
@@ -197,7 +197,7 @@ def damages(folder: Path) -> st.SearchStrategy[Damage]:
 def _of_file(name: str, content: bytes) -> list[st.SearchStrategy[Damage]]:
     strategies = [
         _of_bytes(name, content),
-        st.sampled_from(KINDS).map(lambda kind: Damage(name, f"is now {kind[:20]!r}", _becomes(kind))),
+        st.sampled_from(KINDS).map(lambda kind: Damage(name, f"is now {kind[:20]!r}", becomes(kind))),
     ]
     if name.endswith((".json", ".yaml")):
         strategies += [_of_values(name, content)] * 3

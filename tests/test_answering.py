@@ -15,6 +15,7 @@ import heed
 from heed.cli import main
 from heed.data.read.findings import BadLine
 from heed.data.read.incoming import Incoming, InputFindings
+from heed.data.read.inputs import input_texts
 from heed.errors import DataError
 
 SETTINGS = {
@@ -241,3 +242,23 @@ def test_of_many_bad_lines_the_first_are_told(tmp_path):
     assert all(isinstance(text, BadLine) for _, text in found[0][:30]) and found[0][30] == (31, "good")
     with pytest.raises(DataError, match=r"line 1: byte 0xff at position 1 .*; hint"):
         batches(tmp_path / "in.txt", 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (
+            "in.jsonl",
+            b'{"text": "a"}\n{"tex": "b"}\nnone\n{"text": "c"}\n{"text": 5}\n\n{"text": "d"}\n{"text": "\xff"}\n',
+        ),
+        ("in.csv", b'text,n\na,1\n\xff,2\n"",1,"\xff"\nc,3\nb\xff,7\n\nd,4\n\xff,5\n'),
+    ],
+)
+def test_rows_that_cannot_be_read_keep_their_places(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    told = []
+    found = input_texts(tmp_path / name, None, ("text",), InputFindings(None, True, told.append, ""))
+    texts = [text if isinstance(text, str) else None for _, text in found[0]]
+    assert texts == ["a", None, None, "c", None, "", "d", None] and len(told) == 4
+    with pytest.raises(DataError, match=r"line [23]"):
+        list(input_texts(tmp_path / name, None, ("text",), InputFindings(None, False, told.append, ""))[0])

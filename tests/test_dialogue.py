@@ -263,7 +263,7 @@ def test_a_response_is_written_piece_by_piece(runs):
 
 
 def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
-    (tmp_path / "train.txt").write_text("think of red\ti do\twhat is it\ta rose\n" * 20)
+    (tmp_path / "train.txt").write_text("".join(f"think of {n}\ti do\n" for n in range(20)))
     given = values(folder, "bahdanau")
     given["data"] = {"train": str(tmp_path / "train.txt"), "valid": 2}
     (tmp_path / "run.yaml").write_text(json.dumps(given))
@@ -328,7 +328,7 @@ def test_a_terminal_shows_a_response_while_it_is_written(runs, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"think of blue\ti do\twhat is it\n")))
     with pytest.raises(SystemExit):
         main(["predict", str(runs["hred"].folder)])
-    assert terminal.shown[-3:] == ["the", " sea", "\n"]
+    assert terminal.getvalue().endswith("\nthe sea\n") and terminal.shown[-2:] == [" sea", "\n"]
 
 
 def test_the_terminal_says_how_many_turns_were_cut(folder, tmp_path, monkeypatch, capsys):

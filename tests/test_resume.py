@@ -457,14 +457,15 @@ def main_ok(arguments):
     assert ended.value.code in (0, None)
 
 
-def test_the_best_weights_being_damaged_does_not_lose_the_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("harm", [lambda path: path.write_bytes(b"x"), flip], ids=["torn", "a flipped bit"])
+def test_the_best_weights_being_damaged_does_not_lose_the_run(tmp_path, monkeypatch, harm):
     losses = iter([1.0, 2.0, 3.0])
     scores = lambda *_: {"loss": next(losses, 3.0), "exact_match": 0.0, "token_accuracy": 0.0}  # noqa: E731
     monkeypatch.setattr(Translation, "validate", scores)
     out, reporter = tmp_path / "run", Listener()
     train(out, translation())
     assert not (out / "checkpoints" / "step-2" / "progress.json").exists()  # the best, of which only weights are kept
-    (out / "checkpoints" / "step-2" / "model.safetensors").write_bytes(b"x")
+    harm(out / "checkpoints" / "step-2" / "model.safetensors")
     train(out, translation(), resume=True, reporter=reporter)
     assert "the weights of the last update are kept instead of the best" in reporter.text
     kept = json.loads((out / "report.json").read_text())["training"]["kept"]

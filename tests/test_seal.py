@@ -294,6 +294,16 @@ def test_weights_have_the_permissions_of_other_files(tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o640}
 
 
+def test_a_checkpoint_with_weights_that_are_not_finite_is_not_imported():
+    from heed.exchange.huggingface.table import Loaded
+    from heed.runs.imported import _fill
+
+    model = torch.nn.Linear(2, 3)
+    tensors = {"weight": torch.tensor([[0.0, 1.0], [2.0, float("nan")], [3.0, 4.0]]), "bias": torch.zeros(3)}
+    with pytest.raises(RunError, match=r"some/bert: 1 of the 6 numbers of tensor 'weight' are not finite"):
+        _fill(model, Loaded(tensors), "some/bert")
+
+
 def test_huge_weights_are_finite():
     from heed.storage.tensors import check_finite
 

@@ -33,6 +33,25 @@ SEARCH = ("tests/test_generation.py",)
 LANGUAGE = ("tests/test_language_modelling.py",)
 
 EDITS = [
+    # answers
+    Edit(
+        "predict: the first answer of a pipe waits for a whole window",
+        "size = size or (most if self._arriving is None else min(_FIRST, most))",
+        "size = size or most",
+        ("tests/test_answering.py",),
+    ),
+    Edit(
+        "predict: a line is lost where another one of its batch cannot be answered",
+        "yield from self._each(rest[len(rest) // 2 :], where, single)",
+        "yield from self._each(rest[len(rest) // 2 + 1 :], where, single)",
+        ("tests/test_answering.py",),
+    ),
+    Edit(
+        "predict: rows that cannot be read shift the answers to those after them",
+        "yield from _gaps(findings.left_out.total() - left_out)\n        left_out = findings.left_out.total()",
+        "left_out = findings.left_out.total()",
+        ("tests/test_answering.py",),
+    ),
     # conversations
     Edit(
         "hred: a response knows the turn that it is",

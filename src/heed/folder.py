@@ -7,9 +7,10 @@ was written for other programs, with checksums of its own.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ from warnings import warn
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
-from heed.storage.disk import CHECKSUMS, remove_leftovers, write_whole
+from heed.storage.disk import CHECKSUMS, disk_error, remove_leftovers, write_folder, write_whole
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.seal import Content, describe_damage, listed, record, recorded
 
@@ -111,20 +112,59 @@ def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
     Raises:
         RunError: The folder exists (a run is never overwritten), or `resume` finds another kind of folder.
     """
+    if resume and out is not None and (path := Path(out)).is_dir() and {p.name for p in path.iterdir()} - _FIRST_FILES:
+        check_format(path)
+        remove_leftovers(path)
+        return path
+    path = _claim(out, config, "" if resume else "name another --out, or --resume it")
+    _begin(path)
+    return path
+
+
+@contextmanager
+def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iterator[tuple[Path, Path]]:
+    """Make the folder of a run that needs no training: nothing is there before all of it is.
+
+    Args:
+        out: The folder; `runs/DATA-MODEL-N` by default.
+        config: The run's configuration.
+        needed: Bytes of its weights.
+
+    Yields:
+        The run folder, and the folder to write its files into meanwhile; they are sealed.
+
+    Raises:
+        RunError: The folder exists.
+        DiskError: The disk is full or refuses; no folder is left.
+    """
+    there = out is not None and Path(out).exists()
+    path = _claim(out, config, "name another --out")
+    try:
+        with write_folder(path, needed) as part:
+            _begin(part)
+            yield path, part
+    except BaseException:
+        if not there:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
+    """Make the empty folder of a new run; one with something in it is refused, saying what to do `instead`, if any."""
     if out is None:
-        path = _next(f"{config.data.name}-{config.model.name}")
-    else:
-        path = Path(out)
-        if resume and path.is_dir() and {p.name for p in path.iterdir()} - _FIRST_FILES:
-            check_format(path)
-            remove_leftovers(path)
-            return path
-        if path.exists() and not resume and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
-        _make(path, exist_ok=True)
+        return _next(f"{config.data.name}-{config.model.name}")
+    path = Path(out)
+    if instead and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"'{path}' exists and a run is never overwritten; {instead}")
+    _make(path, exist_ok=True)
+    return path
+
+
+def _begin(path: Path) -> None:
+    """Write what a folder has from its beginning."""
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
-    return path
 
 
 def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
@@ -225,6 +265,8 @@ def _make(path: Path, exist_ok: bool) -> bool:
     except OSError as error:
         if isinstance(error, FileExistsError) and not exist_ok:
             return False
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_error(error, path) or error from None
         raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
     return True
 

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
+
+_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What systems answer that cannot write."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `heed`; errors about the user's input are one line and an exit code, never a traceback."""
+    with _visible_streams():
+        _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> None:
     from heed.cli.app import app
-    from heed.errors import HeedError
+    from heed.errors import DiskError, HeedError
     from heed.visible import escaped
 
-    with _visible_streams():
-        try:
-            with _warnings_in_one_line():
-                app(arguments, standalone_mode=True)
-        except HeedError as error:
-            print(f"heed: {escaped(str(error))}", file=sys.stderr)  # one line, whatever a name in it holds
-            sys.exit(error.exit_code)
-        except KeyboardInterrupt:
-            print("heed: interrupted", file=sys.stderr)
-            sys.exit(130)
-        except BrokenPipeError:  # the reader of a pipe has gone, as with `heed predict ... | head`
-            sys.stderr.close()
-            sys.exit(1)
+    try:
+        with _warnings_in_one_line(), _flushed():
+            app(arguments, standalone_mode=True)
+    except HeedError as error:
+        text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever a name in it holds
+        print(f"heed: {text}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("heed: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe has gone, as with `heed predict ... | head`
+        sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _REFUSED:
+            raise
+        _give_up_stdout()
+        print(f"heed: cannot write to stdout: {error.strerror}", file=sys.stderr)
+        sys.exit(DiskError.exit_code)
 
 
 @contextmanager
@@ -46,6 +62,26 @@ def _visible_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = out, err
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was added to an error on its way: where the output so far is."""
+    return getattr(error, "__notes__", [])
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Write what is buffered for stdout before the end, where an error can still be told."""
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+
+
+def _give_up_stdout() -> None:
+    """Send what stdout did not take nowhere, so that Python does not try again, and complain, when it ends."""
+    with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from heed import visible
 from heed.comparison.compared import Compared
 from heed.comparison.drawn_tables import csv_text, in_latex
 from heed.comparison.tables import caption, costs, tables
+from heed.storage.outputs import make_folder, write_outputs
+
+
+def save_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write `compare.ENDING` for each ending; none replaces an older file before all are whole.
+
+    Raises:
+        ConfigError: The folder cannot be made.
+        DiskError: The disk is full or refuses; older files stay.
+    """
+    make_folder(folder)
+    files = {folder / f"compare.{ending}": text for ending, text in texts.items()}
+    write_outputs(files)
+    return list(files)
 
 
 def rows(comparison: Compared) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from heed.runs.loading import load
 from heed.runs.resume import differences
 from heed.runs.train import train_config
 from heed.storage.files import damaged, read_object
+from heed.storage.outputs import make_folder, write_outputs
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
@@ -149,12 +150,9 @@ def _is_planned(run: Any) -> bool:
 
 
 def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"format": 1, "runs": plan}, indent=1, ensure_ascii=False)
-        (folder / _PLAN).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"cannot make the comparison's folder '{folder}': {error.strerror}") from None
+    make_folder(folder)
+    text = json.dumps({"format": 1, "runs": plan}, indent=1, ensure_ascii=False)
+    write_outputs({folder / _PLAN: text + "\n"})
 
 
 def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:

@@ -7,6 +7,10 @@ from typing import Any
 import yaml
 
 
+class RepeatedFieldError(yaml.constructor.ConstructorError):
+    """A mapping has a key twice."""
+
+
 class _OnceLoader(yaml.SafeLoader):
     """Loads plain values, and refuses a mapping with a key twice; a merged key (`<<`) may be given anew."""
 
@@ -23,9 +27,7 @@ class _OnceLoader(yaml.SafeLoader):
             if not isinstance(key.value, str):
                 continue
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the field '{key.value}' stands there twice", key.start_mark
-                )
+                raise RepeatedFieldError(None, None, f"the field '{key.value}' stands there twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Discriminator, Tag
 
-from heed.config.once import load_yaml
+from heed.config.once import RepeatedFieldError, load_yaml
 from heed.config.sections import IsPath, RunConfig
 from heed.errors import ConfigError
 
@@ -33,7 +33,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", error)
-        is_yaml = isinstance(error, yaml.constructor.ConstructorError)
+        is_yaml = isinstance(error, RepeatedFieldError)
         raise ConfigError(f"{path}{where}: {problem}" if is_yaml else f"{path}{where} is not YAML: {problem}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")

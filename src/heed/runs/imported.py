@@ -19,7 +19,6 @@ from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.hub import find_checkpoint
 from heed.exchange.huggingface.origin import ORIGIN, Origin
 from heed.exchange.huggingface.table import Loaded, load
-from heed.storage.disk import write_whole
 from heed.storage.tensors import check_finite
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
@@ -93,16 +92,16 @@ def import_checkpoint(
     name = str(source) if not Path(source).is_dir() else folder.resolve().name
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
-    path = folders.create(out, run.config, resume=False)
-    run.folder = path
-    with folders.unsealed(path, final=True):
-        run.task.save(path)
-        Origin.of(checkpoint, name).write(path)
-        write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
-        write_whole(path / folders.CONFIG, lambda part: write_config(run.config, part))
+    needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())
+    with folders.create_whole(out, run.config, needed) as (path, part):
+        run.folder = path
+        run.task.save(part)
+        Origin.of(checkpoint, name).write(part)
+        save_weights(run.model, part / folders.WEIGHTS)
+        write_config(run.config, part / folders.CONFIG)
         run.report = _report(run, name, checkpoint, loaded)
-        folders.write_report(path, run.report)
-        _write_card(run, name, checkpoint)
+        folders.write_report(part, run.report)
+        _write_card(run, name, checkpoint, part)
     return Imported(run, found, checkpoint.architecture, loaded.unused, kind.remarks(checkpoint))
 
 
@@ -256,7 +255,7 @@ def _with_file(use: str) -> str:
     return f"{use} FILE" if use == "heed evaluate {run}" else use
 
 
-def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
+def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
     report, place = run.report, shell_word(Path(run.folder.name))
     lines = [
         f"# {markdown(name)}",
@@ -271,4 +270,4 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
         "```",
     ]
     text = "\n".join(lines) + "\n"
-    write_whole(run.folder / "README.md", lambda part: part.write_text(text, encoding="utf-8"))
+    (folder / "README.md").write_text(text, encoding="utf-8")
