@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Discriminator, Tag
 
+from heed.config.once import RepeatedFieldError, load_yaml
 from heed.config.sections import IsPath, RunConfig
 from heed.errors import ConfigError
 
@@ -27,11 +28,13 @@ def read_config(path: str | Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read '{path}': {error}") from None
     try:
-        values = yaml.safe_load(text)
+        values = load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{path}{where} is not YAML: {getattr(error, 'problem', error)}") from None
+        problem = getattr(error, "problem", error)
+        is_yaml = isinstance(error, RepeatedFieldError)
+        raise ConfigError(f"{path}{where}: {problem}" if is_yaml else f"{path}{where} is not YAML: {problem}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")
     return values

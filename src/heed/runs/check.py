@@ -9,6 +9,7 @@ from heed import folder as folders
 from heed.storage.disk import CHECKSUMS
 from heed.storage.seal import describe_damage, listed
 from heed.training.checkpoint import checkpoints_in
+from heed.visible import shell_word
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def check_run(run: str | Path = "last") -> RunState:
         remarks.append(f"it has no {CHECKSUMS}: it was killed while it began, or the file was removed")
     finished = folders.state_of(path) is folders.State.FINISHED or folders.WEIGHTS in files
     if not finished:
-        remarks.append(f"its training has not finished; go on with: heed train {path} --resume")
+        remarks.append(f"its training has not finished; go on with: heed train {shell_word(path)} --resume")
     checkpoints = path / "checkpoints"
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
     for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):

@@ -19,6 +19,7 @@ from heed.tasks.base.matching import shapes_of
 from heed.tasks.base.sources import DATA, changed_files
 from heed.tasks.base.task import Task
 from heed.training.checkpoint import checkpoints_in
+from heed.visible import shell_word
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -86,7 +87,8 @@ class Unfinished:
             if name in given.model.model_fields_set and new not in (old, "auto"):
                 raise ConfigError(
                     f"model.{name} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of "
-                    f"another model; start a new run (--from {folder} takes over what fits), or leave the field out"
+                    f"another model; start a new run (--from {shell_word(folder)} takes over what fits), or leave the "
+                    "field out"
                 )
         config = merged(began, given)
         changes = tuple(differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
@@ -141,7 +143,7 @@ class Unfinished:
             if shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
                 raise ConfigError(
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
-                    f"start a new run (--from {self.folder} takes over what fits), or leave the field out"
+                    f"start a new run (--from {shell_word(self.folder)} takes over what fits), or leave the field out"
                 )
         return task
 

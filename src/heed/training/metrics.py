@@ -52,6 +52,10 @@ class MetricsLog:
         for listener in self._listeners:
             listener(event, step, values)
 
+    def events(self) -> list[dict[str, Any]]:
+        """What was logged so far."""
+        return read_metrics(self._path)
+
     def keep_until(self, step: int) -> None:
         """Leave out what came after an update: a run that goes on from there will write it again."""
         if not self._writes or not self._path.is_file():

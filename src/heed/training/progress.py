@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from heed.training.budget import Budget
 from heed.training.checkpoint import Progress
+from heed.visible import lines, plain_stream
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -116,7 +117,7 @@ class NotebookReporter(Reporter):
             self._show()
 
     def _show(self) -> None:
-        text = "\n".join([*self._said, *([self._moving] if self._moving else [])])
+        text = lines("\n".join([*self._said, *([self._moving] if self._moving else [])]))
         self._publish(data={"text/plain": text}, metadata={}, transient=self._identity, update=self._shown)
         self._shown = True
 
@@ -131,7 +132,8 @@ class TerminalReporter(Reporter):
     def __init__(self, interval: float = 30.0) -> None:
         from rich.console import Console  # slow to import, and only training shows a line that moves
 
-        self._console = Console(stderr=True, highlight=False)
+        # Rich moves its line by escape sequences of its own, so what is said is made visible here.
+        self._console = Console(file=plain_stream(sys.stderr), highlight=False)
         self._interval = interval
         self._last = time.monotonic()
         self._live: Live | None = None
@@ -139,7 +141,7 @@ class TerminalReporter(Reporter):
     def say(self, message: str) -> None:
         """Print above the moving line."""
         with suppress(OSError):
-            self._console.print(message, markup=False, soft_wrap=True)
+            self._console.print(lines(message), markup=False, soft_wrap=True)
 
     def update(self, message: str) -> None:
         """Move the line, or print one if enough time has passed."""
@@ -157,10 +159,10 @@ class TerminalReporter(Reporter):
                 self._live.start()
             if now - self._last >= 0.2:
                 self._last = now
-                self._live.update(Text(message), refresh=True)
+                self._live.update(Text(lines(message)), refresh=True)
         elif now - self._last >= self._interval:
             self._last = now
-            print(message, file=sys.stderr, flush=True)
+            print(lines(message), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
