@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test slow mutants check fix bench
+.PHONY: demo test slow fuzz mutants check fix bench
 
 demo: $(VENV)/.heed
 	$(BIN)/heed demo
@@ -13,6 +13,9 @@ test: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+fuzz: $(VENV)/.dev  # 10 tasks
+	HEED_FUZZ=500 $(BIN)/python -m pytest -n auto tests/test_fuzz_runs.py
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tools/mutants.py

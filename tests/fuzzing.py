@@ -33,12 +33,18 @@ SECONDS = 60
 """After which a command counts as hanging; a busy machine needs a second for the slowest."""
 _MEMORY = 6 << 30
 """Bytes that a command may ask for beyond what the process has."""
-STRAY = ("checkpoints/step-abc", "checkpoints/step--1", "checkpoints/step-99999999999999999999", "export/x", "labels.json.bak")
+STRAY = (
+    "checkpoints/step-abc",
+    "checkpoints/step--1",
+    "checkpoints/step-99999999999999999999",
+    "export/x",
+    "labels.json.bak",
+)
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 7, 2**31, 2**63, 2**70, 0.0, -1.5, 1e-320, 1e308, float("nan"), float("inf"),
-    "", "x", "auto", "none", "null", "\x00", "\x1b[31mred", "a\nb", "\u202egnp.exe", "\ud800", "last", ".", "/", "/dev/zero",
-    "/dev/stdin", "../../../etc/passwd", "x" * 5000, [], {}, [[]], [{}], [None], ["a"], ["a", "a"], {"a": 1}, {"": None},
-    [1, 2, 3], [1.0, "x"], {"name": []},
+    "", "x", "auto", "none", "null", "\x00", "\x1b[31mred", "a\nb", "\u202egnp.exe", "\ud800", "last", ".", "/",
+    "/dev/zero", "/dev/stdin", "../../../etc/passwd", "x" * 5000, [], {}, [[]], [{}], [None], ["a"],
+    ["a", "a"], {"a": 1}, {"": None}, [1, 2, 3], [1.0, "x"], {"name": []},
 ]  # fmt: skip
 
 
@@ -58,7 +64,7 @@ class Damage:
         return f"{self.file}: {self.what}"
 
 
-def _becomes(kind: str) -> Callable[[Path], None]:
+def becomes(kind: str) -> Callable[[Path], None]:
     """A whole file that becomes something else."""
 
     def do(path: Path) -> None:
@@ -107,7 +113,9 @@ def _of_bytes(draw: st.DrawFn, file: str, content: bytes) -> Damage:
     count = draw(st.sampled_from([1, 2, 4, 8, 100]))
     junk = draw(st.sampled_from([b"\xff", b"\x00", b"\n", b"{", b"]", b'"', b"9" * 30, b"\x1b[2J", b"-", b",", b":"]))
     new = {
-        "flip": content[:at] + bytes([content[at] ^ (1 << draw(st.integers(0, 7)))]) + content[at + 1 :] if content else b"",
+        "flip": content[:at] + bytes([content[at] ^ (1 << draw(st.integers(0, 7)))]) + content[at + 1 :]
+        if content
+        else b"",
         "delete": content[:at] + content[at + count :],
         "insert": content[:at] + junk + content[at:],
         "repeat": content[:at] + content[at : at + count] * 2 + content[at + count :],
@@ -125,7 +133,13 @@ def _write(path: Path, content: bytes) -> None:
 
 def _places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths to all values; of long lists and objects to the first few."""
-    inside = list(values.items()) if isinstance(values, dict) else list(enumerate(values)) if isinstance(values, list) else []
+    inside = (
+        list(values.items())
+        if isinstance(values, dict)
+        else list(enumerate(values))
+        if isinstance(values, list)
+        else []
+    )
     return [path, *(place for key, one in inside[:40] for place in _places(one, (*path, key)))]
 
 
@@ -168,14 +182,23 @@ def _of_values(draw: st.DrawFn, file: str, content: bytes) -> Damage:
 
 def damages(folder: Path) -> st.SearchStrategy[Damage]:
     """Damage to any file of a whole folder."""
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
     parts = [*(strategy for name, content in files.items() for strategy in _of_file(name, content))]
-    stray = st.builds(lambda name, kind: Damage(name, f"is now {kind[:20]!r}", _becomes(kind)), st.sampled_from(STRAY), st.sampled_from(KINDS))
+    stray = st.builds(
+        lambda name, kind: Damage(name, f"is now {kind[:20]!r}", becomes(kind)),
+        st.sampled_from(STRAY),
+        st.sampled_from(KINDS),
+    )
     return st.one_of(*parts, stray)
 
 
 def _of_file(name: str, content: bytes) -> list[st.SearchStrategy[Damage]]:
-    strategies = [_of_bytes(name, content), st.sampled_from(KINDS).map(lambda kind: Damage(name, f"is now {kind[:20]!r}", _becomes(kind)))]
+    strategies = [
+        _of_bytes(name, content),
+        st.sampled_from(KINDS).map(lambda kind: Damage(name, f"is now {kind[:20]!r}", becomes(kind))),
+    ]
     if name.endswith((".json", ".yaml")):
         strategies += [_of_values(name, content)] * 3
     return strategies
@@ -215,7 +238,12 @@ def answer(words: list[str], patch: Any) -> Answer:
     out, err, code, wrong = io.StringIO(), io.StringIO(), 0, ""
     patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     try:
-        with _limited(SECONDS), warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            _limited(SECONDS),
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             warnings.simplefilter("default")
             main(words)
     except SystemExit as ended:
@@ -240,5 +268,9 @@ def seal_again(folder: Path) -> None:
     """Checksums that agree with the damaged files, where they can be made."""
     for sums in [folder / CHECKSUMS, *folder.glob("checkpoints/step-*/" + CHECKSUMS)]:
         if sums.is_file() and not sums.is_symlink():
-            names = [p.name for p in sums.parent.iterdir() if p.is_file() and not p.is_symlink() and p.stat().st_size < 1 << 30]
+            names = [
+                p.name
+                for p in sums.parent.iterdir()
+                if p.is_file() and not p.is_symlink() and p.stat().st_size < 1 << 30
+            ]
             write_checksums(sums.parent, sorted({*names} - {CHECKSUMS, "metrics.jsonl"}))

@@ -50,7 +50,16 @@ class Small:
             "resume": ("train", run, "--resume", "training.steps=3"),
             "compare": ("compare", run, other, "--split", "valid", "--resamples", "5", "--sentences", "1"),
             "export": ("export", run, "--to", "huggingface", "--out", str(out / "exported")),
-            "start": ("train", self.name, f"DATA/{self.train}", "--from", run, "--dry-run", "training.steps=2", *self.start),
+            "start": (
+                "train",
+                self.name,
+                f"DATA/{self.train}",
+                "--from",
+                run,
+                "--dry-run",
+                "training.steps=2",
+                *self.start,
+            ),
             "ensemble": ("predict", run, *self.predict, "--with", other),
         }
         return {name: [word.replace("DATA/", f"{data}/") for word in words] for name, words in told.items()}

@@ -543,15 +543,13 @@ def test_a_run_that_is_none_is_refused_in_one_line(call, run, tmp_path, command)
 
 def test_predict_refuses_in_one_line(call, run, tmp_path):
     folder = run.folder
-    (tmp_path / "in.txt").write_bytes(b"12\n3\xff4\n")
+    (tmp_path / "in.txt").write_text("12\n")
     for words, message in [
         (["12", "--input", "in.txt"], "either texts or --input"),
         (["12", "--nbest", "3", "--beam", "2"], "--nbest 3 needs a --beam of at least 3, not 2"),
-        (["--input", "none.txt"], "cannot read 'none.txt': No such file"),
-        (["--input", "in.txt"], "'in.txt' line 2: byte 0xff at 2 is not UTF-8"),
+        (["--input", "none.txt"], "no file 'none.txt'"),
     ]:
         assert_one_line(call("predict", folder, *words), message)
-    assert_one_line(call("predict", folder, stdin=b"1\n\xe9\n"), "stdin line 2: byte 0xe9 at 1 is not UTF-8")
 
 
 def test_look_and_evaluate_refuse_in_one_line(call, run):

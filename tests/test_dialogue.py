@@ -1,8 +1,10 @@
 """Dialogue end to end: what models read of a history, responses, scores, a conversation at a terminal."""
 
 import builtins
+import io
 import json
 import random
+import sys
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from heed.cli.predict import ask, outputs_of
 from heed.data.examples import Conversation
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
+from heed.generation import SamplingOptions
 from heed.tasks import check_config
 from heed.tasks.dialogue.talk import Speakers
 from heed.tasks.dialogue.task import Dialogue
@@ -243,6 +246,34 @@ def test_a_chat_keeps_its_history(runs):
         chat.say("  ")
 
 
+def test_a_response_is_written_piece_by_piece(runs):
+    turns = ["think of green", "i do", "what is it"]
+    for run in runs.values():
+        for options in ({}, {"sampling": SamplingOptions(seed=3)}):
+            pieces = list(run.write(turns, **options))
+            assert "".join(pieces) == run.predict(turns, **options).text
+        assert list(run.write(turns)) == ["the", " grass"]
+        chat = run.chat()
+        assert "".join(chat.write("think of green")) == "i do"
+        assert chat.turns == ["think of green", "i do"]
+        with pytest.raises(ConfigError, match="by greedy search or sampling, and no beam"):
+            list(run.write(turns, beam_size=2))
+        with pytest.raises(ConfigError, match="speaker is 'me'"):
+            list(run.chat().write("wait")) and list(run.write(turns, "me"))
+
+
+def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
+    (tmp_path / "train.txt").write_text("".join(f"think of {n}\ti do\n" for n in range(20)))
+    given = values(folder, "bahdanau")
+    given["data"] = {"train": str(tmp_path / "train.txt"), "valid": 2}
+    (tmp_path / "run.yaml").write_text(json.dumps(given))
+    chat = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True).chat(max_length=3)
+    assert chat.speaker == chat.partner == ""
+    first = chat.say("think of red").text
+    chat.reset()
+    assert "".join(chat.write("think of red")) == first and len(chat.turns) == 2
+
+
 # --- commands
 
 
@@ -267,6 +298,37 @@ def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):
     assert out[4].startswith("no command '/more'; /undo takes") and out[5] == "the snow"
     assert out[6].startswith("no command '/undo now'")
     assert out[7:] == ["a new conversation", "nothing was said yet"]
+
+
+class Terminal(io.StringIO):
+    """Stdout of a terminal that keeps what was shown at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.shown = []
+
+    def flush(self):
+        if text := self.getvalue()[sum(map(len, self.shown)) :]:
+            self.shown.append(text)
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_a_response_while_it_is_written(runs, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with pytest.raises(SystemExit):
+        main(["predict", str(runs["hred"].folder), "think of green", "i do", "what is it"])
+    assert terminal.shown == ["the", " grass", "\n"]
+    typed = iter(["think of green", "what is it", ""])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
+    ask(outputs_of(runs["hred"], {}))
+    assert terminal.getvalue().endswith("i do\nthe grass\n") and " grass" in terminal.shown
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"think of blue\ti do\twhat is it\n")))
+    with pytest.raises(SystemExit):
+        main(["predict", str(runs["hred"].folder)])
+    assert terminal.getvalue().endswith("\nthe sea\n") and terminal.shown[-2:] == [" sea", "\n"]
 
 
 def test_the_terminal_says_how_many_turns_were_cut(folder, tmp_path, monkeypatch, capsys):

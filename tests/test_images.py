@@ -79,12 +79,18 @@ def test_a_file_an_array_and_a_picture_of_pillow_are_the_same(run, photos):
 def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_read(run, photos, capsys, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes((photos / "down" / "1.png").read_bytes()[:60])
-    main(["predict", str(run.folder), str(photos / "across"), str(broken), str(photos / "down" / "*1.png")])
+    words = ["predict", str(run.folder), str(photos / "across"), str(broken), str(photos / "down" / "*1.png")]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
     out, err = capsys.readouterr()
+    assert ended.value.code == 4
     rows = [line.split("\t") for line in out.splitlines()]
     assert len(rows) == 40 + 1 + 4
     assert all(row[1] == "across" for row in rows[:40]) and rows[40] == [str(broken), "", ""]
-    assert f"left empty: '{broken}'" in err
+    said = err.splitlines()
+    assert said[0].startswith(f"heed: '{broken}'") and said[0].endswith("; left empty")
+    assert said[1] == "heed: 1 input could not be used (41); the output is empty there"
+    assert "broken.png" in main_fails([*words, "--bad-lines", "error"], capsys)
     main(["predict", str(run.folder), str(photos / "down" / "1.png"), "--nbest", "2"])
     first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
     assert first[1:2] + second[1:2] == ["down", "across"] and float(first[2]) + float(second[2]) == pytest.approx(1)

@@ -262,7 +262,9 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
 
     def lines(*values):
         (tmp_path / "q.jsonl").write_text("\n".join(v if isinstance(v, str) else json.dumps(v) for v in values) + "\n")
-        return said("-i", tmp_path / "q.jsonl").removeprefix(f"'{tmp_path / 'q.jsonl'}' ")
+        code, _, err = call(capsys, "predict", folder, "-i", tmp_path / "q.jsonl")
+        assert code == 2
+        return err.splitlines()[-1].removeprefix(f"heed: '{tmp_path / 'q.jsonl'}' ").partition("; --bad-lines")[0]
 
     good = {"prompt": "I", "choices": ["a", "b"]}
     assert lines(good, {"prompts": "I"}).startswith("line 2: the file has JSON lines, so a line must be an object with")
@@ -272,8 +274,10 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     assert lines({"prompt": "I", "choices": "a"}) == "line 1: choices is 'a', expected a list of texts"
     assert lines({"prompt": "I", "choices": ["a", ""]}) == "line 1: choice 2 is blank: ''"
     (tmp_path / "q.jsonl").write_text(json.dumps(good) + "\n")
-    assert said("-i", tmp_path / "q.jsonl", "--choice", "x").endswith(
-        "line 1 has choices of its own; leave out --choice and --choices"
+    assert (
+        said("-i", tmp_path / "q.jsonl", "--choice", "x")
+        .partition("; --bad-lines")[0]
+        .endswith("line 1 has choices of its own; leave out --choice and --choices")
     )
     assert said("-i", tmp_path / "q.jsonl", "--stop", "x").endswith("has choices to rank, so --stop does not apply")
 

@@ -149,7 +149,7 @@ def test_a_damaged_form_is_named(tmp_path, damage):
     form = PictureForm(Sizing(24, 32, 1), Normalisation((0.1,), (0.2,)))
     text = form.text().replace('"channels": 1', '"channels": 3') if damage == "channels" else damage
     (tmp_path / "pictures.json").write_text(text)
-    with pytest.raises(RunError, match=r"cannot read .*pictures\.json"):
+    with pytest.raises(RunError, match=r"pictures\.json is damaged: .*; restore"):
         PictureForm.load(tmp_path)
 
 

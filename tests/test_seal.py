@@ -207,7 +207,8 @@ def test_between_the_weights_and_the_seal_a_run_is_unfinished(tmp_path, monkeypa
     ended_before_the_seal(out, monkeypatch)
     assert (out / "model.safetensors").is_file() and "scores" in json.loads((out / "report.json").read_text())
     code, said, _ = call("check", out)
-    assert code == 0 and "its training has not finished; go on with: heed train" in said
+    assert code == 0 and "not finished; every file with a checksum is whole" in said
+    assert f"its training has not finished; go on with: heed train {out} --resume" in said
     code, said, err = call("predict", out, "1 2")
     assert code == 0 and said and "training has not finished (saved up to update 8 of 8): using the best weights" in err
     with pytest.raises(RunError, match=r"holds no final model\.safetensors: its training has not finished"):
@@ -292,6 +293,16 @@ def test_weights_have_the_permissions_of_other_files(tmp_path):
     files = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith(".")]
     assert len([path for path in files if path.suffix == ".safetensors"]) > 3
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o640}
+
+
+def test_a_checkpoint_with_weights_that_are_not_finite_is_not_imported():
+    from heed.exchange.huggingface.table import Loaded
+    from heed.runs.imported import _fill
+
+    model = torch.nn.Linear(2, 3)
+    tensors = {"weight": torch.tensor([[0.0, 1.0], [2.0, float("nan")], [3.0, 4.0]]), "bias": torch.zeros(3)}
+    with pytest.raises(RunError, match=r"some/bert: 1 of the 6 numbers of tensor 'weight' are not finite"):
+        _fill(model, Loaded(tensors), "some/bert")
 
 
 def test_huge_weights_are_finite():

@@ -10,6 +10,7 @@ import torch
 
 import heed
 from heed.cli import main
+from heed.data.batch.words import distinct_words
 from heed.data.read.tags import may_follow
 from heed.errors import ConfigError, DataError
 from heed.layers import CharacterFeatures
@@ -146,13 +147,44 @@ def test_the_state_of_a_word_is_the_mean_of_its_tokens(files):
 def test_character_features_are_the_largest_of_a_convolution():
     torch.manual_seed(0)
     layer = CharacterFeatures(10, 4, 5)
-    word = torch.tensor([[[4, 5, 6, 0, 0], [7, 0, 0, 0, 0], [0, 0, 0, 0, 0]]])
-    features = layer(word)
+    words = [[[4, 5, 6], [7], []], [[7], [4, 5, 6, 8, 9, 4, 5, 6, 8, 9, 4, 5]]]
+    given = distinct_words(words)
+    features = layer(given.groups, given.place)
+    assert features.shape == (2, 3, 5)
     table, weight, bias = (t.detach().numpy() for t in (layer.embedding.weight, *layer.filters.parameters()))
-    padded = np.concatenate([np.zeros((1, 4)), table[[4, 5, 6]], np.zeros((1, 4))])
-    windows = [np.einsum("fci,ic->f", weight, padded[i : i + 3]) + bias for i in range(3)]
-    np.testing.assert_allclose(features[0, 0].detach().numpy(), np.max(windows, axis=0), atol=1e-6)
-    assert not features[0, 2].any()
+    for row, column, word in ((0, 0, [4, 5, 6]), (0, 1, [7]), (1, 0, [7]), (1, 1, words[1][1])):
+        padded = np.concatenate([np.zeros((1, 4)), table[word], np.zeros((1, 4))])
+        windows = [np.einsum("fci,ic->f", weight, padded[i : i + 3]) + bias for i in range(len(word))]
+        np.testing.assert_allclose(features[row, column].detach().numpy(), np.max(windows, axis=0), atol=1e-6)
+    assert not features[0, 2].any() and not features[1, 2].any()
+
+
+def test_each_distinct_word_is_read_once_and_a_long_one_widens_no_other():
+    longest = [4 + n % 20 for n in range(1_000)]
+    words = [[[4, 5, 6], [7, 8], [4, 5, 6]] * 5 for _ in range(100)] + [[longest, [7, 8]]]
+    given = distinct_words(words)
+    assert sorted(tuple(group.shape) for group in given.groups) == [(1, 1_000), (2, 3)]
+    assert given.place.shape == (101, 15) and given.place[100, 1] == given.place[0, 1]
+    moved = given.to(torch.device("cpu"))
+    assert all(torch.equal(one, other) for one, other in zip(given.groups, moved.groups, strict=True))
+
+
+def test_no_batch_has_more_characters_than_its_positions_allow(files, tmp_path):
+    """32 characters count as a position, so that words of any length fit the memory that batches are planned for."""
+    lines = [f"w{n} O\nAnn B-per\n" for n in range(300)]
+    lines += [f"{'x' * 990}{n:03} O\n" for n in range(40)]
+    (tmp_path / "long.conll").write_text("\n".join(lines))
+    values = settings(files, characters="cnn")
+    values["data"]["train"] = str(tmp_path / "long.conll")
+    values["training"] = {**TRAINING, "batch_tokens": 100}
+    task = prepare(values)
+    encoded = task.encoded("train")
+    for indices in task.train_batches(0):
+        batch = task.collate(indices)
+        assert batch.characters.num_positions <= max(2 * 32 * 100, 993)
+        assert task.work(indices) <= 100
+    plain = prepare({**values, "model": {**values["model"], "characters": "none"}})
+    assert max(map(len, plain.train_batches(0))) > 40 and len(encoded) == 340
 
 
 def test_a_look_shows_tags_probabilities_and_gates(run):

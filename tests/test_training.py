@@ -624,8 +624,8 @@ def test_a_folder_that_is_no_whole_run_says_so(folder, name, content, problem):
     ("name", "content", "problem"),
     [
         ("model.safetensors", "nonsense", "model.safetensors is damaged"),
-        ("config.yaml", None, "no file"),
-        ("config.yaml", "data: [", "line 1 is not YAML"),
+        ("config.yaml", None, "config.yaml is missing"),
+        ("config.yaml", "data: [", "it is not YAML: line 1"),
         ("tokenizer.source.json", None, "tokenizer.source.json is missing"),
         ("tokenizer.target.json", "{}", "is not a tokenizer"),
         ("report.json", "{", "report.json is damaged"),

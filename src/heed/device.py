@@ -1,9 +1,9 @@
-"""Batches on a device: every tensor of a dataclass."""
+"""Batches on a device: every tensor of a dataclass, of the tuples and the dataclasses in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -24,7 +24,19 @@ def pin(batch: B) -> B:
 
 def _each(batch: B, change: Callable[[Tensor], Tensor]) -> B:
     given: Any = batch
-    tensors = {field.name: getattr(given, field.name) for field in fields(given)}
-    new = {name: change(value) for name, value in tensors.items() if isinstance(value, Tensor)}
-    same = all(value is tensors[name] for name, value in new.items())
-    return batch if same else replace(given, **new)
+    values = {field.name: getattr(given, field.name) for field in fields(given)}
+    new = {name: _changed(value, change) for name, value in values.items()}
+    changed = {name: value for name, value in new.items() if value is not values[name]}
+    return replace(given, **changed) if changed else batch
+
+
+def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A field's value with its tensors changed; the same object where none was."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _each(value, change)
+    if isinstance(value, tuple) and any(isinstance(one, Tensor) for one in value):
+        new = tuple(_changed(one, change) for one in value)
+        return value if all(one is old for one, old in zip(new, value, strict=True)) else new
+    return value

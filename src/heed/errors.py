@@ -34,6 +34,10 @@ class DataError(HeedError):
     """A data file, or a line or field of it, is not what was promised."""
 
 
+class InputError(ConfigError, DataError):
+    """A text cannot be answered by a model that answers others."""
+
+
 class RunError(HeedError):
     """A run folder is missing, incomplete, of another format, or already there."""
 

@@ -7,9 +7,10 @@ was written for other programs, with checksums of its own.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,9 @@ from warnings import warn
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
-from heed.storage.disk import CHECKSUMS, remove_leftovers, write_whole
+from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
+from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
+from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.storage.seal import Content, describe_damage, listed, record, recorded
 
 FORMAT = 1
@@ -26,8 +29,11 @@ CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
 METRICS = "metrics.jsonl"
 EXPORT = "export"
 _FORMAT_FILE = "format.json"
-_FIRST_FILES = {"checkpoints", ".format.json.part"}
+_FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
 """What a folder may hold of a run that was killed while it began."""
+SETTINGS_COPY = ".config.yaml"
+"""The configuration as heed wrote it: trusted where it is what the checksums say of `config.yaml`, which a user may
+have edited since. Hidden, so that a person sees one configuration."""
 _RUNS = Path("runs")
 _FOR_PEOPLE = (".md", ".svg", ".html")
 """Endings of files that no command reads."""
@@ -94,36 +100,101 @@ def check_format(path: Path) -> None:
         RunError: It says what the folder is.
     """
     try:
-        number = json.loads((path / _FORMAT_FILE).read_text())["format"]
-    except FileNotFoundError:
+        number = read_object(path / _FORMAT_FILE).get("format")
+    except MissingFileError:
         raise RunError(f"{path} is not a run folder: it has no {_FORMAT_FILE}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path / _FORMAT_FILE} is damaged: {error}") from None
+    if type(number) is not int:
+        raise damaged(path / _FORMAT_FILE, "it has no number 'format'")
     if number != FORMAT:
-        age = "a newer" if isinstance(number, int) and number > FORMAT else "another"
+        age = "a newer" if number > FORMAT else "another"
         raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
 
 
-def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
+def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: Ownership) -> Path:
     """Make the folder of a new run, or open the one to go on with.
 
+    Args:
+        out: The folder; `runs/<data>-<model>-<n>` by default.
+        config: Of the run.
+        resume: Whether the folder may be there.
+        ownership: Takes the folder before anything is written.
+
     Raises:
-        RunError: The folder exists (a run is never overwritten), or `resume` finds another kind of folder.
+        RunError: The folder exists (a run is never overwritten), another process trains into it, or `resume` finds
+            another kind of folder.
     """
+    path = _claim(out, config, "" if resume else "name another --out, or --resume it")
+    ownership.take(path)
+    files = {p.name for p in path.iterdir()} - _FIRST_FILES
+    if files and resume:
+        check_format(path)
+        remove_leftovers(path)
+        return path
+    if files:  # another process has begun meanwhile
+        raise _not_free(path, "name another --out, or --resume it")
+    _begin(path)
+    return path
+
+
+@contextmanager
+def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iterator[tuple[Path, Path]]:
+    """Make the folder of a run that needs no training: nothing is there before all of it is.
+
+    Args:
+        out: The folder; `runs/DATA-MODEL-N` by default.
+        config: The run's configuration.
+        needed: Bytes of its weights.
+
+    Yields:
+        The run folder, and the folder to write its files into meanwhile; they are sealed.
+
+    Raises:
+        RunError: The folder exists.
+        DiskError: The disk is full or refuses; no folder is left.
+    """
+    there = out is not None and Path(out).exists()
+    path = _claim(out, config, "name another --out")
+    try:
+        with write_folder(path, needed) as part:
+            _begin(part)
+            yield path, part
+    except BaseException:
+        if not there:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
+    """Make the empty folder of a new run; one with something in it is refused, saying what to do `instead`, if any."""
     if out is None:
-        path = _next(f"{config.data.name}-{config.model.name}")
-    else:
-        path = Path(out)
-        if resume and path.is_dir() and {p.name for p in path.iterdir()} - _FIRST_FILES:
-            check_format(path)
-            remove_leftovers(path)
-            return path
-        if path.exists() and not resume and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"'{path}' exists and a run is never overwritten; name another --out, or --resume it")
-        _make(path, exist_ok=True)
+        return _next(f"{config.data.name}-{config.model.name}")
+    path = Path(out)
+    if instead:
+        check_free(path, instead)
+    _make(path, exist_ok=True)
+    return path
+
+
+def _begin(path: Path) -> None:
+    """Write what a folder has from its beginning."""
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
-    return path
+
+
+def check_free(path: Path, instead: str = "name another --out, or --resume it") -> None:
+    """Refuse a folder for a new run that has files, and say what to do `instead`.
+
+    Raises:
+        RunError: It says so; or which process trains into it.
+    """
+    check_not_owned(path)
+    if path.exists() and (not path.is_dir() or {p.name for p in path.iterdir()} - {LOCK}):
+        raise _not_free(path, instead)
+
+
+def _not_free(path: Path, instead: str) -> RunError:
+    return RunError(f"'{path}' exists and a run is never overwritten; {instead}")
 
 
 def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
@@ -151,7 +222,7 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     if kept:
         record(path, kept, kept)
     else:
-        (path / CHECKSUMS).unlink(missing_ok=True)
+        remove_file(path / CHECKSUMS)
     yield
     seal(path, kept, final=final)
 
@@ -224,18 +295,35 @@ def _make(path: Path, exist_ok: bool) -> bool:
     except OSError as error:
         if isinstance(error, FileExistsError) and not exist_ok:
             return False
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_error(error, path) or error from None
         raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
     return True
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The report of a run; empty while there is none."""
+    """The report of a run; empty while there is none.
+
+    Raises:
+        RunError: It is damaged.
+    """
     try:
-        return json.loads((path / REPORT).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    except FileNotFoundError:
+        return read_object(path / REPORT)
+    except MissingFileError:
         return {}
-    except ValueError as error:
-        raise RunError(f"{path / REPORT} is damaged: {error}") from None
+
+
+def read_settings(path: Path) -> tuple[dict[str, Any], str]:
+    """The values of a run's `config.yaml`, and the name of the file for errors about them.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    file = path / CONFIG
+    values = read_yaml(file)
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise damaged(file, "it holds no fields such as 'task: ...'")
+    return values, str(file)
 
 
 def write_report(path: Path, report: dict[str, Any]) -> None:

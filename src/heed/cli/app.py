@@ -15,6 +15,7 @@ from heed.cli.given import fields, held_out, split_files
 from heed.cli.help import called, option
 from heed.cli.options import (
     SIZES,
+    BadLinesOption,
     CheckedArgument,
     ComparedArgument,
     FilesOption,
@@ -27,6 +28,7 @@ from heed.cli.options import (
     RunArgument,
     SizeOption,
     ValidOption,
+    WindowOption,
     WithOption,
     WordsArgument,
 )
@@ -144,6 +146,8 @@ def predict(
     out: Annotated[
         Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
     ] = None,
+    bad_lines: BadLinesOption = None,
+    window: WindowOption = 2_000,
     others: WithOption = None,
     force: ForceOption = False,
     *,
@@ -151,11 +155,11 @@ def predict(
 ) -> None:
     """Write the output for each text or line of input.
 
-    On a terminal, without texts and --input, it asks for texts.
+    Lines are answered as they come. On a terminal, without texts and --input, it asks for texts.
     """
-    from heed.cli.predict import run_predict
+    from heed.cli.predict import Given, run_predict
 
-    run_predict([run, *(others or [])], text or [], input, out, flags, force)
+    run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force), flags)
 
 
 @app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
@@ -179,10 +183,11 @@ def import_(
 
     BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
     """
+    from heed.cli.terminal import show
     from heed.config import apply_overrides
     from heed.runs.imported import import_checkpoint
 
-    print(import_checkpoint(source, out, apply_overrides({}, settings or [])))
+    show(import_checkpoint(source, out, apply_overrides({}, settings or [])))
 
 
 @app.command(cls=called("RUN --to PROGRAM", "RUN --to huggingface --out FOLDER"))
@@ -205,8 +210,9 @@ def export(
     Written into RUN/export.
     """
     import heed
+    from heed.cli.terminal import show
 
-    print(heed.export(run, to, quantization, out, force=force))
+    show(heed.export(run, to, quantization, out, force=force))
 
 
 @app.command(cls=called("RUN [FILE]..."))

@@ -56,6 +56,25 @@ ParentOption = Annotated[
     str | None,
     option("Model", "--from", metavar="RUN", help="Start from this run's weights.", complete=complete_run),
 ]
+BadLinesOption = Annotated[
+    Literal["error", "skip"] | None,
+    option(
+        "Files",
+        "--bad-lines",
+        metavar="error|skip",
+        help="A line that cannot be used: stop there (the default, or as in training), or write an empty line for it.",
+    ),
+]
+WindowOption = Annotated[
+    int,
+    option(
+        "Files",
+        "--sort-window",
+        metavar="N",
+        help="Lines sorted by length and computed together; 2,000 by default.",
+        min=1,
+    ),
+]
 ForceOption = Annotated[
     bool, option("--force", help="Use a run of which files are missing or altered, as it is; heed check names them.")
 ]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal
 
+from heed.cli.answering import Answering, put
 from heed.cli.flags import options_of
-from heed.cli.terminal import interactive, open_output, read_lines
+from heed.cli.terminal import interactive, open_output
+from heed.data.read.incoming import Incoming, InputFindings, Numbered, in_batches
+from heed.data.read.lines import without_compression
 from heed.errors import ConfigError
 from heed.runs.ensemble import open_together
 from heed.tasks.base.capabilities import Writes, capability
 from heed.tasks.base.outputs import FileOutputs, Outputs, TextOutputs
 from heed.tasks.base.run import Run
 
-_TOGETHER = 2_000
-"""Lines read, decoded and written at a time, so that output flows."""
+SOME_BAD = 4
+"""Exit status where some inputs could not be used."""
+_HINT = "--bad-lines skip writes an empty line in its place and goes on"
 
 
 def outputs_of(run: Run[Any, Any], given: dict[str, Any]) -> Outputs:
@@ -28,55 +33,54 @@ def outputs_of(run: Run[Any, Any], given: dict[str, Any]) -> Outputs:
     return capability(run, Writes).outputs(options_of(run.config.task, "predict", given))
 
 
-def run_predict(
-    names: list[str],
-    texts: list[str],
-    given: Path | None,
-    out: Path | None,
-    flags: dict[str, Any],
-    force: bool = False,
-) -> None:
+@dataclass(frozen=True)
+class Given:
+    """What is answered, and how."""
+
+    texts: list[str]
+    input: Path | None = None
+    out: Path | None = None
+    bad_lines: Literal["error", "skip"] | None = None  # as in training where it is not given
+    window: int = 2_000  # lines that are sorted by length and computed together
+    force: bool = False  # whether a damaged run is used
+
+    def findings(self, run: Run[Any, Any]) -> InputFindings:
+        """The policy for lines that cannot be used."""
+        data = run.config.data
+        policy = self.bad_lines or getattr(data, "bad_lines", "error")
+        return InputFindings(data, policy == "skip", _say, "" if self.texts else _HINT)
+
+
+def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, blank lines included; several runs write together."""
-    if texts and given is not None:
+    if given.texts and given.input is not None:
         raise ConfigError("give either texts or --input, not both")
-    run: Run[Any, Any] = open_together(names, force)
+    run: Run[Any, Any] = open_together(names, given.force)
     outputs = outputs_of(run, flags)
-    if given is not None and given.is_file() and out is not None and out.exists() and out.samefile(given):
+    source, out = given.input, given.out
+    if source is not None and source.is_file() and out is not None and out.exists() and out.samefile(source):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
+    findings = given.findings(run)
     if isinstance(outputs, FileOutputs):
-        if texts or given is None or not given.is_file():
-            raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
-        with open_output(out) as file:
-            file.writelines(line + "\n" for line in outputs.write_file(given))
-        for note in outputs.notes():
-            print(f"heed: {note}", file=sys.stderr)
-        return
-    assert isinstance(outputs, TextOutputs)
-    if not texts and given is None and interactive():
+        _file(run, outputs, given)
+    elif not given.texts and source is None and interactive():
+        assert isinstance(outputs, TextOutputs)
         ask(outputs)
         return
-    texts = outputs.arguments(texts)
-    unknown: Counter[str] = Counter()
-    if given is not None and given.is_dir() and not outputs.takes_folders:
-        _folder(outputs, given, out, unknown)
-    elif len(texts) == 1 and out is None and outputs.streams and sys.stdout.isatty():
-        outputs.expect(texts, None)
-        _show(outputs, texts[0])
-        unknown.update(outputs.unknown_in(texts[0]))
     else:
-        found = None if given is None else outputs.inputs(given)
-        if found is not None:
-            print(f"heed: {found[1]}", file=sys.stderr)
-        lines = texts or (read_lines(given) if found is None else found[0])
-        outputs.expect(lines, None if texts else "stdin" if given is None else f"'{given}'")
-        with open_output(out) as file:
-            file.writelines(line + "\n" for line in outputs.header())
-            _write(outputs, lines, file, unknown)
-    for note in outputs.notes():
-        print(f"heed: {note}", file=sys.stderr)
-    if unknown:
-        listing = ", ".join(f"{piece!r} ({count})" for piece, count in unknown.most_common(10))
-        print(f"heed: {unknown.total()} {outputs.unit} were never seen in training: {listing}", file=sys.stderr)
+        assert isinstance(outputs, TextOutputs)
+        answering = Answering(outputs, findings, strict=given.bad_lines == "error")
+        if source is not None and source.is_dir() and not outputs.takes_folders:
+            _folder(answering, given)
+        elif given.texts:
+            texts = outputs.arguments(given.texts)
+            _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
+        else:
+            _answer_file(answering, source, out, given.window)
+        _say(*outputs.notes(), answering.unseen.note(outputs.unit))
+    if findings.num_bad:
+        _say(_bad(findings))
+        sys.exit(SOME_BAD)
 
 
 def ask(outputs: TextOutputs) -> None:
@@ -110,39 +114,83 @@ def _show(outputs: TextOutputs, text: str) -> None:
     print()
 
 
-def _folder(outputs: TextOutputs, given: Path, out: Path | None, unknown: Counter[str]) -> None:
+def _file(run: Run[Any, Any], outputs: FileOutputs, given: Given) -> None:
+    """The output of a file that only makes sense as a whole."""
+    if given.texts or given.input is None or not given.input.is_file():
+        raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
+    if given.bad_lines == "skip":
+        raise ConfigError(f"--bad-lines skip does not apply: {outputs.reads} is used as a whole")
+    with open_output(given.out) as file:
+        file.writelines(line + "\n" for line in outputs.write_file(given.input))
+    _say(*outputs.notes())
+
+
+def _answer_file(answering: Answering, path: Path | None, out: Path | None, window: int) -> None:
+    """A file of lines, of columns or of JSON lines, or standard input."""
+    found = None if path is None else answering.outputs.inputs(path, answering.findings)
+    if found is None:
+        lines = Incoming(path, answering.findings)
+        _answer(answering, lines.batches(window), lines.name, out)
+    else:
+        _say(found[1])
+        _answer(answering, in_batches(found[0], window), f"'{path}'", out)
+
+
+def _answer(
+    answering: Answering,
+    batches: Iterable[list[Numbered]],
+    where: str | None,
+    out: Path | None,
+    texts: list[str] | None = None,
+) -> None:
+    outputs = answering.outputs
+    with open_output(out) as file:
+        put(outputs.header(), file)
+        if outputs.options.get("sort"):
+            answering.sort(batches, where, file)
+        else:
+            answering.write(batches, where, file, texts)
+
+
+def _folder(answering: Answering, given: Given) -> None:
     """Each file of a folder to a file of the same name in another folder."""
+    folder, out = given.input, given.out
+    assert folder is not None
     if out is None:
-        raise ConfigError(f"'{given}' is a folder; name the folder for the outputs with --out")
-    entries = sorted(given.iterdir())
+        raise ConfigError(f"'{folder}' is a folder; name the folder for the outputs with --out")
+    entries = sorted(folder.iterdir())
     files = [path for path in entries if path.is_file() and not path.name.startswith(".")]
     if not files:
-        raise ConfigError(f"no file in folder '{given}'")
-    if out.resolve() == given.resolve():
+        raise ConfigError(f"no file in folder '{folder}'")
+    if out.resolve() == folder.resolve():
         raise ConfigError(f"--out '{out}' is the folder of the input; its files would be overwritten")
+    names: dict[str, Path] = {}
+    for path in files:  # outputs are not compressed
+        name = without_compression(path).name
+        if name in names:
+            raise ConfigError(f"'{names[name]}' and '{path}' would both be written to '{out / name}'; move one away")
+        names[name] = path
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make folder '{out}': {error.strerror}") from None
     if left := [path.name for path in entries if path not in files]:
-        print(f"heed: left out, hidden or no file: {', '.join(left)}", file=sys.stderr)
-    for path in files:
-        lines = read_lines(path)
-        outputs.expect(lines, f"'{path}'")
-        with open_output(out / path.name) as file:
-            _write(outputs, lines, file, unknown)
-        print(f"wrote {out / path.name}", file=sys.stderr)
+        _say(f"left out, hidden or no file: {', '.join(left)}")
+    for name, path in names.items():
+        _answer_file(answering, path, out / name, given.window)
+        print(f"wrote {out / name}", file=sys.stderr)
 
 
-def _write(outputs: TextOutputs, lines: list[str], file: TextIO, unknown: Counter[str]) -> None:
-    if outputs.options.get("sort"):  # the most uncertain first; blank lines say nothing
-        lines = [line for line in lines if line.strip()]
-        for written in sorted(outputs.write(lines), key=lambda written: -written.uncertainty):
-            file.writelines(text + "\n" for text in written.lines)
-        return
-    for start in range(0, len(lines), _TOGETHER):
-        chunk = lines[start : start + _TOGETHER]
-        for line, written in zip(chunk, outputs.write(chunk), strict=True):
-            unknown.update(outputs.unknown_in(line))
-            file.writelines(text + "\n" for text in written.lines)
-        file.flush()
+def _bad(findings: InputFindings) -> str:
+    """One line about the inputs that could not be used."""
+    count = findings.num_bad
+    places = ", ".join(findings.bad_places) + (", ..." if count > len(findings.bad_places) else "")
+    inputs = "input" if count == 1 else "inputs"
+    return f"{count:,} {inputs} could not be used ({places}); the output is empty there"
+
+
+def _say(*lines: str) -> None:
+    """Tell something on stderr."""
+    for line in lines:
+        if line:
+            print(f"heed: {line}", file=sys.stderr)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
 
 from heed.errors import ConfigError
+from heed.storage import outputs
+from heed.visible import lines, plain_stream
 
 _ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
 
@@ -36,28 +39,14 @@ def width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
-def read_lines(path: Path | None) -> list[str]:
-    """Lines of a file or of stdin, without their line ends; nothing else is stripped.
+def show(text: object) -> None:
+    """Print lines for people: nothing in them is hidden or obeyed by a terminal, whatever they hold."""
+    print(lines(str(text)))
 
-    Raises:
-        ConfigError: The file is missing or is not UTF-8; the message names file, line and byte.
-    """
-    try:
-        data = sys.stdin.buffer.read() if path is None else path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
-    if not data:
-        return []
-    lines = []
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), start=1):
-        line = raw.removesuffix(b"\r")
-        try:
-            lines.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            byte = line[error.start]
-            where = "stdin" if path is None else f"'{path}'"
-            raise ConfigError(f"{where} line {number}: byte 0x{byte:02x} at {error.start + 1} is not UTF-8") from None
-    return lines
+
+def show_drawing(text: str) -> None:
+    """Print what was drawn for this terminal, with colours; its labels were made visible where it was drawn."""
+    print(text, file=plain_stream(sys.stdout), flush=True)
 
 
 def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
@@ -76,26 +65,25 @@ def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
     return endings[out.suffix]
 
 
-def open_output(path: Path | None) -> AbstractContextManager[TextIO]:
-    """A file for the output, or stdout."""
+@contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """A file for the output, which gets its name when it is whole; or stdout."""
     if path is None:
-        return nullcontext(sys.stdout)
+        yield sys.stdout
+        return
     try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write '{path}': {error.strerror}") from None
+        with outputs.open_output(path) as file:
+            yield file
+    except KeyboardInterrupt as error:  # typer, which would catch it, says nothing
+        print(f"heed: {'; '.join(['interrupted', *getattr(error, '__notes__', [])])}", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def write_output(text: str | bytes, out: Path | None) -> None:
     """Write to a file, or to stdout; bytes go to a file only."""
-    if isinstance(text, bytes):
-        assert out is not None
-        try:
-            out.write_bytes(text)
-        except OSError as error:
-            raise ConfigError(f"cannot write '{out}': {error.strerror}") from None
-    else:
-        with open_output(out) as file:
-            file.write(text)
-    if out is not None:
-        print(f"wrote {out}", file=sys.stderr)
+    if out is None:
+        assert isinstance(text, str)
+        sys.stdout.write(text)
+        return
+    outputs.write_outputs({out: text})
+    print(f"wrote {out}", file=sys.stderr)

@@ -9,6 +9,7 @@ from heed.comparison import files, page, tables
 from heed.comparison.compared import Compared
 from heed.comparison.entries import Entry, find_entry
 from heed.comparison.examined import Conduct, predict_all, remarks_on
+from heed.comparison.files import save_texts
 from heed.comparison.results import results_of
 
 
@@ -24,14 +25,14 @@ class Comparison(Compared):
     _repr_html_ = tables.tables_html
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
-        """Write compare.html, .tex, .csv and .json into a folder; returns the files."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write compare.html, .tex, .csv and .json into a folder; returns the files.
+
+        Raises:
+            ConfigError: The folder cannot be made.
+            DiskError: The disk is full or refuses; older files stay.
+        """
         texts = {"html": self.to_html(sentences), "tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
-        for ending, text in texts.items():
-            # As it stands: the CSV's line ends are its own.
-            (folder / f"compare.{ending}").write_text(text, encoding="utf-8", newline="")
-        return [folder / f"compare.{ending}" for ending in texts]
+        return save_texts(Path(folder), texts)
 
     def __repr__(self) -> str:
         labels = ", ".join(entry.label for entry in self.entries)

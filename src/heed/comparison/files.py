@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from heed import visible
 from heed.comparison.compared import Compared
-from heed.comparison.drawn_tables import in_latex
+from heed.comparison.drawn_tables import csv_text, in_latex
 from heed.comparison.tables import caption, costs, tables
+from heed.storage.outputs import make_folder, write_outputs
+
+
+def save_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write `compare.ENDING` for each ending; none replaces an older file before all are whole.
+
+    Raises:
+        ConfigError: The folder cannot be made.
+        DiskError: The disk is full or refuses; older files stay.
+    """
+    make_folder(folder)
+    files = {folder / f"compare.{ending}": text for ending, text in texts.items()}
+    write_outputs(files)
+    return list(files)
 
 
 def rows(comparison: Compared) -> list[dict[str, Any]]:
@@ -54,12 +68,7 @@ def _known(value: Any) -> Any:
 
 def to_csv(comparison: Compared) -> str:
     """`rows` with a header; an empty cell where there is no number."""
-    table = rows(comparison)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(table[0]))
-    writer.writeheader()
-    writer.writerows(table)
-    return out.getvalue()
+    return csv_text(rows(comparison))
 
 
 def to_json(comparison: Compared) -> str:
@@ -84,7 +93,7 @@ def to_json(comparison: Compared) -> str:
             for i, source in enumerate(comparison.examiner.sources)
         ],
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return visible.to_json(content, indent=1) + "\n"
 
 
 def to_latex(comparison: Compared) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from heed.comparison import learning_chart, learning_files
 from heed.comparison.drawn_tables import in_html, in_text
+from heed.comparison.files import save_texts
 from heed.comparison.learning import Learned
 from heed.comparison.learning_chart import as_curves
 from heed.comparison.learning_tables import learning_tables
@@ -33,9 +34,12 @@ class LearningCurves(Learned):
         return f"{drawn}\n\n{in_text(learning_tables(self), width, color)}"
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write compare.html, .svg, .tex, .csv and .json into a folder; returns the files."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write compare.html, .svg, .tex, .csv and .json into a folder; returns the files.
+
+        Raises:
+            ConfigError: The folder cannot be made.
+            DiskError: The disk is full or refuses; older files stay.
+        """
         texts = {
             "html": self.to_html(),
             "svg": self.to_svg(),
@@ -43,9 +47,7 @@ class LearningCurves(Learned):
             "csv": self.to_csv(),
             "json": self.to_json(),
         }
-        for ending, text in texts.items():
-            (folder / f"compare.{ending}").write_text(text, encoding="utf-8", newline="")
-        return [folder / f"compare.{ending}" for ending in texts]
+        return save_texts(Path(folder), texts)
 
     def _repr_html_(self) -> str:
         return f"{self.to_svg()}\n{in_html(learning_tables(self))}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from heed.data.tokens.tokenizer import END, UNKNOWN, TextTokenizer
-from heed.errors import ConfigError
+from heed.errors import ConfigError, InputError
 from heed.exchange.ctranslate2_model import need_ctranslate2, vocabulary
 from heed.generation import Hypothesis, SearchOptions
 
@@ -56,7 +56,7 @@ class CTranslate2Writer:
         options.check()
         assert isinstance(options.max_length, int)
         if (longest := max(map(len, sources), default=0)) > self.num_positions:
-            raise ConfigError(
+            raise InputError(
                 f"a text of {longest:,} tokens does not fit the {self.num_positions:,} positions of the exported "
                 "model; shorten it, or write with --engine torch"
             )

@@ -11,7 +11,6 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
@@ -21,7 +20,9 @@ from heed.exchange.exportable import Exportable
 from heed.exchange.selfcheck import SelfCheck, self_check
 from heed.models.base import PairDecoder
 from heed.storage.disk import checksum, write_folder
+from heed.storage.files import read_object
 from heed.storage.seal import describe_damage
+from heed.visible import shell_word
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
@@ -94,7 +95,7 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
         raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
     quantization = ENGINES[engine]
     path = _place(folder, quantization)
-    command = f"heed export {folder} --to ctranslate2"
+    command = f"heed export {shell_word(folder)} --to ctranslate2"
     if quantization != "float32":
         command += f" --quantization {quantization}"
     if not path.is_dir():
@@ -102,7 +103,7 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
     if damage := describe_damage(path):
         name, what = next(iter(damage.items()))
         raise RunError(f"{path / name} is {what}; write it again with: {command}")
-    description: dict[str, Any] = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
+    description = read_object(path / _DESCRIPTION)
     if description["format"] != _FORMAT:
         raise RunError(
             f"{path} has format {description['format']}, this heed reads {_FORMAT}; write it again: {command}"

@@ -8,7 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.kernels.linear import linear, outer
+from heed.kernels.linear import add_outer, linear_into
+from heed.kernels.pool import Pool
+
+_LEAST = 1e-30
+"""Probabilities from here on have a logarithm with all its digits in float32."""
 
 _GROUP = 16
 """Positions of a piece are a multiple of this: products over other numbers of rows copy the logits."""
@@ -61,6 +65,9 @@ def _wants_gradient(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
+_memory = Pool()
+
+
 class _Piecewise(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -81,7 +88,7 @@ class _Piecewise(torch.autograd.Function):
             piece = _positions(logits.shape[-1], piece_bytes)
             total += layer.loss(logits, targets[start:end])
             if d_hidden is not None:
-                d_hidden[start:end] = layer.backward(logits)
+                layer.backward(logits, d_hidden[start:end])
             del logits  # before the next piece, which takes its place
             start = end
         if d_hidden is not None:
@@ -94,7 +101,7 @@ class _Piecewise(torch.autograd.Function):
         (d_hidden,) = ctx.saved_tensors
         scale, d_parameters = grad_outputs[0], ctx.d_parameters
         ctx.d_parameters = None  # d_hidden is what tells who goes backward twice
-        return d_hidden * scale, None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
+        return d_hidden.mul_(scale), None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
 
 
 def _positions(vocabulary: int, piece_bytes: int) -> int:
@@ -105,6 +112,8 @@ def _positions(vocabulary: int, piece_bytes: int) -> int:
 
 def _scaled(d: Tensor, scale: Tensor) -> Tensor:
     """`d * scale`, laid out as a parameter is: the optimiser's gradients need no copy then."""
+    if d.is_contiguous():
+        return d.mul_(scale)
     return torch.mul(d, scale, out=torch.empty(d.shape, dtype=d.dtype, device=d.device))
 
 
@@ -118,15 +127,27 @@ def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     index = targets.unsqueeze(1)
     chosen, largest = logits.gather(1, index), logits.amax(1, keepdim=True)
     torch.softmax(logits, dim=1, out=logits)
-    log_total = largest - logits.amax(1, keepdim=True).log_()  # the likeliest token's p is never too small for a log
+    if logits.device.type == "cpu":
+        probability = logits.gather(1, index)
+        log_total = chosen - probability.log()
+        if (rare := probability[:, 0] < _LEAST).any():
+            log_total[rare] = _log_total(largest[rare], logits[rare])
+    else:  # no question to the device is worth the pass over the logits that it saves
+        log_total = _log_total(largest, logits)
     logits.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1.0))
     return log_total.sum() - (1.0 - smoothing) * chosen.sum()
+
+
+def _log_total(largest: Tensor, probabilities: Tensor) -> Tensor:
+    """The logarithm of the sum, from the likeliest token, whose probability is never too small for a logarithm."""
+    return largest - probabilities.amax(1, keepdim=True).log_()
 
 
 class _Matrix:
     """What `_Piecewise` asks of a layer: logits in float32, their loss, then the states' gradient from the logits'.
 
-    Of a linear layer: its gradient is two products, and uniform label smoothing never meets the vocabulary.
+    Of a linear layer: its gradient is two products, and uniform label smoothing never meets the vocabulary. All pieces
+    use the memory of the first one, and each adds its share of the weight's gradient while it is multiplied.
 
     The sum of a position's logits is `h . sum over tokens of w + sum of b`, its gradient the same for all tokens.
     """
@@ -135,6 +156,7 @@ class _Matrix:
         self._weight, self._bias, self.wanted = weight.detach(), None if bias is None else bias.detach(), wanted
         self._uniform = smoothing / len(self._weight)
         self._of_tokens = self._weight.sum(0) * self._uniform if smoothing > 0 else None
+        self._logits: Tensor | None = None
         self._d_weight: Tensor | None = None
         self._d_bias = torch.zeros_like(self._weight[:, 0])
         self._seen = torch.zeros_like(self._weight[0])
@@ -142,7 +164,10 @@ class _Matrix:
 
     def forward(self, part: Tensor) -> Tensor:
         self._part = part
-        return linear(part, self._weight, self._bias)
+        if self._logits is None or len(self._logits) < len(part):
+            shape = len(part), len(self._weight)
+            self._logits = _memory.take(*shape) if part.device.type == "cpu" else part.new_empty(shape)
+        return linear_into(part, self._weight, self._bias, self._logits[: len(part)])
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         total = _cross_entropy(logits, targets, self._uniform * len(self._weight))
@@ -154,15 +179,17 @@ class _Matrix:
                 total -= self._uniform * len(self._part) * self._bias.sum()
         return total
 
-    def backward(self, d_logits: Tensor) -> Tensor:
-        d_weight = outer(d_logits, self._part)
-        self._d_weight = d_weight if self._d_weight is None else self._d_weight.add_(d_weight)
+    def backward(self, d_logits: Tensor, out: Tensor) -> None:
+        self._d_weight = add_outer(self._d_weight, d_logits, self._part)
         if self._bias is not None:
             self._d_bias += d_logits.sum(0)
-        d_part = linear(d_logits, self._weight.t())
-        return d_part if self._of_tokens is None else d_part.sub_(self._of_tokens)
+        out.copy_(linear_into(d_logits, self._weight.t(), None, out))
+        if self._of_tokens is not None:
+            out.sub_(self._of_tokens)
 
     def gradients(self) -> list[Tensor]:
+        if self._logits is not None and self._logits.device.type == "cpu":
+            _memory.give(self._logits)
         d_weight = torch.zeros_like(self._weight) if self._d_weight is None else self._d_weight
         if self._of_tokens is not None:
             d_weight.sub_(self._uniform * self._seen)
@@ -193,12 +220,12 @@ class _AnyLayer:
             logits -= uniform
         return total
 
-    def backward(self, d_logits: Tensor) -> Tensor:
+    def backward(self, d_logits: Tensor, out: Tensor) -> None:
         wanted = [self._part, *self._parameters]
         d_part, *d_piece = torch.autograd.grad(self._logits, wanted, d_logits.to(self._logits.dtype))
         for accumulated, d in zip(self._gradients, d_piece, strict=True):
             accumulated += d
-        return d_part
+        out.copy_(d_part)
 
     def gradients(self) -> list[Tensor]:
         return self._gradients

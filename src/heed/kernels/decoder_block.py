@@ -20,7 +20,7 @@ from torch import Tensor
 
 from heed.kernels import private
 from heed.kernels.gelu import gelu_and_slope
-from heed.kernels.linear import linear, outer
+from heed.kernels.linear import linear_into, outer, residual_into
 from heed.kernels.pool import Pool
 from heed.kernels.switch import enabled
 from heed.shapes import Float
@@ -148,21 +148,6 @@ class _Block(torch.autograd.Function):
         of_attention = *d_norm_1, *d_three, d_out, d_out_bias
         of_net = *d_norm_2, d_inner_weight, d_inner_bias, d_outer, d_outer_bias
         return (d_x.view(grad_outputs[0].shape), None, None, None, *of_attention, *of_net)
-
-
-def linear_into(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """As `linear` of rows, into the given memory where torch's own library computes it."""
-    if private.onednn_linear() is not None:
-        return linear(x, weight, bias)
-    return torch.mm(x, weight.t(), out=out) if bias is None else torch.addmm(bias, x, weight.t(), out=out)
-
-
-def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """`x + y weight' + bias`; `out` may be x where there is no bias."""
-    if private.onednn_linear() is not None:
-        return linear(y, weight, bias).add_(x)
-    total = x if bias is None else torch.add(x, bias, out=out)
-    return torch.addmm(total, y, weight.t(), out=out)
 
 
 def _heads(x: Tensor, length: int, num_heads: int) -> Tensor:

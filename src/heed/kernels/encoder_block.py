@@ -26,9 +26,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from heed.kernels import private
-from heed.kernels.decoder_block import BlockWeights, linear_into, residual_into
+from heed.kernels.decoder_block import BlockWeights
 from heed.kernels.dropout import byte_dropout, drawn, drop_scale, threshold_of
-from heed.kernels.linear import outer
+from heed.kernels.linear import linear_into, outer, residual_into
 from heed.kernels.pool import Pool
 from heed.kernels.switch import enabled
 from heed.shapes import Float

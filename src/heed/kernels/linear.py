@@ -86,6 +86,33 @@ def outer(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) ->
     return linear(rows.t(), columns.t())
 
 
+def linear_into(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """As `linear` of rows, into the given memory where torch's own library computes it."""
+    if x.device.type == "cpu" and private.onednn_linear() is not None:
+        return linear(x, weight, bias)
+    product = torch.mm(x, weight.t(), out=out)
+    # Behind the product it takes less time than to fill the memory with the bias before.
+    return product if bias is None else product.add_(bias)
+
+
+def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """`x + y weight' + bias`; `out` may be x where there is no bias."""
+    if private.onednn_linear() is not None:
+        return linear(y, weight, bias).add_(x)
+    total = x if bias is None else torch.add(x, bias, out=out)
+    return torch.addmm(total, y, weight.t(), out=out)
+
+
+def add_outer(
+    total: Float[Tensor, "d_out d_in"] | None, rows: Float[Tensor, "n d_out"], columns: Float[Tensor, "n d_in"]
+) -> Float[Tensor, "d_out d_in"]:
+    """`total + rows' columns` in the memory of the total; without one, in fresh memory."""
+    if rows.device.type == "cpu" and private.onednn_linear() is not None:
+        product = outer(rows, columns)
+        return product if total is None else total.add_(product)
+    return torch.mm(rows.t(), columns) if total is None else total.addmm_(rows.t(), columns)
+
+
 class Linear(nn.Linear):
     """torch's linear layer, computed by `linear`."""
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from heed.kernels import private
-from heed.kernels.decoder_block import BlockWeights, linear_into, residual_into
+from heed.kernels.decoder_block import BlockWeights
 from heed.kernels.dropout import drawn, drop_scale, threshold_of
 from heed.kernels.encoder_block import BlockActivation
-from heed.kernels.linear import outer
+from heed.kernels.linear import linear_into, outer, residual_into
 from heed.kernels.pool import Pool
 from heed.kernels.switch import enabled
 from heed.shapes import Float
@@ -82,14 +82,13 @@ class _PreNormBlock(torch.autograd.Function):
 
         first, *of_first = normalise(x, (d,), w.norm_1, w.norm_1_bias, s.eps)
         three, three_bias = _together(w)
-        # Adding the bias to the product takes less than filling the memory with it before.
-        qkv = linear_into(first, three, None, _pool.take(rows, 3 * d)).add_(three_bias)
+        qkv = linear_into(first, three, three_bias, _pool.take(rows, 3 * d))
         context, log_sums = attend(*_heads(qkv, length, s.num_heads), 0.0, False, scale=s.scale)
         context = _joined(context)
         middle, keep_1 = _residual(x, context, w.out, w.out_bias, s.dropout, _pool.take(rows, d))
 
         second, *of_second = normalise(middle, (d,), w.norm_2, w.norm_2_bias, s.eps)
-        inner = linear_into(second, w.inner, None, _pool.take(rows, d_inner)).add_(w.inner_bias)
+        inner = linear_into(second, w.inner, w.inner_bias, _pool.take(rows, d_inner))
         active = activate(inner, _pool.take(rows, d_inner))
         kept = _drop(active, s.inner_dropout)
         result, keep_2 = _residual(middle, active, w.outer, w.outer_bias, s.dropout, torch.empty_like(x))

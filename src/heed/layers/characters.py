@@ -1,5 +1,7 @@
 """A word as its characters: features for words that were seldom or never seen."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -23,17 +25,24 @@ class CharacterFeatures(nn.Module):
         self.filters = nn.Conv1d(d_character, num_filters, _WIDTH, padding=_WIDTH // 2)
         self.d_output = num_filters
 
-    def forward(self, characters: Int[Tensor, "batch words characters"]) -> Float[Tensor, "batch words d_output"]:
+    def forward(
+        self, groups: Sequence[Int[Tensor, "_ _"]], place: Int[Tensor, "batch words"]
+    ) -> Float[Tensor, "batch words d_output"]:
         """Features of each word; padding characters are 0, and a word without characters has zeros.
 
+        Args:
+            groups: Character ids `(distinct words, characters)`, in groups of words of like length.
+            place: `(batch, words)`, each word's row in the groups joined, counted from 1; 0 where there is no word.
+
         Raises:
-            ShapeError: The tensor has another number of dimensions.
+            ShapeError: A group has another number of dimensions.
         """
-        if characters.dim() != 3:
-            raise ShapeError(f"characters have shape {tuple(characters.shape)}, expected (batch, words, characters)")
-        flat = characters.flatten(0, 1)  # (B * W, C)
-        found = self.filters(self.embedding(flat).transpose(1, 2))  # (B * W, num_filters, C)
-        real = (flat != 0).unsqueeze(1)
-        largest = found.masked_fill(~real, torch.finfo(found.dtype).min).amax(-1)
-        features: Tensor = largest.masked_fill(~real.any(-1), 0.0)
-        return features.view(*characters.shape[:2], -1)
+        features = [self.filters.bias.new_zeros(1, self.d_output)]
+        for characters in groups:
+            if characters.dim() != 2:
+                raise ShapeError(f"characters have shape {tuple(characters.shape)}, expected (words, characters)")
+            found = self.filters(self.embedding(characters).transpose(1, 2))  # (distinct words, num_filters, C)
+            real = (characters != 0).unsqueeze(1)
+            largest = found.masked_fill(~real, torch.finfo(found.dtype).min).amax(-1)
+            features.append(largest.masked_fill(~real.any(-1), 0.0))
+        return torch.cat([one.to(features[-1].dtype) for one in features])[place]

@@ -17,6 +17,7 @@ from heed.observe.frames import Look
 from heed.observe.labels import FIXED_VECTOR
 from heed.observe.maps import Map
 from heed.observe.to_json import look_to_json
+from heed.storage.outputs import write_outputs
 
 
 class Shown(ABC):
@@ -110,7 +111,7 @@ def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str | bytes]]) ->
     if ending not in kinds:
         raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
     drawn = kinds[ending]()
-    Path(path).write_bytes(drawn.encode("utf-8") if isinstance(drawn, str) else drawn)
+    write_outputs({Path(path): drawn})
 
 
 _FIT = (

@@ -22,7 +22,7 @@ from heed.exchange.huggingface.table import store
 from heed.exchange.huggingface.tensors import SAFETENSORS
 from heed.runs.imported import build
 from heed.runs.loading import load
-from heed.storage.disk import CHECKSUMS, write_folder
+from heed.storage.disk import write_folder
 from heed.storage.tensors import save_tensors
 from heed.tasks import checkpoint_class, task_names
 from heed.tasks.base.capabilities import Exports, capability
@@ -155,15 +155,14 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
     needed = sum(one.numel() * one.element_size() for one in tensors.values())
-    with write_folder(final, needed) as part:
+    # Elsewhere it is a folder like any other of its kind.
+    with write_folder(final, needed, checksums=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         _write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
         for name, values in (exportable.files(vocabularies) if exportable.files else {}).items():
             _write_json(part / name, values)
         difference = _check(run, kind, part)
-    if out is not None:
-        (final / CHECKSUMS).unlink()  # elsewhere it is a folder like any other of its kind
     return ExportedCheckpoint(
         final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
         exportable.notes, bool(vocabularies),

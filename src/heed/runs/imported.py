@@ -19,7 +19,6 @@ from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.hub import find_checkpoint
 from heed.exchange.huggingface.origin import ORIGIN, Origin
 from heed.exchange.huggingface.table import Loaded, load
-from heed.storage.disk import write_whole
 from heed.storage.tensors import check_finite
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
@@ -27,6 +26,7 @@ from heed.tasks.base.matching import unshared
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 from heed.training.checkpoint import save_weights
+from heed.visible import markdown, shell_word
 
 _OPEN = ("data", "evaluation", "generation", "training")
 """Sections whose fields do not follow from a checkpoint."""
@@ -68,7 +68,7 @@ class Imported:
                 *self.remarks,
                 unused + more if self.unused else "every tensor was used, and none is missing",
                 f"\nrun folder: {run.folder}",
-                f"next: {spec.next_command.format(run=run.folder)}",
+                f"next: {spec.next_command.format(run=shell_word(run.folder))}",
             ]
         )
 
@@ -92,16 +92,16 @@ def import_checkpoint(
     name = str(source) if not Path(source).is_dir() else folder.resolve().name
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
-    path = folders.create(out, run.config, resume=False)
-    run.folder = path
-    with folders.unsealed(path, final=True):
-        run.task.save(path)
-        Origin.of(checkpoint, name).write(path)
-        write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
-        write_whole(path / folders.CONFIG, lambda part: write_config(run.config, part))
+    needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())
+    with folders.create_whole(out, run.config, needed) as (path, part):
+        run.folder = path
+        run.task.save(part)
+        Origin.of(checkpoint, name).write(part)
+        save_weights(run.model, part / folders.WEIGHTS)
+        write_config(run.config, part / folders.CONFIG)
         run.report = _report(run, name, checkpoint, loaded)
-        folders.write_report(path, run.report)
-        _write_card(run, name, checkpoint)
+        folders.write_report(part, run.report)
+        _write_card(run, name, checkpoint, part)
     return Imported(run, found, checkpoint.architecture, loaded.unused, kind.remarks(checkpoint))
 
 
@@ -255,19 +255,19 @@ def _with_file(use: str) -> str:
     return f"{use} FILE" if use == "heed evaluate {run}" else use
 
 
-def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint) -> None:
-    report = run.report
+def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
+    report, place = run.report, shell_word(Path(run.folder.name))
     lines = [
-        f"# {name}",
+        f"# {markdown(name)}",
         "",
         f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
-        f"{report['versions']['heed']} from the Hugging Face checkpoint {name} ({checkpoint.architecture}). Where it "
-        f"came from is in `{ORIGIN}`; it was not scored here.",
+        f"{report['versions']['heed']} from the Hugging Face checkpoint {markdown(name)} ({checkpoint.architecture}). "
+        f"Where it came from is in `{ORIGIN}`; it was not scored here.",
         "",
         "```",
-        *(_with_file(use).format(run=run.folder.name) for use in run.uses),
-        f"heed export {run.folder.name} --to huggingface --out FOLDER",
+        *(_with_file(use).format(run=place) for use in run.uses),
+        f"heed export {place} --to huggingface --out FOLDER",
         "```",
     ]
     text = "\n".join(lines) + "\n"
-    write_whole(run.folder / "README.md", lambda part: part.write_text(text, encoding="utf-8"))
+    (folder / "README.md").write_text(text, encoding="utf-8")

@@ -10,7 +10,6 @@ from typing import Any
 from warnings import warn
 
 from heed import folder as folders
-from heed.config import read_config
 from heed.errors import HeedWarning, RunError
 from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import CHECKSUMS
@@ -71,9 +70,10 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         check_can_be_used(path, finished)
     with _weights_verified(path, force) if is_final else _nothing():
         folders.verify(path, [name for name in folders.read_by_commands(path) if name != folders.WEIGHTS], force)
-        config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+        config = check_config(*folders.read_settings(path))
         kind = run_class(config.task)
         task = kind.task_class.restore(config, path)
+        task.folder = path
         model = task.build_model()
     if is_final:
         load_weights(model, weights)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.config.memory import InMemory
 from heed.data.read.findings import Findings
 from heed.data.read.numbers import Numbers
@@ -114,7 +114,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
     where = folder / folders.CONFIG
     if not isinstance(config.data, InMemory) or not where.is_file():
         return
-    began = check_config(read_config(where), str(where)).data
+    began = check_config(*folders.read_settings(folder)).data
     before, now = (began.memory if isinstance(began, InMemory) else {}), config.data.memory
     for split in before.keys() | now.keys():
         old, new = before.get(split), now.get(split)

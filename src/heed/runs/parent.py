@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
 from heed.tasks.base.run import Run
+from heed.visible import escaped
 
 _PER_TOKEN = ("loss", "perplexity")
 """Scores that depend on how a text is cut into tokens."""
@@ -61,7 +62,7 @@ def parent_line(report: Mapping[str, Any]) -> list[str]:
 def _shown(folder: str) -> str:
     """A folder as a user who stands here would name it."""
     path = Path(folder)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return escaped(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def _text(one: Any) -> str:
@@ -80,7 +81,7 @@ def _value(one: Any) -> float | None:
 def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The parent's measures of each set of the same examples, by name."""
     try:
-        config = check_config(read_config(parent / folders.CONFIG), str(parent / folders.CONFIG))
+        config = check_config(*folders.read_settings(parent))
         folders.verify(parent, [folders.CONFIG, folders.REPORT])
         report = folders.read_report(parent)
     except HeedError:  # moved, removed or altered meanwhile, which is no reason to stop a run

@@ -6,18 +6,20 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from heed.errors import DiskError
+from heed.errors import DiskError, HeedError
 
 CHECKSUMS = "checksums.json"
 _NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 """What systems answer that cannot flush a folder."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_LONGEST_NAME = 255
+"""Bytes of a file name on nearly every file system."""
 
 
 def write_whole(path: Path, write: Callable[[Path], object], needed: int | None = None) -> None:
@@ -26,43 +28,65 @@ def write_whole(path: Path, write: Callable[[Path], object], needed: int | None 
     Raises:
         DiskError: The disk is full (the message has the bytes `needed`, if known) or refuses; an old file stays.
     """
-    part = path.with_name(f".{path.name}.part")
+    part = hidden(path, "part")
     with _explained(path, needed, part):
         write(part)
-        _flush(part)
+        flush(part)
         os.replace(part, path)
-        _flush(path.parent)
+        flush(path.parent)
 
 
 @contextmanager
-def write_folder(final: Path, needed: int | None = None) -> Iterator[Path]:
+def write_folder(final: Path, needed: int | None = None, *, checksums: bool = True) -> Iterator[Path]:
     """Write a folder that has its name only when all its files are whole and on the disk; an old one is replaced.
 
+    Args:
+        final: The folder.
+        needed: Bytes that it will take, if known.
+        checksums: Whether it gets `checksums.json`.
+
     Yields:
-        The temporary folder to write into; afterwards checksums of its files are added and it is renamed.
+        The temporary folder to write into; afterwards it is renamed.
 
     Raises:
-        DiskError: The disk is full or refuses; the temporary folder is removed.
+        DiskError: The disk is full or refuses; the temporary folder is removed, and an old folder stays.
     """
-    part = final.with_name(f".{final.name}.part")
+    part, old = hidden(final, "part"), hidden(final, "old")
     with _explained(final, needed, part):
+        _restore(old, final)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
         files = sorted(path for path in part.rglob("*") if path.is_file())
         for path in files:
-            _flush(path)
-        write_checksums(part, [path.relative_to(part).as_posix() for path in files])
-        _flush(part)
+            flush(path)
+        if checksums:
+            write_checksums(part, [path.relative_to(part).as_posix() for path in files])
+        flush(part)
         if final.exists():  # a folder cannot be replaced by one step
-            remove_folder(final)
-        os.replace(part, final)
-        _flush(final.parent)
+            os.replace(final, old)
+        try:
+            os.replace(part, final)
+        except BaseException:
+            _restore(old, final)
+            raise
+        flush(final.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _restore(old: Path, final: Path) -> None:
+    """Give a folder its name again that was moved away for a new one, where the new one never came."""
+    if not old.exists():
+        return
+    if final.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.replace(old, final)
 
 
 def remove_folder(path: Path) -> None:
     """Delete a folder; one that was deleted by half does not keep its name."""
-    gone = path.with_name(f".{path.name}.gone")
+    gone = hidden(path, "gone")
     shutil.rmtree(gone, ignore_errors=True)
     try:
         os.replace(path, gone)
@@ -74,9 +98,12 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what killed writes and removals left in a folder."""
-    for path in (*folder.glob(".*.part"), *folder.glob(".*.gone")):
-        _remove(path)
+    """Delete what killed writes and removals left in a folder; what a killed write moved away comes back."""
+    for path in folder.glob(".*.old"):
+        _restore(path, path.with_name(path.name.removeprefix(".").removesuffix(".old")))
+    for pattern in (".*.part", ".*.gone", ".tmp??????"):  # the last is how safetensors calls a file being written
+        for path in folder.glob(pattern):
+            _remove(path)
 
 
 def _remove(path: Path) -> None:
@@ -84,6 +111,18 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_file(path: Path) -> None:
+    """Delete a file, if it is there.
+
+    Raises:
+        DiskError: The disk refuses.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DiskError(f"cannot remove '{path}': {error.strerror}") from None
 
 
 def checksum(path: Path) -> dict[str, Any]:
@@ -99,7 +138,7 @@ def write_checksums(folder: Path, names: list[str]) -> None:
     write_whole(folder / CHECKSUMS, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Have the system write a file or a folder's names to the disk now."""
     try:
         number = os.open(path, os.O_RDONLY)
@@ -112,33 +151,93 @@ def _flush(path: Path) -> None:
             raise
 
 
+def hidden(path: Path, ending: str) -> Path:
+    """The name of a file or folder while it is written or removed: `.NAME.ENDING`."""
+    return beside(path, ".", ending)
+
+
+def beside(path: Path, before: str, ending: str) -> Path:
+    """`BEFORE NAME.ENDING` in the same folder, without blanks; NAME is cut where the whole would be too long."""
+    name = path.name
+    while len(os.fsencode(f"{before}{name}.{ending}")) > _LONGEST_NAME:
+        name = name[:-1]
+    return path.with_name(f"{before}{name}.{ending}")
+
+
 @contextmanager
 def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
     """On any error remove the temporary file or folder; explain those of the disk."""
     try:
         yield
     except BaseException as error:
-        _remove(part)
-        if _is_full(error):
-            wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-            room = f"({wanted}{_mib(_free(path.parent))} are free)"
-            kept = "what was there before is still there"
-            raise DiskError(f"the disk is full: '{path}' could not be written {room}; {kept}") from None
-        if isinstance(error, OSError):
-            raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
+        with suppress(OSError):
+            _remove(part)
+        if (problem := disk_error(error, path, needed)) is not None:
+            raise problem from None
         raise
 
 
-def _is_full(error: BaseException) -> bool:
+def disk_error(error: BaseException, path: Path, needed: int | None = None) -> DiskError | None:
+    """What to tell a user whose file or folder could not be written; None for errors that no disk raises.
+
+    Args:
+        error: Raised while writing.
+        path: What was to be written.
+        needed: Its bytes, if known.
+    """
+    if isinstance(error, HeedError) or (number := error_number(error)) is None:
+        return None
+    wanted = "" if needed is None else f"{_mib(needed)} are needed, "
+    kept = "what was there before is still there"
+    if number == errno.ENOSPC:
+        full, room = "the disk is full", f"{wanted}{_mib(_free(path.parent))} are free"
+        if _has_no_names(path.parent):
+            full, room = "the disk has no room for more files", "each file takes an inode, and none is free"
+        return DiskError(f"{full}: '{path}' could not be written ({room}); {kept}")
+    needs = f" ({_mib(needed)} are needed)" if needed is not None else ""
+    if number == errno.EDQUOT:
+        return DiskError(f"your disk quota is used up: '{path}' could not be written{needs}; {kept}")
+    if number == errno.EFBIG:
+        limit = _largest_file()
+        largest = "the file system allows no file so large" if limit is None else f"ulimit -f allows {_mib(limit)}"
+        return DiskError(f"the file would be too large: '{path}' could not be written ({wanted}{largest}); {kept}")
+    return DiskError(f"cannot write '{path}': {os.strerror(number)}")
+
+
+def error_number(error: BaseException) -> int | None:
+    """The errno of an error; libraries written in Rust put it into their message."""
     if isinstance(error, OSError):
-        return error.errno in _FULL
-    return type(error).__name__ == "SafetensorError" and f"os error {errno.ENOSPC}" in str(error)
+        return error.errno or errno.EIO
+    found = re.search(r"\(os error (\d+)\)", str(error)) if isinstance(error, Exception) else None
+    return None if found is None else int(found[1])
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
 
 
 def _free(folder: Path) -> int:
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def _has_no_names(folder: Path) -> bool:
+    """Whether a file system has space, and no inode for another file."""
+    if not hasattr(os, "statvfs"):
+        return False
+    found = os.statvfs(_existing(folder))
+    return found.f_files > 0 and found.f_favail == 0
+
+
+def _largest_file() -> int | None:
+    """Bytes that a file of this process may have, where there is a limit."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def _mib(count: int) -> str:

@@ -74,16 +74,16 @@ def read_bytes(path: Path, limit: int = LIMIT, links: bool = False) -> bytes:
         MissingFileError: There is none.
         RunError: It is no regular file, is larger, or cannot be read.
     """
-    check_regular(path, links)
+    size = check_regular(path, links).st_size
     try:
         # Should the file have become a pipe since it was checked, opening it still does not wait.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(number, "rb") as file:
             _check_kind(path, os.fstat(number))
-            content = file.read(limit + 1)
+            content = b"" if size > limit else file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:
+    if max(size, len(content)) > limit:
         raise damaged(path, f"it has more than {limit:,} bytes")
     return content
 
@@ -208,9 +208,15 @@ def _named(value: Any) -> str:
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
+def kind_of(found: os.stat_result) -> str:
+    """What is not a regular file, as "a named pipe"; empty for a regular file."""
+    if stat.S_ISREG(found.st_mode):
+        return ""
+    return next((name for test, name in _KINDS if test(found.st_mode)), "no file")
+
+
 def _check_kind(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for test, name in _KINDS if test(found.st_mode)), "no file")
+    if kind := kind_of(found):
         raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
 
 

@@ -28,8 +28,11 @@ def check_finite(tensor: Tensor, name: str, where: str) -> None:
     Raises:
         RunError: It names the tensor and how many of its numbers are not finite.
     """
-    # A sum is finite only where every summand is, and 40 times as fast as asking for each.
-    if not tensor.is_floating_point() or bool(torch.isfinite(tensor.sum(dtype=torch.float64))):
+    if not tensor.is_floating_point():
+        return
+    # A sum is finite only where every summand is, and takes a fortieth of the time of asking for each.
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    if bool(torch.isfinite(tensor.sum(dtype=wide))):
         return
     bad = int((~torch.isfinite(tensor)).sum())
     if bad:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
 from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_checksums, write_folder
+from heed.storage.files import damaged, read_object
 from heed.storage.seal import describe_damage, listed
 from heed.storage.tensors import check_finite, save_tensors
 from heed.training.optimizer import Optimizer
@@ -178,11 +180,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if damage := _damage(path):
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
-        values: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
-        number = values.pop("format")
+        number, progress = _read_progress(path)
         weights, optimizer, random = (load_file(str(path / name)) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
         carried = load_file(str(path / _CARRIED)) if (path / _CARRIED).is_file() else {}
-        return Checkpoint(weights, optimizer, random, Progress(**values), number, carried)
+        return Checkpoint(weights, optimizer, random, progress, number, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -195,15 +196,38 @@ def _damage(path: Path) -> str:
 def stored_progress(path: Path) -> dict[str, Any]:
     """What `progress.json` says; nothing where it is damaged, which the checksums say better."""
     try:
-        return dict(json.loads((path / _PROGRESS).read_text()))
-    except (OSError, ValueError, TypeError):
+        number, progress = _read_progress(path)
+        return {"format": number, **asdict(progress)}
+    except RunError:
         return {}
+
+
+def _read_progress(path: Path) -> tuple[int, Progress]:
+    """The format of a checkpoint, and its progress where that can be read.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    values = read_object(path / _PROGRESS)
+    number = values.pop("format", None)
+    if type(number) is not int:
+        raise damaged(path / _PROGRESS, "it has no number 'format'")
+    if number not in (_BY_NUMBER, FORMAT):
+        return number, Progress()
+    if unknown := values.keys() - Progress.__dataclass_fields__.keys():
+        raise damaged(path / _PROGRESS, f"it has an unknown field {min(unknown)!r}")
+    try:
+        progress = TypeAdapter(Progress).validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path / _PROGRESS, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return number, progress
 
 
 def _check_format(path: Path) -> None:
     number = stored_progress(path).get("format", FORMAT)
     if number not in (_BY_NUMBER, FORMAT):
-        age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
+        age = "a newer" if number > FORMAT else "an older"
         raise RunError(
             f"{path} was written by {age} heed (checkpoint format {number}); this one reads formats {_BY_NUMBER} and "
             f"{FORMAT}: go on with the heed that wrote it, or start from its weights with --from"
@@ -268,8 +292,7 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """The checkpoints of a folder that hold more than weights, newest first."""
-    named = [p for p in folder.glob("step-*") if re.fullmatch(r"step-\d+", p.name)]
-    return [p for p in sorted(named, key=_step, reverse=True) if _holds_progress(p)]
+    return [p for p in sorted(_steps_in(folder), key=_step, reverse=True) if _holds_progress(p)]
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
@@ -291,7 +314,7 @@ def prune_checkpoints(folder: Path) -> None:
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
     wanted = {step for path in whole for step in stored_progress(path).get("kept", [])}
-    for path in folder.glob("step-*"):
+    for path in _steps_in(folder):
         if path in whole:
             continue
         if _step(path) in wanted:
@@ -306,6 +329,11 @@ def _keep_weights(path: Path) -> None:
         write_checksums(path, [_WEIGHTS])  # first, so that the folder is never one with missing files
         for file in files:
             file.unlink(missing_ok=True)
+
+
+def _steps_in(folder: Path) -> list[Path]:
+    """The folders that are named as a checkpoint is; others in between are somebody else's."""
+    return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
 
 
 def _step(path: Path) -> int:

@@ -10,6 +10,7 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.errors import RunError
+from heed.storage.seal import describe_damage
 from heed.training.checkpoint import Progress, apply_weights, average_weights, load_weights
 
 Scores = dict[str, float]
@@ -54,17 +55,20 @@ class Selection:
             model: Gets the weights.
             evaluate: Validates the model as it stands.
             averaged: Told the scores of the average, where one was tried.
-            say: Told if the best weights cannot be read.
+            say: Told of weights that are damaged.
 
         Returns:
             Which weights these are, for people, and their scores.
         """
         recent = p.kept[-self._average :]
         try:
+            self._check(p.best_step)
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
             say(f"warning: {error}; the weights of the last update are kept instead of the best")
             return f"update {p.step} (those of the best, {p.best_step}, could not be read)", evaluate()
+        if self._average > 1 and len(recent) > 1:
+            recent = [step for step in recent if self._is_whole(step, say)]
         if self._average > 1 and len(recent) > 1:
             best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
             apply_weights(model, average_weights([self._weights(step) for step in recent]), "the average")
@@ -75,6 +79,20 @@ class Selection:
             model.load_state_dict(best)
         # A checkpoint of an earlier version does not hold the scores of the best.
         return f"update {p.best_step}", p.best_scores or evaluate()
+
+    def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
+        try:
+            self._check(step)
+        except RunError as error:
+            say(f"warning: {error}; the average is without them")
+            return False
+        return True
+
+    def _check(self, step: int) -> None:
+        """Refuse weights of a checkpoint that are not as they were written."""
+        path = self._weights(step)
+        for name, problem in describe_damage(path.parent, names=[path.name]).items():
+            raise RunError(f"{path.parent / name} is {problem}")
 
     def _weights(self, step: int) -> Path:
         return self._checkpoints / f"step-{step}" / "model.safetensors"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from heed.data.batch.rows import Batch, pad_nested, pad_rows, positions_in_groups
+from heed.data.batch.words import DistinctWords, distinct_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class WordBatch(Batch):
         word_of: `(batch, length)`, the word that each token belongs to; None where every word is one token.
         word_mask: `(batch, words)`, True on real words.
         tags: `(batch, words)`, tag numbers, 0 on padding.
-        characters: `(batch, words, characters)`, or None.
+        characters: The characters of the words, or None.
         num_targets: Number of words.
     """
 
@@ -103,7 +104,7 @@ class WordBatch(Batch):
     word_of: Tensor | None
     word_mask: Tensor
     tags: Tensor
-    characters: Tensor | None
+    characters: DistinctWords | None
     num_targets: int
 
 
@@ -118,5 +119,5 @@ def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBa
     _, word_mask = pad_rows([[0] * len(s.words) for s in chosen])
     characters = None
     if any(s.characters for s in chosen):
-        characters, _ = pad_nested([s.characters or [[]] * len(s.words) for s in chosen])
+        characters = distinct_words([s.characters or [[]] * len(s.words) for s in chosen])
     return WordBatch(indices, tokens, mask, word_of, word_mask, tags, characters, sum(len(s.words) for s in chosen))

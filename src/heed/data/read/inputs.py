@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from heed.data.read.columns import Facts, facts_of, facts_of_objects, has_header, pick, pick_text
-from heed.data.read.findings import Findings
+from heed.data.read.findings import BadLine, Findings
 from heed.data.read.head import Head, excel_head, regular_rows
+from heed.data.read.incoming import Numbered, with_gaps
+from heed.data.read.lines import ending_of
 from heed.data.read.rows import Column, column_rows, flat, json_rows, text_of
 
 _FEW = 4
@@ -22,21 +25,23 @@ def input_texts(
     findings: Findings,
     known: Collection[str] = (),
     trained: Sequence[str] = (),
-) -> tuple[list[str], str] | None:
+) -> tuple[Iterator[Numbered], str] | None:
     """The texts of a `.csv`, `.tsv` or `.jsonl` file and a remark that says where they stand; None for plain lines.
+
+    A file may be compressed. What the findings let pass stands there as a `BadLine`.
 
     Args:
         path: The file.
         given: The column that the run's own files have them in, if it was said.
         names: What it may be called, the surest first; a number is a column of files without names.
-        findings: Of the run's settings.
+        findings: Policy for bad lines.
         known: The labels of the training set, which are no texts.
         trained: The training files; one with the same ending had columns too.
 
     Raises:
         DataError: The file cannot be read, or a line is bad.
     """
-    kind = path.suffix
+    kind = ending_of(path)
     if kind not in (".csv", ".tsv", ".jsonl") or not path.is_file():
         return None
     head = excel_head(path, findings) if kind == ".csv" else Head.of(path, findings)
@@ -52,7 +57,7 @@ def input_texts(
     header = named is not None or has_header(rows)
     columns = facts_of(rows[1:] if header else rows, rows[0] if header else range(len(rows[0])), known)
     # Commas alone are no sign of columns: sentences have them too.
-    sure = kind == ".tsv" or header or any(Path(file).suffix == kind for file in trained)
+    sure = kind == ".tsv" or header or any(ending_of(Path(file)) == kind for file in trained)
     column: int | str | None = named
     if column is None and isinstance(given, int) and given < len(rows[0]) and sure:
         column = given
@@ -62,40 +67,46 @@ def input_texts(
         if found is None:
             return None
         column = found.name
-    texts = [
-        "" if cells is None else str(cells[0])
-        for _, cells in column_rows(path, {"text": column}, findings, separator=separator, header=header)
-    ]
+    chosen: dict[str, int | str] = {"text": column}
+    cells = with_gaps(column_rows(path, chosen, findings, separator=separator, header=header), findings)
+    texts = ((0, row) if isinstance(row, BadLine) else (row[0], row[1][0] if row[1] else "") for row in cells)
     what = f"'{column}'" if isinstance(column, str) else f"{column} (counted from 0)"
     return texts, f"columns: the text is {what}" + ("" if header else "; the file has no header")
 
 
 def _of_objects(
     head: Head, given: Column, names: Sequence[str], findings: Findings, known: Collection[str]
-) -> tuple[list[str], str] | None:
-    objects = []
-    for line in head.filled:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(value, dict):
-            return None
-        objects.append(flat(value))
-    if not objects:
+) -> tuple[Iterator[Numbered], str] | None:
+    values = [_parsed(line) for line in head.filled]
+    objects = [flat(value) for value in values if isinstance(value, dict)]
+    if len(objects) <= len(values) / 2:
         return None
     wanted = [*([given] if isinstance(given, str) else []), *names]
-    name = next((name for name in wanted if all(isinstance(one.get(name), str) for one in objects)), None)
+    # A line without it is a bad line, and no reason to read objects as texts.
+    having = {name: sum(isinstance(one.get(name), str) for one in objects) for name in wanted}
+    name = next((name for name in wanted if having[name] > len(objects) / 2), None)
     if name is None:
         found = _found(facts_of_objects(objects, known))
         if found is None:
             return None
         name = str(found.name)
-    texts = []
-    for number, row in json_rows(head.path, findings, (name,)):
-        text = "" if row is None else text_of(row, name, head.path, number, findings)
-        texts.append(text if isinstance(text, str) else "")
-    return texts, f"fields: the text is '{name}'"
+    return _fields(head.path, name, findings), f"fields: the text is '{name}'"
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _fields(path: Path, name: str, findings: Findings) -> Iterator[Numbered]:
+    for row in with_gaps(json_rows(path, findings, (name,)), findings):
+        if isinstance(row, BadLine):
+            yield 0, row
+        else:
+            number, value = row
+            yield number, "" if value is None else text_of(value, name, path, number, findings)
 
 
 def _found(columns: Sequence[Facts]) -> Facts | None:

@@ -13,9 +13,9 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from io import BufferedIOBase
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 from heed.data.read.findings import BadLine, Findings
 from heed.errors import DataError
@@ -29,17 +29,29 @@ _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
     b"\xd0\xcf\x11\xe0": "an old Excel or Word file; save it as CSV UTF-8 or as text",
-    b"\x1f\x8b": "gzip; name it .gz",
-    b"\xfd7zXZ": "xz; name it .xz",
+    b"\x1f\x8b": "gzip; name it .gz, or unpack it (gzip -dc)",
+    b"\xfd7zXZ": "xz; name it .xz, or unpack it (xz -dc)",
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
 }
 """First bytes of files that are often given instead of text, and advice."""
 
 
+class Chunks(Protocol):
+    """Bytes in pieces, as a buffered file gives them."""
+
+    def read1(self, size: int, /) -> bytes | None:
+        """The bytes that are there, at most `size`; none at the end; None where nothing came in time."""
+
+
 def ending_of(path: Path) -> str:
     """The ending that tells the format, under that of a compression if there is one."""
-    return Path(path.stem).suffix if path.suffix in _OPENERS else path.suffix
+    return without_compression(path).suffix
+
+
+def without_compression(path: Path) -> Path:
+    """A path without the ending of a compression."""
+    return path.with_suffix("") if path.suffix in _OPENERS and path.stem else path
 
 
 def opened(path: Path) -> Any:
@@ -71,32 +83,53 @@ def lines_of(
         DataError: The file is missing, empty, cut off, no text, or changes while it is read; or a line is bad and the
             findings say that this is an error.
     """
-    reader = _Lines(path, Findings() if findings is None else findings, root, exact)
+    findings = Findings() if findings is None else findings
+    name = f"'{path}'"
+    reader = _Lines(path, name, findings, root, exact)
+    # Files never make anybody wait, so there is always a line.
+    yield from cast("Iterator[str | BadLine]", _through(reader, path, name, lambda: opened(path)))
+    if reader.number == 0:
+        raise DataError(f"{name} is empty; expected one text a line")
+
+
+def incoming_lines(
+    path: Path, name: str, findings: Findings, source: Callable[[], AbstractContextManager[Chunks]]
+) -> Generator[str | BadLine | None]:
+    """As `lines_of`, of any source of bytes, called `name` in messages: none if it is empty, None where a line is late.
+
+    Raises:
+        DataError: As by `lines_of`, but for an empty source.
+    """
+    yield from _through(_Lines(path, name, findings, None, False), path, name, source)
+
+
+def _through(
+    reader: _Lines, path: Path, name: str, source: Callable[[], AbstractContextManager[Any]]
+) -> Iterator[str | BadLine | None]:
+    """The lines of a source; what goes wrong with it becomes a message about the file."""
     try:
-        with opened(path) as file:
-            before = os.fstat(file.fileno())
+        with source() as file:
+            before = os.fstat(file.fileno()) if hasattr(file, "fileno") else None
             try:
                 yield from reader.read(file)
             except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
                 where = f"after line {reader.number}" if reader.number else "at its start"
                 _refuse_change(path, before, reader.number)
-                reader.findings.cut_off(path, reader.number, f"'{path}' is cut off or damaged {where}: {error}")
+                reader.findings.cut_off(path, reader.number, f"{name} is cut off or damaged {where}: {error}")
             _refuse_change(path, before, reader.number)
     except FileNotFoundError:
-        raise DataError(f"no file '{path}'") from None
+        raise DataError(f"no file {name}") from None
     except IsADirectoryError:
-        raise DataError(f"'{path}' is a folder; expected a file") from None
+        raise DataError(f"{name} is a folder; expected a file") from None
     except OSError as error:
         where = f" after line {reader.number}" if reader.number else ""
-        raise DataError(f"cannot read '{path}'{where}: {error.strerror or error}") from None
+        raise DataError(f"cannot read {name}{where}: {error.strerror or error}") from None
     reader.note_ends()
-    if reader.number == 0:
-        raise DataError(f"'{path}' is empty; expected one text a line")
 
 
-def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
+def _refuse_change(path: Path, before: os.stat_result | None, number: int) -> None:
     """Refuse a file that changed since it was opened: the same lines could not be read again."""
-    if not stat.S_ISREG(before.st_mode):
+    if before is None or not stat.S_ISREG(before.st_mode):
         return
     try:
         now = path.stat()
@@ -114,8 +147,8 @@ def _refuse_change(path: Path, before: os.stat_result, number: int) -> None:
 class _Lines:
     """Reads one file; `number` lines of it so far."""
 
-    def __init__(self, path: Path, findings: Findings, root: Path | None, exact: bool) -> None:
-        self.number, self.findings, self._path, self._exact = 0, findings, path, exact
+    def __init__(self, path: Path, name: str, findings: Findings, root: Path | None, exact: bool) -> None:
+        self.number, self.findings, self._name, self._exact = 0, findings, name, exact
         self._where = path if root is None else root
         self._inside = "" if root is None else f"{path.relative_to(root)}:"
         self._most = findings.max_line
@@ -126,9 +159,9 @@ class _Lines:
         self._first_end = ""
         self._first_odd = 0  # the first line that ends in another way
 
-    def read(self, file: BufferedIOBase) -> Iterator[str | BadLine]:
+    def read(self, file: Chunks) -> Iterator[str | BadLine | None]:
         for block in self._blocks(file):
-            if isinstance(block, BadLine):
+            if block is None or isinstance(block, BadLine):
                 yield block
             elif (texts := self._unremarkable(block)) is not None:
                 for text in texts:
@@ -157,14 +190,20 @@ class _Lines:
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
-    def _blocks(self, file: BufferedIOBase) -> Iterator[bytes | BadLine]:
+    def _blocks(self, file: Chunks) -> Iterator[bytes | BadLine | None]:
         """Blocks of whole lines with their ends; a bad line in place of each that is too long."""
-        rest = held = b""
+        rest = held = begun = b""
         returns = dropping = False
         first = True
-        while chunk := file.read1(_CHUNK):
+        while (chunk := file.read1(_CHUNK)) != b"" or begun:
+            if chunk is None:
+                yield None
+                continue
             if first:
-                first = False
+                begun += chunk
+                if chunk and b"\n" not in chunk and len(begun) < _CHUNK:
+                    continue  # too little to tell what ends its lines
+                first, chunk, begun = False, begun, b""
                 self._refuse_what_is_no_text(chunk)
                 alone = chunk.count(b"\r") - chunk.count(b"\r\n")
                 returns = self._returns = alone > chunk.count(b"\n")
@@ -196,10 +235,10 @@ class _Lines:
     def _refuse_what_is_no_text(self, chunk: bytes) -> None:
         for signature, meaning in _SIGNATURES.items():
             if chunk.startswith(signature):
-                raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {meaning}")
+                raise DataError(f"{self._name} is not UTF-8 text: it looks like {meaning}")
         # UTF-16 without a mark: in Latin text every other byte is 0.
         if len(chunk) >= 8 and max(chunk[::2].count(0), chunk[1::2].count(0)) > 0.3 * len(chunk):
-            raise DataError(f"'{self._path}' is not UTF-8 text: it looks like {_UTF_16}")
+            raise DataError(f"{self._name} is not UTF-8 text: it looks like {_UTF_16}")
 
     def _unremarkable(self, block: bytes) -> list[str] | None:
         """The lines of a block without special cases, else None."""
@@ -280,7 +319,7 @@ class _Lines:
         return self._bad(rule, f"has {rule}", fix="a larger data.max_line allows it", text=text)
 
     def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
-        message = f"'{self._path}' line {self.number}{':' if colon else ''} {message}"
+        message = f"{self._name} line {self.number}{':' if colon else ''} {message}"
         return self.findings.bad(rule, self._where, f"{self._inside}{self.number}", message, fix=fix, text=text)
 
 

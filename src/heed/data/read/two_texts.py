@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from heed.data.read.columns import has_header
 from heed.data.read.columns import shown as shown_column
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.head import Head, excel_head
+from heed.data.read.incoming import Numbered, with_gaps
+from heed.data.read.lines import ending_of
 from heed.data.read.memory import column_names
 from heed.data.read.rows import Column, column_rows, json_rows, text_of
 from heed.data.read.values import described
@@ -76,25 +78,22 @@ def _pair_at(value: Any, where: str) -> str:
     raise DataError(f"{where} is {described(value)}, expected two texts: (first, second), or both with a tab between")
 
 
-def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tuple[list[str], str] | None:
+def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tuple[Iterator[Numbered], str] | None:
     """The pairs of a `.csv`, `.tsv` or `.jsonl` file and a remark that says where they stand; None for plain lines.
 
-    A file without the names of both columns holds the pairs in its only two.
+    A file may be compressed. What the findings let pass stands there as a `BadLine`. A file without the names of both
+    columns holds the pairs in its only two.
 
     Raises:
         DataError: The file cannot be read, or its columns are others.
     """
-    kind = path.suffix
+    kind = ending_of(path)
     if kind not in (".csv", ".tsv", ".jsonl") or not path.is_file():
         return None
     first, second = ("text" if columns[0] is None else columns[0]), columns[1]
     if kind == ".jsonl":
         names = str(first), str(second)
-        rows = (
-            "" if row is None else [text_of(row, name, path, number, findings) for name in names]
-            for number, row in json_rows(path, findings, names)
-        )
-        return [_line(row) for row in rows], f"fields: the texts are '{names[0]}' and '{names[1]}'"
+        return _fields(path, names, findings), f"fields: the texts are '{names[0]}' and '{names[1]}'"
     head = excel_head(path, findings) if kind == ".csv" else Head.of(path, findings)
     separator = head.separator("," if kind == ".csv" else "\t")
     if separator is None:
@@ -109,12 +108,24 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
             raise DataError(f"'{path}' line 1 names no columns {shown}, and it has {len(sample[0])} columns, not two")
         header = has_header(sample)
         wanted = wanted if numbered else {"text": 0, "second": 1}
-    found = [_line(cells or "") for _, cells in column_rows(path, wanted, findings, separator=separator, header=header)]
+    rows = with_gaps(column_rows(path, wanted, findings, separator=separator, header=header), findings)
+    found = ((0, row) if isinstance(row, BadLine) else (row[0], _line(row[1] or "")) for row in rows)
     called = " and ".join(shown_column(column) for column in wanted.values())
     return found, f"columns: the texts are {called}" + ("" if header else "; the file has no header")
 
 
-def _line(cells: Sequence[str | BadLine]) -> str:
+def _fields(path: Path, names: tuple[str, str], findings: Findings) -> Iterator[Numbered]:
+    for row in with_gaps(json_rows(path, findings, names), findings):
+        if isinstance(row, BadLine):
+            yield 0, row
+        else:
+            number, value = row
+            yield number, _line([text_of(value, name, path, number, findings) for name in names] if value else "")
+
+
+def _line(cells: Sequence[str | BadLine]) -> str | BadLine:
     """Two cells as one text; blank where there are none."""
-    first, second = (str(cell) for cell in cells) if cells else ("", "")
+    first, second = cells or ("", "")
+    if isinstance(first, BadLine) or isinstance(second, BadLine):
+        return first if isinstance(first, BadLine) else second
     return joined(first, second) if first.strip() or second.strip() else ""

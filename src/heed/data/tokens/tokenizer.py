@@ -40,9 +40,12 @@ from heed.data.tokens.special import UNKNOWN as UNKNOWN
 from heed.data.tokens.subwords import SubwordSampler
 from heed.errors import RunError
 from heed.storage.disk import write_whole
+from heed.storage.files import read_text
 
 _CUTTER = '{"cutter":'
 """Begins the file of a tokenizer that numbers with a table of its own (`MappedTokenizer`)."""
+_MOST_BYTES = 1 << 29
+"""Bytes that the file of a tokenizer may have; those of 250,000 pieces have 20 million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,10 +387,8 @@ class TextTokenizer:
         Raises:
             RunError: The file is missing or is not a tokenizer.
         """
-        if not path.is_file():
-            raise RunError(f"{path} is missing")
+        text = read_text(path, _MOST_BYTES)
         try:
-            text = path.read_text(encoding="utf-8")
             if text.startswith(_CUTTER):
                 from heed.data.tokens.mapped import MappedTokenizer
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.errors import ConfigError, RunError
+from heed.storage.files import MissingFileError, read_object
 
 CONFIG = "config.json"
 
@@ -114,13 +115,8 @@ def read_json(path: Path) -> dict[str, Any]:
         RunError: It is missing or damaged.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        return read_object(path, links=True)  # the cache of the Hub consists of links
+    except MissingFileError:
         raise RunError(
             f"{path} is missing; a checkpoint is a folder with config.json, tensors and a tokenizer"
         ) from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} is damaged: {error}") from None
-    if not isinstance(values, dict):
-        raise RunError(f"{path} is damaged: it holds no JSON object")
-    return values

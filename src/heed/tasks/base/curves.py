@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config
+from heed.config import RunConfig
 from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel
 from heed.observe.curves_text import curves_to_text
@@ -18,6 +17,7 @@ from heed.observe.draw_curves import curves_to_html, curves_to_svg
 from heed.observe.shown import framed, save_as
 from heed.tasks import check_config
 from heed.training.metrics import read_metrics
+from heed.visible import to_json
 
 _BINS = 200
 """Most points of a curve that has a value for each update: more cannot be told apart."""
@@ -46,7 +46,7 @@ class ShownCurves:
 
     def json(self) -> str:
         """The points of every curve as JSON."""
-        return json.dumps(asdict(self.curves), indent=1, ensure_ascii=False) + "\n"
+        return to_json(asdict(self.curves), indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
@@ -161,7 +161,7 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
     if config is None:
         folders.check_format(folder)
         folders.verify(folder, [folders.CONFIG, folders.REPORT], force)
-        config = check_config(read_config(folder / folders.CONFIG), str(folder / folders.CONFIG))
+        config = check_config(*folders.read_settings(folder))
     log = Log.read(folder)
     if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
         raise RunError(

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from heed.data.examples import label_order
-from heed.errors import DataError, RunError, suggest
+from heed.errors import DataError, suggest
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.storage.disk import write_whole
+from heed.storage.files import damaged, read_list
+from heed.visible import escaped
 
 _LABELS = "labels.json"
 _SHOWN = 8
@@ -56,11 +58,18 @@ class LabelPrediction:
 
 
 def load_labels(folder: Path) -> list[str]:
-    """The label names of a run folder."""
-    try:
-        return json.loads((folder / _LABELS).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {folder / _LABELS}: {error}") from None
+    """The label names of a run folder.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    labels = read_list(folder / _LABELS, str)
+    if not labels:
+        raise damaged(folder / _LABELS, "it holds no label")
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise damaged(folder / _LABELS, f"it holds the label '{twice}' twice")
+    return labels
 
 
 def save_labels(folder: Path, labels: Sequence[str]) -> None:
@@ -85,7 +94,7 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
 
     `unit` names an example; `fix` are the settings that help.
     """
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    ranked = [(escaped(label), count) for label, count in sorted(counts.items(), key=lambda item: -item[1])]
     total = sum(counts.values())
     first = ", ".join(f"{label} {count:,}" for label, count in ranked[:_SHOWN])
     rest = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""

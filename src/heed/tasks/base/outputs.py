@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from heed.data.read.findings import Findings
+    from heed.data.read.incoming import Numbered
     from heed.tasks.base.run import Run
 
 
 @dataclass(frozen=True)
 class Written:
-    """What is written for one input: its lines, and how unsure the model is (0 where that is not asked)."""
+    """What is written for one input: its lines, and how unsure the model is (0 where that is not asked).
+
+    `problem` says why the lines have no answer, where the input could not be used.
+    """
 
     lines: tuple[str, ...]
     uncertainty: float = 0.0
+    problem: str = ""
 
 
 class Outputs:
@@ -63,14 +69,27 @@ class TextOutputs(Outputs, ABC):
         return texts
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """All the inputs, before the first is written; `where` names their file, None for arguments.
+        """The first of the inputs, before one of them is written; `where` names their file, None for arguments.
+
+        Arguments come all at once. Of lines more may come later: then this is called again, with all from the first
+        on, a few times until there are 1,000.
 
         Raises:
-            ConfigError: The task cannot use them; the message names file and line.
+            ConfigError: The task cannot use what they look like.
         """
 
-    def inputs(self, path: Path) -> tuple[list[str], str] | None:
-        """The texts of a file of columns or JSON lines and a remark that says which these are; None for plain lines."""
+    def check(self, text: str, place: str) -> None:
+        """Refuse an input that cannot be answered; `place` names it, as "stdin line 3".
+
+        Raises:
+            ConfigError, DataError: The message begins with the place.
+        """
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        """The texts of a file of columns or JSON lines and a remark that says which these are; None for plain lines.
+
+        What the findings let pass stands there as a `BadLine`. The remark may be blank.
+        """
         return None
 
     def command(self, text: str) -> str | None:
@@ -83,12 +102,16 @@ class TextOutputs(Outputs, ABC):
 
     @property
     def streams(self) -> bool:
-        """Whether `pieces` come while an output is written."""
+        """Whether `pieces` and `grow` come while an output is written."""
         return False
 
     def pieces(self, text: str) -> Iterator[str]:
         """The answer to one text as it is written: pieces that together are `answer`, or all of it at once."""
         yield self.answer(text)
+
+    def grow(self, text: str) -> Iterator[str]:
+        """The one line of an output as it is written, where `streams`; line breaks in it are for the caller."""
+        yield from self.pieces(text)
 
 
 class FileOutputs(Outputs, ABC):

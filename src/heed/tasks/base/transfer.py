@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import ModelSection, RunConfig, read_config
+from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.models.base import Interface
@@ -120,7 +120,7 @@ class Parent:
             if folders.state_of(path) is not folders.State.FINISHED:
                 raise ConfigError(f"{field}: {path} holds no final {folders.WEIGHTS}: its training has not finished")
             folders.verify(path, force=None)
-            config = check_config(read_config(path / folders.CONFIG), str(path / folders.CONFIG))
+            config = check_config(*folders.read_settings(path))
             return cls(path, task_class(config.task).restore(config, path))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None

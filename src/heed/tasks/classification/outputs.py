@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.config.data import LabelledData
 from heed.data.read.findings import Findings
+from heed.data.read.incoming import Numbered
 from heed.data.read.inputs import input_texts
 from heed.data.read.two_texts import BETWEEN, pair_lines, parted
 from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.classification.texts import split_texts
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.classification.run import Labeller
@@ -33,20 +34,18 @@ class ClassificationOutputs(TextOutputs):
         """Of a run that reads pairs two by two, or each with a tab between both texts."""
         return self.run.typed(texts)
 
-    def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """Refuse single texts where the run reads pairs."""
-        for number, line in enumerate(lines if self.run.task.pairs else (), start=1):
-            if line.strip() and BETWEEN not in line:
-                place = f"text {number}" if where is None else f"{where} line {number}"
-                raise ConfigError(f"{place} is {line[:60]!r}, but this run reads pairs: two texts with a tab between")
+    def check(self, text: str, place: str) -> None:
+        """Refuse a single text where the run reads pairs."""
+        if self.run.task.pairs and text.strip() and BETWEEN not in text:
+            raise ConfigError(f"{place} is {text[:60]!r}, but this run reads pairs: two texts with a tab between")
 
-    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         """The texts of a file as those that were trained on."""
         data, labels = self.run.task.config.data, self.run.task.labels
         if self.run.task.pairs:
-            return pair_lines(path, (data.columns.text, data.columns.second), Findings.of(data, strict=True))
+            return pair_lines(path, (data.columns.text, data.columns.second), findings)
         trained = data.train if isinstance(data, LabelledData) else ()
-        return input_texts(path, data.columns.text, ("text",), Findings.of(data, strict=True), labels, trained)
+        return input_texts(path, data.columns.text, ("text",), findings, labels, trained)
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a text that training never saw."""
@@ -66,7 +65,7 @@ class ClassificationOutputs(TextOutputs):
                 "probability": round(prediction.probability, 6),
                 "probabilities": {label: round(p, 6) for label, p in prediction.probabilities.items()},
             }
-            return (json.dumps(values, ensure_ascii=False),)
+            return (to_json(values),)
         if self.options["sort"]:
             return ("\t".join([f"{prediction.uncertainty:.4f}", prediction.label, one_line(text)]),)
         if self.options["nbest"] > 1:

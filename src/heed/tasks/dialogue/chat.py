@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from heed.data.examples import Conversation
@@ -47,16 +48,38 @@ class Chat:
         Raises:
             ConfigError: The text is blank.
         """
+        history = self._said(text)
+        try:
+            response = self._run.respond([history], self.speaker or None, **self._options)[0][0]
+        except BaseException:
+            self.turns.pop()
+            raise
+        return self._kept(history, response)
+
+    def write(self, text: str) -> Generator[str, None, Prediction]:
+        """As `say`, piece by piece as the response is written; it must not be searched with a beam.
+
+        Raises:
+            ConfigError: The text is blank, or there is a beam.
+        """
+        history = self._said(text)
+        try:
+            response = yield from self._run.write(history, self.speaker or None, **self._options)
+        except BaseException:
+            self.turns.pop()
+            raise
+        return self._kept(history, response)
+
+    def _said(self, text: str) -> Conversation:
+        """What was said so far, with this as the last turn."""
         text = " ".join(text.split())
         if not text:
             raise ConfigError("a turn is blank; say something, or end the conversation")
         self.turns.append(text)
-        try:
-            history = self.history
-            response = self._run.respond([history], self.speaker, **self._options)[0][0]
-        except BaseException:
-            self.turns.pop()
-            raise
+        return self.history
+
+    def _kept(self, history: Conversation, response: Prediction) -> Prediction:
+        """The response, which is now the last turn."""
         self.num_cut = self._run.num_cut(history)
         self.turns.append(response.text or "...")
         self.responses.append(response)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.data.examples import Conversation
 from heed.data.read.conversations import object_of, read_conversations
-from heed.data.read.findings import Findings
-from heed.errors import ConfigError
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.incoming import Numbered, with_gaps
+from heed.errors import ConfigError, DataError
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.base.report import counted
 from heed.tasks.dialogue.chat import Chat
+from heed.tasks.dialogue.writing import options_of
 from heed.tasks.translation.outputs import sampling_of
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.run import DialogueRun
@@ -34,6 +36,8 @@ class DialogueOutputs(TextOutputs):
     def __init__(self, run: DialogueRun, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self._cut_off = self._shortened = 0
+        self._read_conversations = self._read_turns = 0  # of a file
+        self._findings: Findings | None = None
         self.unit = units(run.task.tokenizer.unit)
         nbest, beam = options["nbest"], options["beam"]
         if beam is not None and nbest > beam:
@@ -53,14 +57,30 @@ class DialogueOutputs(TextOutputs):
             raise ConfigError(f"turn {blank[0]} of the conversation is blank")
         return self.run.typed(texts)
 
-    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+    def check(self, text: str, place: str) -> None:
+        """Refuse an object of JSON that is no conversation."""
+        if not text.lstrip().startswith("{"):  # anything else is turns
+            return
+        try:
+            self.run.conversation(text)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from None
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         """The conversations of a file that is written as the training files are."""
-        findings = Findings.of(self.run.task.config.data, strict=True)
-        found = list(read_conversations([path], self.run.task.config.data, findings))
-        turns = sum(len(one.turns) for one in found)
-        lines = [json.dumps(object_of(one, self.run.columns), ensure_ascii=False) for one in found]
-        remarks = "".join(f"; {remark}" for remark in findings.remarks)
-        return lines, f"{counted(len(found), 'conversation')} of {counted(turns, 'turn')}{remarks}"
+        self._findings = findings
+        return self._conversations(path, findings), ""
+
+    def _conversations(self, path: Path, findings: Findings) -> Iterator[Numbered]:
+        data, columns = self.run.task.config.data, self.run.columns
+        for number, one in enumerate(with_gaps(read_conversations([path], data, findings), findings), start=1):
+            if isinstance(one, BadLine):
+                yield number, one
+                continue
+            self._read_conversations += 1
+            self._read_turns += len(one.turns)
+            line = int(one.origin.rpartition(":")[2])
+            yield line, to_json(object_of(one, columns))
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a conversation that training never saw."""
@@ -97,7 +117,7 @@ class DialogueOutputs(TextOutputs):
             "finished": candidate.finished,
             "turns_cut": self.run.num_cut(conversation),
         }
-        return json.dumps(values, ensure_ascii=False)
+        return to_json(values)
 
     @cached_property
     def chat(self) -> Chat:
@@ -107,10 +127,37 @@ class DialogueOutputs(TextOutputs):
     def answer(self, text: str) -> str:
         """The response to the next turn of the conversation, and how many turns were not read for it."""
         response = self.chat.say(text)
+        return response.text + self._remark(response)
+
+    def _remark(self, response: Prediction) -> str:
+        """What stands below a response where turns were not read for it."""
         self._cut_off += not response.finished
         cut = self.chat.num_cut
-        left = f"\n({counted(cut, 'turn')} cut: the first of {len(self.chat.turns) - 1} were not read)" if cut else ""
-        return f"{response.text}{left}"
+        return f"\n({counted(cut, 'turn')} cut: the first of {len(self.chat.turns) - 1} were not read)" if cut else ""
+
+    @property
+    def streams(self) -> bool:
+        """Whether a response can be shown while it is written: one, without a beam and as text."""
+        if self.options["json"] or self.options["nbest"] > 1:
+            return False
+        return self.options["sample"] or options_of(self.run.task, beam_size=self.options["beam"]).beam_size == 1
+
+    def pieces(self, text: str) -> Iterator[str]:
+        """The response to the next turn of the conversation, as it is written."""
+        if not self.streams:
+            yield self.answer(text)
+            return
+        response = yield from self.chat.write(text)
+        yield self._remark(response)
+
+    def grow(self, text: str) -> Iterator[str]:
+        """The response to a conversation, as it is written; nothing to one without a turn."""
+        conversation = self.run.conversation(text)
+        if not conversation.turns:
+            return
+        response = yield from self.run.write(conversation, self.options["speaker"], **self._writing)
+        self._cut_off += not response.finished
+        self._shortened += self.run.num_cut(conversation) > 0
 
     def command(self, text: str) -> str | None:
         """What a command that a person typed gives; None where it is a turn."""
@@ -132,6 +179,9 @@ class DialogueOutputs(TextOutputs):
     def notes(self) -> list[str]:
         """How many outputs were cut off at the largest length, and to how many histories not all turns were read."""
         notes = []
+        if self._findings is not None:
+            read = f"{counted(self._read_conversations, 'conversation')} of {counted(self._read_turns, 'turn')}"
+            notes.append("; ".join([read, *self._findings.remarks]))
         if self._shortened:
             were = "conversation was" if self._shortened == 1 else "conversations were"
             notes.append(f"{self._shortened:,} {were} not read from the first turn (data.history, data.max_length)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from heed.config.conversations import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
 from heed.data.read.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
 from heed.data.read.findings import Findings
+from heed.data.read.objects import RepeatedKeyError, load_json
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.models.base import DecoderBody
@@ -26,6 +27,7 @@ from heed.tasks.dialogue.look import look_at
 from heed.tasks.dialogue.measures import by_conversation, by_turns_read, common, perplexity, text_measures
 from heed.tasks.dialogue.outputs import DialogueOutputs
 from heed.tasks.dialogue.report import body
+from heed.tasks.dialogue.streaming import stream_response
 from heed.tasks.dialogue.talk import alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.tasks.translation.writing import Prediction
@@ -72,7 +74,9 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """The turns of a text, or the object of JSON that it is."""
         if text.lstrip().startswith("{"):
             try:
-                value = json.loads(text)
+                value = load_json(text)
+            except RepeatedKeyError as error:
+                raise DataError(f"{error}: {text[:60]!r}") from None
             except ValueError:
                 value = None
             if isinstance(value, dict):
@@ -119,6 +123,10 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         talk = self.task.encode(conversations)
         numbers = [self.task.speakers.number(self.who_responds(one, speaker)) for one in conversations]
         return self.task.respond(self.model, talk.conversations, numbers, **options)
+
+    def write(self, conversation: Said, speaker: str | None = None, **options: Any) -> Generator[str, None, Prediction]:
+        """The response to a conversation piece by piece, as it is written; options of `predict`, without a beam."""
+        return stream_response(self, self.conversation(conversation), speaker, **options)
 
     def num_cut(self, conversation: Conversation) -> int:
         """How many of the first turns the model does not read where it responds to a conversation."""

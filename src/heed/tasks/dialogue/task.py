@@ -17,10 +17,10 @@ from heed.data.batch.plan import plan_batches
 from heed.data.examples import Conversation
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
-from heed.errors import RunError
 from heed.evaluation.measures import share, values_of
 from heed.models.base import DecoderBody
 from heed.storage.disk import write_whole
+from heed.storage.files import read_list
 from heed.tasks.base.sizes import num_subwords, with_tokenizer
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.dialogue.config import DialogueConfig
@@ -113,11 +113,7 @@ class Dialogue(DialogueData):
         Raises:
             RunError: A file of the folder is missing or damaged.
         """
-        path = folder / _SPEAKERS
-        try:
-            names = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path} is missing or damaged: {error}") from None
+        names = read_list(folder / _SPEAKERS, str)
         return cls(config, TextTokenizer.load(folder / _TOKENIZER), Speakers(("", *names)), None)
 
     def save(self, folder: Path) -> None:

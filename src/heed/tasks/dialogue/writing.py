@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from heed.data.batch.turns import TokenTurn
-from heed.generation import SamplingOptions, generate, without_gradient
+from heed.generation import SamplingOptions, SearchOptions, generate, without_gradient
 from heed.models.base import DecoderBody
 from heed.tasks.translation.writing import Prediction, prediction_of, search_options, seeds_of
 
@@ -48,8 +48,41 @@ def respond(
     Returns:
         Per history its candidates, best first.
     """
-    given, reading = task.config.generation, task.reading
-    options = search_options(
+    options = options_of(
+        task,
+        beam_size=beam_size,
+        num_best=num_best,
+        length_penalty=length_penalty,
+        min_length=min_length,
+        max_length=max_length,
+    )
+    reading = task.reading
+    model.eval()
+    device = next(model.parameters()).device
+    results: list[list[Prediction]] = [[] for _ in histories]
+    for chosen in reading.plan(histories, options.beam_size):
+        read = [histories[i] for i in chosen]
+        with without_gradient():
+            memory = reading.memory(model, read, device)
+        prompt = torch.tensor([[reading.start(speakers[i])] for i in chosen], device=device)
+        generated = generate(model, memory, prompt, options, sampling=drawing_of(sampling, read))
+        for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
+            results[i] = [prediction_of(task.tokenizer, hypothesis, []) for hypothesis in hypotheses]
+    return results
+
+
+def options_of(
+    task: Dialogue,
+    *,
+    beam_size: int | None = None,
+    num_best: int = 1,
+    length_penalty: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+) -> SearchOptions:
+    """How responses are searched: as asked, and of the configuration what was not."""
+    given = task.config.generation
+    return search_options(
         given,
         beam_size=beam_size,
         num_best=num_best,
@@ -58,16 +91,9 @@ def respond(
         max_length=(given.max_length or 100) if max_length is None else max_length,
         forbidden=task.never_written(),
     )
-    model.eval()
-    device = next(model.parameters()).device
-    results: list[list[Prediction]] = [[] for _ in histories]
-    for chosen in reading.plan(histories, options.beam_size):
-        with without_gradient():
-            memory = reading.memory(model, [histories[i] for i in chosen], device)
-        prompt = torch.tensor([[reading.start(speakers[i])] for i in chosen], device=device)
-        read = [[token for turn in histories[i] for token in (turn.speaker, *turn.ids)] for i in chosen]
-        drawing = sampling and replace(sampling, seed=seeds_of(sampling.seed, read))
-        generated = generate(model, memory, prompt, options, sampling=drawing)
-        for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
-            results[i] = [prediction_of(task.tokenizer, hypothesis, []) for hypothesis in hypotheses]
-    return results
+
+
+def drawing_of(sampling: SamplingOptions | None, histories: Sequence[Sequence[TokenTurn]]) -> SamplingOptions | None:
+    """Sampling with a seed for each history, from its tokens."""
+    read = [[token for turn in history for token in (turn.speaker, *turn.ids)] for history in histories]
+    return sampling and replace(sampling, seed=seeds_of(sampling.seed, read))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heed.data.read.findings import Findings
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.incoming import Numbered
 from heed.data.read.inputs import input_texts
 from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line
 from heed.tasks.images.files import places_of
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.images.run import PictureLabeller
@@ -33,25 +34,27 @@ class PictureOutputs(TextOutputs):
         super().__init__(run, options)
         if options["csv"] and options["json"]:
             raise ConfigError("--csv and --json are two forms of the same; give one of them")
-        self._unread: list[str] = []
 
     def arguments(self, texts: list[str]) -> list[str]:
         """The pictures that files, folders, patterns and archives name."""
         return places_of(texts)
 
-    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         """The pictures of a folder, an archive, a list of names or a table with a column of them; or one picture."""
         if path.is_dir() or path.suffix.lower() not in _LISTS:
             places = places_of([str(path)])
-            return places, f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
+            return enumerate(places, start=1), f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
         data = self.run.task.config.data
         columns = getattr(data, "columns", None)
         column, names = getattr(columns, "path", None), ("path", "file", "filename", "image")
-        found = input_texts(path, column, names, Findings.of(data, strict=True), self.run.task.labels)
+        found = input_texts(path, column, names, findings, self.run.task.labels)
         if found is None:
             return None
         # As in training, paths in a table are relative to the table.
-        return [str(path.parent / one) for one in found[0]], found[1]
+        texts = (
+            (number, one if isinstance(one, BadLine) or not one else str(path.parent / one)) for number, one in found[0]
+        )
+        return texts, found[1]
 
     def header(self) -> list[str]:
         """The names of the columns, of CSV."""
@@ -61,16 +64,13 @@ class PictureOutputs(TextOutputs):
             return [_row(["picture", "rank", "label", "probability"])]
         return [_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.task.labels)])]
 
-    def notes(self) -> list[str]:
-        """The pictures that could not be read."""
-        return [f"left empty: {one}" for one in self._unread]
-
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each picture's label; one that cannot be read has none."""
-        predictions, problems = self.run.predict_files(texts)
-        self._unread += problems
+        predictions, found = self.run.predict_files(texts)
+        problems = iter(found)
         for text, prediction in zip(texts, predictions, strict=True):
-            yield Written(self._lines(text, prediction), prediction.uncertainty)
+            problem = "" if prediction.probabilities else next(problems)
+            yield Written(self._lines(text, prediction), prediction.uncertainty, problem)
 
     def _lines(self, picture: str, prediction: LabelPrediction) -> tuple[str, ...]:
         most, name = self.options["nbest"], one_line(picture)
@@ -83,7 +83,7 @@ class PictureOutputs(TextOutputs):
                 "probability": round(prediction.probability, 6),
                 "probabilities": {label: round(p, 6) for label, p in prediction.probabilities.items()},
             }
-            return (json.dumps(values, ensure_ascii=False),)
+            return (to_json(values),)
         if self.options["csv"]:
             if most > 1:
                 rows = [[picture, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(ranked, start=1)]

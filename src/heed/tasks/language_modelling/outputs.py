@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from heed.data.tokens.tokenizer import UNKNOWN
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
-from heed.observe.labels import visible
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
-from heed.tasks.language_modelling.questions import Question, choices_of, questions_of, texts_of
+from heed.tasks.language_modelling.questions import (
+    Question,
+    choices_of,
+    has_choices,
+    is_object,
+    question_of,
+    texts_of,
+)
 from heed.tasks.language_modelling.ranking import join, rank
-from heed.tasks.language_modelling.scored import ScoredText, score_each, usual_stride
+from heed.tasks.language_modelling.scored import score_each, usual_stride
 from heed.tasks.language_modelling.writing import context_of
+from heed.tasks.language_modelling.written import ranked_as_json, ranked_lines, scored_as_json, scored_lines
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.continuation import Continuation
-    from heed.tasks.language_modelling.ranking import RankedChoice
     from heed.tasks.language_modelling.using import ContinuesText
 
 _SAMPLING = {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}
@@ -48,10 +54,11 @@ class LanguageModelOutputs(TextOutputs):
         super().__init__(run, options)
         self.unit = units(run.task.tokenizer.unit)
         self._choices = choices_of(options["choice"], options["choices"])
-        self._questions: list[Question] | None = None  # of a file of JSON lines
+        self._in_json = False  # whether the inputs are lines of JSON
+        self._chooses = False  # whether these have choices
         self._single = False
-        self._place = 0
-        self._unread: list[tuple[int, int]] = []  # tokens of a prompt, and how many of them were read
+        self._num_unread = 0
+        self._unread = (0, 0)  # tokens of the longest prompt of these, and how many of them were read
         self._blank_ends = False  # whether a prompt ends with a blank that its tokenizer puts before a word
         self._windowed = 0  # texts that were scored in windows
         self._check()
@@ -94,37 +101,44 @@ class LanguageModelOutputs(TextOutputs):
         return SamplingOptions(*(self.options[name.replace("-", "_")] for name in _SAMPLING))
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """All inputs, before any is written: JSON lines are checked, and say what is asked.
+        """The first line says whether all are JSON lines, and what is asked.
 
         Raises:
-            ConfigError: There is no input, or a line is not what the others are; it names file and line.
+            ConfigError: There is no input, or options do not apply to such lines.
         """
         if not lines:
             what = "text to score" if self.options["score"] else "prompt"
             raise ConfigError(f"there is no {what}{f' in {where}' if where else ''}; give one, or a file with --input")
         self._single = where is None and len(lines) == 1
-        self._place = 0
-        self._questions = None
-        if where is not None:
-            field = "text" if self.options["score"] else "prompt"
-            self._questions = questions_of(lines, where, field, ranked=bool(self._choices))
+        self._in_json = where is not None and is_object(lines[0])
+        self._chooses = self._in_json and has_choices(lines[0])
         if self._ranks and self._writing and (given := [name for name in _WRITING if self._given(name)]):
             raise ConfigError(f"{where} has choices to rank, so --{given[0]} does not apply")
         if self.options["end"] and not self._ranks:
             raise ConfigError("--end is about ranking choices, so it needs --choice or --choices")
 
+    def check(self, text: str, place: str) -> None:
+        """Refuse a line of JSON that asks something else than the first one.
+
+        Raises:
+            ConfigError: It does.
+        """
+        self._question(text, place)
+
     @property
     def _ranks(self) -> bool:
-        return bool(self._choices) or (self._questions is not None and self._questions[0].choices is not None)
+        return bool(self._choices) or self._chooses
 
-    def _question(self, line: str, place: int) -> Question:
-        if self._questions is None:
+    def _question(self, line: str, place: str = "the line") -> Question:
+        if not self._in_json:
             return Question(line, self._choices or None)
-        return self._questions[place]
+        field = "text" if self.options["score"] else "prompt"
+        found = question_of(line, place, field, bool(self._choices), self._chooses)
+        return found if found.choices is not None else Question(found.prompt, self._choices or None)
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a prompt, and of its choices behind it, that the tokenizer lacks."""
-        prompt, *choices = [text] if self._questions is None else texts_of(text)
+        prompt, *choices = texts_of(text) if self._in_json else [text]
         tokenizer = self.run.task.tokenizer
         found = tokenizer.unknown_in(prompt)
         for choice in (*choices, *self._choices):
@@ -136,19 +150,21 @@ class LanguageModelOutputs(TextOutputs):
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         """Each input's lines."""
-        questions = [self._question(text, self._place + n) for n, text in enumerate(texts)]
-        self._place += len(texts)
+        questions = [self._question(text) for text in texts]
         prompts = [question.prompt for question in questions]
         task, model = self.run.task, self.run.model
         if self.options["score"]:
             self._see(prompts)
             for scored in score_each(task, model, prompts):
-                yield Written(self._scored(scored))
+                yield Written(scored_as_json(scored) if self.options["json"] else scored_lines(scored))
         elif self._ranks:
             pairs = [(question.prompt, question.choices or ()) for question in questions]
             self._see([join(prompt, choice) for prompt, choices in pairs for choice in choices])
             for prompt, ranked in zip(prompts, rank(task, model, pairs, self.options["end"]), strict=True):
-                yield Written(self._ranked(prompt, ranked))
+                if self.options["json"]:
+                    yield Written(ranked_as_json(prompt, ranked, self.options["end"]))
+                else:
+                    yield Written(ranked_lines(None if self._single else prompt, ranked))
         else:
             for candidates in self.run.candidates(prompts, **self._writing):
                 yield Written(tuple(self._line(candidate) for candidate in candidates))
@@ -164,7 +180,8 @@ class LanguageModelOutputs(TextOutputs):
             self._blank_ends = True
         if continuation.unread:
             length = len(self.run.task.tokenizer.encode(continuation.prompt).ids)
-            self._unread.append((length, 1 + length - continuation.unread))
+            self._num_unread += 1
+            self._unread = max(self._unread, (length, 1 + length - continuation.unread))
 
     def notes(self) -> list[str]:
         """Whether end tokens count in a ranking; inputs longer than the context."""
@@ -181,13 +198,13 @@ class LanguageModelOutputs(TextOutputs):
             )
         if self._blank_ends:
             lines.append("a prompt ends with a blank, which belongs to the next word's token; leave it out")
-        if self._unread:
-            length, read = max(self._unread)
-            if len(self._unread) == 1:
+        if self._num_unread:
+            length, read = self._unread
+            if self._num_unread == 1:
                 said = f"the prompt of {length:,} tokens is longer than the context of {context}: the last {read} were"
             else:
                 said = (
-                    f"{len(self._unread)} prompts are longer than the context of {context} tokens: of the longest, "
+                    f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, "
                     f"with {length:,}, the last {read} were"
                 )
             lines.append(f"{said} read")
@@ -206,60 +223,10 @@ class LanguageModelOutputs(TextOutputs):
                 "stopped_by": continuation.stopped_by,
                 "unread": continuation.unread,
             }
-            return json.dumps(values, ensure_ascii=False)
+            return to_json(values)
         if self.options["nbest"] > 1:
             return f"{continuation.score:.4f}\t{one_line(continuation.text)}"
         return continuation.text if self._single else one_line(continuation.text)
-
-    def _ranked(self, prompt: str, ranked: list[RankedChoice]) -> tuple[str, ...]:
-        if self.options["json"]:
-            values = {
-                "prompt": prompt,
-                "end_token": self.options["end"],
-                "choices": [
-                    {
-                        "choice": one.choice,
-                        "log_prob": round(one.log_prob, 6),
-                        "per_token": round(one.per_token, 6),
-                        "per_byte": round(one.per_byte, 6),
-                        "probability": round(one.probability, 6),
-                        "tokens": one.tokens,
-                        "log_probs": [round(p, 6) for p in one.log_probs],
-                    }
-                    for one in ranked
-                ],
-            }
-            return (json.dumps(values, ensure_ascii=False),)
-        lines = [] if self._single else [one_line(prompt)]
-        lines.append("probability  log-prob  per token  per byte  tokens  choice")
-        for one in ranked:
-            numbers = f"{one.probability:11.4f}  {one.log_prob:8.3f}  {one.per_token:9.3f}  {one.per_byte:8.3f}"
-            lines.append(f"{numbers}  {len(one.tokens):6}  {one_line(one.choice)}")
-        return tuple(lines)
-
-    def _scored(self, scored: ScoredText) -> tuple[str, ...]:
-        if self.options["json"]:
-            values = {
-                "text": scored.text,
-                "log_prob": round(scored.log_prob, 6),
-                "bits_per_byte": round(scored.bits_per_byte, 6) if scored.text else None,
-                "tokens": scored.tokens,
-                "spans": scored.spans,
-                "log_probs": [round(p, 6) for p in scored.log_probs],
-                "ranks": scored.ranks,
-                "end_log_prob": None if scored.end_log_prob is None else round(scored.end_log_prob, 6),
-            }
-            return (json.dumps(values, ensure_ascii=False),)
-        lines = ["    nats    bits    rank  token"]
-        for token, p, bits, place in zip(scored.tokens, scored.log_probs, scored.bits, scored.ranks, strict=True):
-            lines.append(f"{p:8.3f}{bits:8.3f}{place:8}  {visible(token.replace(_MARK, ' '))}")
-        count, total = len(scored.tokens), scored.log_prob
-        said = f"log-probability {total:.4f} nats of {count} tokens"
-        if count:
-            said += f"; {scored.bits_per_byte:.4f} bits per byte ({scored.num_bytes} bytes)"
-        if scored.end_log_prob is not None:
-            said += f"; an end token after it, not counted: {scored.end_log_prob:.4f}"
-        return (*lines, said)
 
     @property
     def streams(self) -> bool:
@@ -273,16 +240,17 @@ class LanguageModelOutputs(TextOutputs):
         if not self.streams:
             yield self.answer(text)
             return
-        continuation = yield from self.run.write(text, **self._writing)
+        yield from self.grow(text)
+
+    def grow(self, text: str) -> Iterator[str]:
+        """The continuation of an input piece by piece."""
+        continuation = yield from self.run.write(self._question(text).prompt, **self._writing)
         self._count(continuation)
 
     def answer(self, text: str) -> str:
         """The output of one input."""
         self._single = True
         return "\n".join(line for written in self.write([text]) for line in written.lines)
-
-
-_MARK = "\u2581"
 
 
 def _unescaped(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from heed.data.tokens.tokenizer import Encoded
 
-_INCOMPLETE = "\ufffd"
+INCOMPLETE = "\ufffd"
 """What bytes are decoded to that are no whole character."""
 
 
@@ -29,7 +29,7 @@ class Pieces:
         text = self._decode(self._tokens)
         text, stopped = before_stop(text, self._stop)
         if not stopped:
-            text = text.rstrip(_INCOMPLETE)
+            text = text.rstrip(INCOMPLETE)
             text = text[: len(text) - self._held(text)]
         piece = text[self._shown :]
         self._shown += len(piece)
@@ -83,7 +83,7 @@ def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
 
 def without_incomplete(text: str, tokens: Sequence[int], encode: Callable[[str], Encoded]) -> str:
     """The text of tokens without the bytes at its end that are no whole character."""
-    if not text.endswith(_INCOMPLETE):
+    if not text.endswith(INCOMPLETE):
         return text
-    written = encode(_INCOMPLETE).ids  # the character itself may have been written
-    return text if list(tokens[-len(written) :]) == written else text.rstrip(_INCOMPLETE)
+    written = encode(INCOMPLETE).ids  # the character itself may have been written
+    return text if list(tokens[-len(written) :]) == written else text.rstrip(INCOMPLETE)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from heed.data.read.objects import RepeatedKeyError, load_json
 from heed.errors import ConfigError
 
 
@@ -48,41 +48,46 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def questions_of(lines: Sequence[str], where: str, field: str, ranked: bool) -> list[Question] | None:
-    """The questions of JSON lines; None where the first line is no JSON object, so that each line is a text.
+def is_object(line: str) -> bool:
+    """Whether a line is an object of JSON; where the first of a file is one, all must be."""
+    return isinstance(_parsed(line), dict)
+
+
+def has_choices(line: str) -> bool:
+    """Whether an object of JSON has choices to rank."""
+    return _parsed(line).get("choices") is not None
+
+
+def question_of(line: str, place: str, field: str, ranked: bool, chooses: bool) -> Question:
+    """The question of a line of JSON.
 
     Args:
-        lines: The lines of a file.
-        where: What messages call the file.
+        line: The line.
+        place: What messages call it.
         field: The name of the text: "prompt", or "text" where texts are scored.
         ranked: Whether choices were given for all prompts.
+        chooses: Whether the first line of the file has choices.
 
     Raises:
-        ConfigError: A line is not an object with the field, or its choices are not as those of the others.
+        ConfigError: It is not an object with the field, or its choices are not as those of the first.
     """
-    if not isinstance(_parsed(lines[0]), dict):
-        return None
-    questions: list[Question] = []
-    for n, line in enumerate(lines, start=1):
-        place, value = f"{where} line {n}", _parsed(line)
-        if not isinstance(value, dict) or not isinstance(value.get(field), str):
-            raise ConfigError(
-                f"{place}: the file has JSON lines, so a line must be an object with the text '{field}', as "
-                f'{{"{field}": "I love"}}; it is {line[:60]!r}'
-            )
-        choices = value.get("choices")
-        if choices is not None:
-            _check(choices, place)
-            if ranked:
-                raise ConfigError(f"{place} has choices of its own; leave out --choice and --choices")
-            if field == "text":
-                raise ConfigError(f"{place} has choices, but --score reads whole texts")
-        question = Question(value[field], None if choices is None else tuple(choices))
-        if questions and (question.choices is None) != (questions[0].choices is None):
-            has, first = ("no choices", "some") if choices is None else ("choices", "none")
-            raise ConfigError(f"{place} has {has}, but line 1 has {first}; give every line choices, or none")
-        questions.append(question)
-    return questions
+    value = _parsed(line)
+    if not isinstance(value, dict) or not isinstance(value.get(field), str):
+        raise ConfigError(
+            f"{place}: the file has JSON lines, so a line must be an object with the text '{field}', as "
+            f'{{"{field}": "I love"}}; it is {line[:60]!r}'
+        )
+    choices = value.get("choices")
+    if choices is not None:
+        _check(choices, place)
+        if ranked:
+            raise ConfigError(f"{place} has choices of its own; leave out --choice and --choices")
+        if field == "text":
+            raise ConfigError(f"{place} has choices, but --score reads whole texts")
+    if (choices is None) == chooses:
+        has, first = ("no choices", "some") if choices is None else ("choices", "none")
+        raise ConfigError(f"{place} has {has}, but line 1 has {first}; give every line choices, or none")
+    return Question(value[field], None if choices is None else tuple(choices))
 
 
 def _check(choices: Any, place: str) -> None:
@@ -103,6 +108,8 @@ def texts_of(line: str) -> list[str]:
 
 def _parsed(line: str) -> Any:
     try:
-        return json.loads(line)
-    except ValueError:
+        return load_json(line)
+    except RepeatedKeyError as error:
+        raise ConfigError(f"{error}: {line[:60]!r}") from None
+    except (ValueError, RecursionError):
         return None

@@ -15,7 +15,7 @@ from heed.data.batch.framed import frame, frame_size
 from heed.data.batch.rows import pad_rows
 from heed.data.tokens.special import CONTINUED, MASK
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
-from heed.errors import ConfigError
+from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import short
 from heed.tasks.pretraining.passages import plain_text
 
@@ -106,7 +106,7 @@ def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") ->
         ConfigError: It says what to write.
     """
     if not masks_in(text, tokenizer):
-        raise ConfigError(
+        raise InputError(
             f'{where} has no {MASK}: {short(text)}; write {MASK} for each word to fill in, as in "The man went to the '
             f'{MASK}."'
         )
@@ -166,7 +166,7 @@ def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
     places = [n for n, token in enumerate(ids) if token == mask]
     first, last = places[0], places[-1]
     if last - first >= room:
-        raise ConfigError(
+        raise InputError(
             f"the masks lie {last - first + 1:,} tokens apart, and the model reads {room} at once; fill them one by one"
         )
     start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
@@ -208,7 +208,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
     check_choices(choices)
     check_masks(text, tokenizer)
     if (count := masks_in(text, tokenizer)) > 1:
-        raise ConfigError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
+        raise InputError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
     ids = tokenizer.encode_masked(plain_text(text)[0])
     place = ids.index(mask)
     rows: list[list[int]] = []

@@ -11,7 +11,7 @@ from torch.nn.functional import softmax
 
 from heed.data.batch.framed import frame, frame_size
 from heed.data.batch.rows import pad_rows
-from heed.errors import ConfigError
+from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import short
 from heed.tasks.pretraining.passages import plain_text
 from heed.tasks.pretraining.rows import FOLLOWS
@@ -77,7 +77,7 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
     for first, second in pairs:
         for name, text in (("first", first), ("second", second)):
             if not text.strip():
-                raise ConfigError(f"the {name} text of a pair is blank")
+                raise InputError(f"the {name} text of a pair is blank")
         a, b = (task.tokenizer.encode(plain_text(text)[0]).ids for text in (first, second))
         total = len(a) + len(b)
         if total > room:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.base.predictions import short
 from heed.tasks.pretraining.filling import FilledText, RankedWord, check_choices, check_masks
 from heed.tasks.pretraining.following import NextSentence
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.pretraining.run import PretrainingRun
@@ -46,34 +46,33 @@ class PretrainingOutputs(TextOutputs):
             raise ConfigError("--choice ranks the given words, all of them, so --nbest does not apply")
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """All inputs, before any is written: each has a mask, or is a pair.
+        """Texts, or with --next an even number of arguments.
 
         Raises:
-            ConfigError: One is not; the message names file and line.
+            ConfigError: Their number is odd.
         """
         self._in_lines = where is not None
-        if self.options["next"]:
-            self._expect_pairs(lines, where)
-            return
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                named = "the text" if where is None else f"{where} line {number}"
-                check_masks(line, self.run.task.tokenizer, named)
+        if self.options["next"] and where is None and (len(lines) % 2 or not lines):
+            raise ConfigError(
+                f"--next takes pairs of texts, but got {len(lines)}; give the first and the second text in quotes "
+                '(heed predict RUN --next "He went out." "It was cold.")'
+            )
 
-    def _expect_pairs(self, lines: Sequence[str], where: str | None) -> None:
-        if where is None:
-            if len(lines) % 2 or not lines:
-                raise ConfigError(
-                    f"--next takes pairs of texts, but got {len(lines)}; give the first and the second text in quotes "
-                    '(heed predict RUN --next "He went out." "It was cold.")'
-                )
+    def check(self, text: str, place: str) -> None:
+        """Refuse a text without a mask; with --next a line without two columns.
+
+        Raises:
+            ConfigError: It is one.
+        """
+        if not text.strip():
             return
-        for number, line in enumerate(lines, start=1):
-            if line.strip() and (count := len(line.split("\t"))) != 2:
-                raise ConfigError(
-                    f"{where} line {number} has {count} column{'' if count == 1 else 's'}, expected two texts with a "
-                    f"tab between them: {short(line)}"
-                )
+        if not self.options["next"]:
+            check_masks(text, self.run.task.tokenizer, place)
+        elif self._in_lines and (count := len(text.split("\t"))) != 2:
+            raise ConfigError(
+                f"{place} has {count} column{'' if count == 1 else 's'}, expected two texts with a tab between them: "
+                f"{short(text)}"
+            )
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a text that training never saw, masks aside."""
@@ -124,7 +123,7 @@ class PretrainingOutputs(TextOutputs):
     def _filled(self, filled: FilledText) -> tuple[str, ...]:
         if self.options["json"]:
             masks = [[{"word": one.word, "probability": round(one.probability, 6)} for one in c] for c in filled.masks]
-            return (json.dumps({"text": filled.given, "filled": filled.text, "masks": masks}, ensure_ascii=False),)
+            return (to_json({"text": filled.given, "filled": filled.text, "masks": masks}),)
         if not filled.masks:
             return ("",)
         if self.options["nbest"] > 1:
@@ -148,7 +147,7 @@ class PretrainingOutputs(TextOutputs):
                 }
                 for one in ranked
             ]
-            return (json.dumps({"text": text, "choices": choices}, ensure_ascii=False),)
+            return (to_json({"text": text, "choices": choices}),)
         if not ranked:
             return ("",)
         lines = [one_line(text)] if self._in_lines else []
@@ -166,7 +165,7 @@ class PretrainingOutputs(TextOutputs):
                 "follows": found.follows,
                 "probability": round(found.probability, 6),
             }
-            return json.dumps(values, ensure_ascii=False)
+            return to_json(values)
         return f"{found.answer}\t{found.probability:.4f}"
 
     def answer(self, text: str) -> str:

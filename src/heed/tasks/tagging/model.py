@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from heed.data.batch.framed import frame_size, framed, framed_features, unframed
+from heed.data.batch.words import DistinctWords
 from heed.data.read.tags import may_follow
 from heed.data.tokens.tokenizer import END
 from heed.layers import CharacterFeatures, LinearChainCRF
@@ -128,7 +129,7 @@ class Tagger(nn.Module):
         self.head = head
 
     def forward(
-        self, tokens: Tensor, mask: Tensor, word_of: Tensor | None, word_mask: Tensor, characters: Tensor | None
+        self, tokens: Tensor, mask: Tensor, word_of: Tensor | None, word_mask: Tensor, characters: DistinctWords | None
     ) -> Tensor:
         """States of the words, `(batch, words, d_output)`.
 
@@ -137,12 +138,12 @@ class Tagger(nn.Module):
             mask: `(batch, length)`, True on real tokens.
             word_of: `(batch, length)`, the word that each token belongs to; None where every word is one token.
             word_mask: `(batch, words)`, True on real words.
-            characters: `(batch, words, characters)`, for a model that reads them.
+            characters: The characters of the words, for a model that reads them.
         """
         features = None
         if self.characters is not None:
             assert characters is not None
-            features = self.characters(characters)  # (B, W, num_filters)
+            features = self.characters(characters.groups, characters.place)  # (B, W, num_filters)
             if word_of is not None:
                 features = features.gather(1, word_of.unsqueeze(-1).expand(-1, -1, features.shape[-1]))
         hidden = self._states(tokens, mask, features)  # (B, T, d_output)

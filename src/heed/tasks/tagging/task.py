@@ -32,6 +32,9 @@ from heed.tasks.tagging.prediction import TagPrediction
 from heed.training.processes import current
 
 _CHARACTERS = "characters.json"
+_CHARACTERS_PER_POSITION = 32
+"""Characters that count as one position of a batch: far more than words of a language have, so that only long ones
+count."""
 
 
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
@@ -147,6 +150,11 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def tokens_of(self, encoded: TokenWords) -> list[int]:
         """The tokens of all words."""
         return [token for word in encoded.words for token in word]
+
+    def cost(self, encoded: TokenWords) -> tuple[int, int]:
+        """As for every labelled task; where characters are read, many in a word count as further positions."""
+        tokens, other = super().cost(encoded)
+        return max(tokens, -(-sum(map(len, encoded.characters)) // _CHARACTERS_PER_POSITION)), other
 
     def collate_encoded(self, encoded: Sequence[TokenWords], indices: list[int]) -> WordBatch:
         """Pad the chosen sentences into one batch."""

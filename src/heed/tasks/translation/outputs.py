@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.config import FilesData
 from heed.data.read.findings import Findings
+from heed.data.read.incoming import Numbered
 from heed.data.read.inputs import input_texts
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.translation.run import Translator
@@ -37,13 +38,13 @@ class TranslationOutputs(TextOutputs):
                 f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show"
             )
 
-    def inputs(self, path: Path) -> tuple[list[str], str] | None:
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         """The sources of a file with both sides: by their column, or the first one."""
         data = self.run.task.config.data
         if not isinstance(data, FilesData) or data.shuffle_source is not None:
             return None
         column = 0 if data.columns.source is None else data.columns.source
-        return input_texts(path, column, ("source",), Findings.of(data, strict=True), (), data.train)
+        return input_texts(path, column, ("source",), findings, (), data.train)
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a source that training never saw."""
@@ -123,4 +124,4 @@ def _json(source: str, candidate: Prediction, links: list[tuple[int, int]] | Non
     }
     if links is not None:
         values["alignment"] = links
-    return json.dumps(values, ensure_ascii=False)
+    return to_json(values)

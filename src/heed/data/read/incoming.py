@@ -1,0 +1,245 @@
+"""Lines to answer, as they come: of standard input, a pipe or a file, compressed or not, in batches.
+
+A batch of a file is as many lines as are wanted. A pipe may make anybody wait: a batch of its lines is what has come
+when nothing more does for a moment, so that an answer is never held back for lines that are not there yet.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TypeVar
+
+from heed.data.read.findings import BadLine, Findings
+from heed.data.read.lines import Chunks, incoming_lines, opened
+from heed.errors import DataError, HeedError
+
+T = TypeVar("T")
+Numbered = tuple[int, str | BadLine]
+"""A line, or what stands for one that cannot be used, with its number from 1."""
+
+_QUIET = 0.02
+"""Seconds without a further line after which those that came are answered."""
+_LONGEST = 0.2
+"""Seconds that a line waits for others at most."""
+_FIRST, _GROWTH = 4, 4
+"""Lines in the first full batch of a pipe, and how many times larger the next is: the first answers are quick."""
+MAX_LINE = 1_000_000
+"""Characters that a line may have at least, whatever `data.max_line` is: it is one text, and not one of a corpus."""
+_TOLD = 10
+"""Bad inputs of which each is told."""
+
+
+class _Arriving:
+    """Bytes of a file descriptor as they come, and None where nothing came until `until`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.until: float | None = None
+        """Until when to wait, by `time.monotonic`; None waits as long as it takes."""
+
+    def read1(self, size: int, /) -> bytes | None:
+        if self.until is not None and not self._ready(min(_QUIET, self.until - time.monotonic())):
+            return None
+        return os.read(self._descriptor, size)
+
+    def _ready(self, seconds: float) -> bool:
+        try:
+            return seconds > 0 and bool(select.select([self._descriptor], [], [], seconds)[0])
+        except OSError:  # no pipe can be asked on this system
+            return False
+
+
+class _Buffered:
+    """Bytes of standard input that nobody has to wait for."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+
+    def read1(self, size: int, /) -> bytes:
+        return self._file.read1(size)
+
+
+class Incoming:
+    """The numbered lines of a file, or of standard input; `batches` gives them in batches."""
+
+    def __init__(self, path: Path | None, findings: Findings) -> None:
+        """Open nothing yet.
+
+        Args:
+            path: The file; None for standard input.
+            findings: Policy for lines that cannot be used.
+        """
+        self.name = "stdin" if path is None else f"'{path}'"
+        self._path, self._findings = path, findings
+        self._arriving: _Arriving | None = None
+
+    def batches(self, most: int) -> Iterator[list[Numbered]]:
+        """Batches of at most `most` lines.
+
+        Raises:
+            DataError: As by `heed.data.read.lines.lines_of`, after the lines before; an empty file has no line.
+        """
+        lines = self._lines()
+        batch: list[Numbered] = []
+        size = 0
+        while True:
+            try:
+                line = next(lines)
+            except StopIteration:
+                break
+            except DataError:
+                if batch:
+                    yield batch
+                raise
+            if line is not None:
+                batch.append(line)
+                size = size or (most if self._arriving is None else min(_FIRST, most))
+                if len(batch) == 1 and self._arriving is not None:
+                    self._arriving.until = time.monotonic() + _LONGEST
+            if batch and (line is None or len(batch) == size):
+                if self._arriving is not None:
+                    self._arriving.until = None
+                if len(batch) == size:
+                    size = min(_GROWTH * size, most)
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _lines(self) -> Generator[Numbered | None]:
+        number = 0
+        for line in incoming_lines(self._path or Path("stdin"), self.name, self._findings, self._opened):
+            if line is None:
+                yield None
+            else:
+                number += 1
+                yield number, line
+
+    def _opened(self) -> AbstractContextManager[Chunks]:
+        if self._path is None:
+            return nullcontext(self._standard_input())
+        if stat.S_ISREG(os.stat(self._path).st_mode) or self._path.suffix in (".gz", ".xz"):
+            return opened(self._path)  # type: ignore[no-any-return]
+        return self._pipe(self._path)
+
+    def _standard_input(self) -> Chunks:
+        buffer = sys.stdin.buffer
+        try:
+            descriptor = buffer.fileno()
+        except OSError:  # a program put something else in its place
+            return _Buffered(buffer)  # type: ignore[arg-type]
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return _Buffered(buffer)  # type: ignore[arg-type]
+        self._arriving = _Arriving(descriptor)
+        return self._arriving
+
+    @contextmanager
+    def _pipe(self, path: Path) -> Iterator[Chunks]:
+        with path.open("rb", buffering=0) as file:
+            self._arriving = _Arriving(file.fileno())
+            yield self._arriving
+
+
+def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
+    """Lines that never make anybody wait in batches of `most`; before an error, those that came before it."""
+    batch: list[Numbered] = []
+    try:
+        for line in lines:
+            batch.append(line)
+            if len(batch) == most:
+                yield batch
+                batch = []
+    except DataError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:
+    """What a reader gives, and a `BadLine` in place of each item that the findings let it leave out."""
+    left_out = findings.left_out.total()
+    for item in items:
+        yield from _gaps(findings.left_out.total() - left_out)
+        left_out = findings.left_out.total()
+        yield item
+    yield from _gaps(findings.left_out.total() - left_out)
+
+
+def _gaps(count: int) -> Iterator[BadLine]:
+    return (BadLine("left out") for _ in range(count))
+
+
+class InputFindings(Findings):
+    """Policy for inputs that cannot be used: an error, or told at once, counted, and an empty answer in their place."""
+
+    def __init__(self, data: object, skip: bool, tell: Callable[[str], None], hint: str) -> None:
+        """Lines may be long, since each is read by itself.
+
+        Args:
+            data: The `data` section of the run, which says in what encoding lines are.
+            skip: Whether a bad input stops nothing.
+            tell: Gets the message about each that stops nothing.
+            hint: What ends the message about one that is an error.
+        """
+        own = Findings.of(data, strict=True)
+        super().__init__("skip" if skip else "error", own.encoding, max(own.max_line, MAX_LINE), hint=False)
+        self._tell, self._stops = tell, hint
+        self.num_bad = 0
+        self.bad_places: list[str] = []
+        """The first of the bad inputs."""
+
+    def bad(
+        self,
+        rule: str,
+        where: Path | str,
+        place: str | int,
+        message: str,
+        *,
+        fix: str = "",
+        text: str = "",
+        things: str = "lines",
+    ) -> BadLine:
+        """Raise for a line that cannot be used, or tell and count it.
+
+        Raises:
+            DataError: Bad lines are errors here.
+        """
+        self.refuse(DataError(message), place)
+        return BadLine(rule, text)
+
+    def refuse(self, error: HeedError, place: str | int) -> None:
+        """Raise the error about an input, or tell and count it.
+
+        Raises:
+            HeedError: It, of the same class, with the hint.
+        """
+        if not self.skips:
+            raise type(error)(f"{error}; {self._stops}" if self._stops else str(error))
+        self.count(str(error), place)
+
+    def count(self, message: str, place: str | int) -> None:
+        """Tell and count an input that cannot be used."""
+        self.num_bad += 1
+        if len(self.bad_places) < _TOLD:
+            self.bad_places.append(str(place))
+            self._tell(message)
+
+    def cut_off(self, path: Path, number: int, message: str) -> None:
+        """Raise for a compressed file that ends too soon, or tell it.
+
+        Raises:
+            DataError: Bad lines are errors here, or nothing could be read.
+        """
+        if not number:
+            raise DataError(message)
+        self.refuse(DataError(message), f"after {number}")

@@ -1,0 +1,130 @@
+"""Damage to any file of a run of any task: every command answers as before, or says in one line what is wrong.
+
+`make fuzz` makes 5,000 changes (`HEED_FUZZ` for each task); here each task gets a few, by a fixed seed.
+"""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import jaxtyping
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from fuzzing import STRAY, Damage, answer, becomes, damages, seal_again
+from heed.storage.disk import CHECKSUMS
+from heed.tasks import task_names
+from small_runs import SMALL, write_data
+
+MUTATIONS = int(os.environ.get("HEED_FUZZ", "12"))
+SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
+ANSWERS = ("predict", "look", "evaluate", "ensemble")
+"""Commands whose output is the same each time; it may then not change without a word."""
+
+
+class Bench:
+    """A small run, a whole copy of it, and what each command answers to the whole one."""
+
+    def __init__(self, name: str, data: Path, home: Path, patch: pytest.MonkeyPatch) -> None:
+        self.run, self.whole, self.out, self.patch = home / name, home / "whole", home / "out", patch
+        SMALL[name].trained(data, self.whole)
+        self.commands = SMALL[name].commands(str(self.run), str(self.whole), data, self.out)
+        self.before = {command: self.ask(command) for command in self.commands}
+        for command, found in self.before.items():
+            assert not found.wrong, f"{name}, {command}, undamaged: {found.wrong}"
+
+    def ask(self, command: str, damage: Damage | None = None, sealed: str = "kept"):
+        """What a command answers to a new copy of the run, perhaps damaged, its seal kept, removed or made anew."""
+        for folder in (self.run, self.out):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.whole, self.run)
+        if damage is not None:
+            damage.do(self.run / damage.file)
+        if sealed == "removed" and not (self.run / CHECKSUMS).is_dir():
+            (self.run / CHECKSUMS).unlink(missing_ok=True)
+        elif sealed == "made anew":
+            seal_again(self.run)
+        return answer(self.commands[command], self.patch)
+
+    def wrong_with(self, command: str, damage: Damage, sealed: str) -> str:
+        """What is wrong with the answer; empty where nothing is."""
+        found, before = self.ask(command, damage, sealed), self.before[command]
+        if found.wrong:
+            return found.wrong
+        silent = found.code == 0 and found.err == before.err and found.out != before.out
+        if sealed == "kept" and command in ANSWERS and silent:
+            return f"another answer without a word:\n{found.out[:500]}\ninstead of\n{before.out[:500]}"
+        return ""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
+@pytest.fixture
+def bench(request, data, tmp_path, monkeypatch):
+    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
+    yield Bench(request.param, data, tmp_path, monkeypatch)
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_every_task_has_a_small_run():
+    assert set(SMALL) == set(task_names())
+
+
+@pytest.mark.parametrize("bench", SMALL, indirect=True)
+def test_damage_is_answered_as_before_or_with_one_line(bench):
+    problems = []
+    able = [command for command, found in bench.before.items() if found.code == 0]
+
+    @seed(SEED)
+    @settings(
+        max_examples=MUTATIONS,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # a damage is one small change: there is nothing to shrink
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(damages(bench.whole), st.sampled_from(["kept", "removed", "made anew"]), st.sampled_from(able))
+    def damage_and_ask(damage, sealed, command):
+        if wrong := bench.wrong_with(command, damage, sealed):
+            problems.append(f"{command}, seal {sealed}, {damage}: {wrong}")
+
+    damage_and_ask()
+    assert not problems, f"{len(problems)} of {MUTATIONS}:\n\n" + "\n\n".join(problems[:10])
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
+def test_strangers_among_the_checkpoints_are_passed_over_and_kept(bench):
+    for name in [name for name in STRAY if name.startswith("checkpoints/")]:
+        for kind in ("a folder", "[]"):
+            found = bench.ask("resume", Damage(name, kind, becomes(kind)))
+            assert (found.code, found.wrong) == (0, ""), name
+            assert (bench.run / name).exists()
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
+def test_data_that_has_become_a_pipe_is_not_waited_for(bench, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+
+    def point_to_pipe(path):
+        path.write_text(re.sub(r"/[^\n]*table\.csv", str(tmp_path / "pipe.csv"), path.read_text()))
+
+    for command in ("evaluate", "resume"):
+        found = bench.ask(command, Damage("config.yaml", "data.train is a pipe", point_to_pipe), "made anew")
+        assert (found.code, found.wrong) == (2, "")
+        assert f"data.train: '{tmp_path / 'pipe.csv'}' is a named pipe; a run reads its data again" in found.err
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
+def test_a_log_with_lines_that_cannot_be_read_says_so(bench):
+    lines = (bench.whole / "metrics.jsonl").read_text().splitlines()
+    text = "\n".join([lines[0], "[]", '{"event": "update", "step": "x"}', *lines[1:]]) + "\n"
+    found = bench.ask("curves", Damage("metrics.jsonl", "two bad lines", lambda path: path.write_text(text)))
+    assert (found.code, found.wrong) == (0, "")
+    assert "metrics.jsonl is damaged: 2 lines cannot be read and are left out" in found.err
