@@ -18,8 +18,9 @@ import json
 import re
 import shlex
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 MARKS = "\u061c\u200e\u200f"
 """Directional marks: they have no width, and change the order of their neighbours only."""
@@ -78,15 +79,35 @@ def visible(label: str) -> str:
     return "".join(blanks.get(i, c) for i, c in enumerate(text))
 
 
-def to_json(value: Any, indent: int | None = None) -> str:
+def to_json(value: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
     """A value as JSON for people and programs: letters as they are, hidden characters as escapes of JSON.
 
-    Raises:
-        ValueError: A number is not finite, for which JSON has no word.
+    Numbers that are not finite, for which JSON has no word, are null.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
-    # Outside its strings JSON has no hidden character but the line ends of an indent; inside them json escapes C0.
-    return _HIDDEN.sub(lambda found: "\n" if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    except ValueError:
+        value = json.loads(json.dumps(value), parse_constant=lambda _: None)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    return _HIDDEN.sub(_in_json, text)
+
+
+def _in_json(found: re.Match[str]) -> str:
+    # json has escaped C0 in strings; outside them its only hidden character is the line end of an indent.
+    return found[0] if found[0] == "\n" or _is_needed(found) else json.dumps(found[0])[1:-1]
+
+
+def markdown(text: str) -> str:
+    """One line of text for Markdown, which shows it as it is: no tag, link or emphasis in it counts."""
+    return re.sub(r"([\\`*_{}\[\]()<>#+!|~&$])", r"\\\1", escaped(text))
+
+
+def code_span(text: str) -> str:
+    """One line of text as code in a sentence of Markdown, whatever backticks it holds."""
+    shown = escaped(text)
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence, blank = "`" * (longest + 1), " " if "`" in shown else ""
+    return f"{fence}{blank}{shown}{blank}{fence}"
 
 
 def shell_word(word: str | Path) -> str:
@@ -96,6 +117,42 @@ def shell_word(word: str | Path) -> str:
         return shlex.quote(text)
     parts = (f"\\{c}" if c in "\\'" else c if c.isprintable() else _bytes(c) for c in text)
     return f"$'{''.join(parts)}'"
+
+
+class VisibleStream:
+    """A stream of text that shows what a terminal would obey or hide; `plain` is the stream below it.
+
+    A bar of progress, as other libraries draw it, may go back to the start of its line and up a line.
+    """
+
+    def __init__(self, plain: TextIO, keep: str = "\n\t") -> None:
+        """Characters of `keep` stay as they are."""
+        self.plain = plain
+        self._keep = keep
+
+    def write(self, text: str) -> int:
+        """Write a text as `escaped` shows it."""
+        start = _MOVES.match(text)
+        assert start is not None  # it matches nothing too
+        self.plain.write(start[0] + escaped(text[start.end() :], self._keep))
+        return len(text)
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Write texts one after the other."""
+        for text in texts:
+            self.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is the stream's own."""
+        return getattr(self.plain, name)
+
+
+_MOVES = re.compile(r"\r|\n*(\x1b\[A)+\Z|")
+
+
+def plain_stream(stream: Any) -> Any:
+    """The stream below a `VisibleStream`, for what draws with escape sequences of its own; or the stream itself."""
+    return stream.plain if isinstance(stream, VisibleStream) else stream
 
 
 def _is_needed(found: re.Match[str]) -> bool:

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO, cast
 
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """What systems answer that cannot write."""
@@ -16,14 +16,21 @@ _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `heed`; errors about the user's input are one line and an exit code, never a traceback."""
+    with _visible_streams():
+        _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> None:
     from heed.cli.app import app
     from heed.errors import DiskError, HeedError
+    from heed.visible import escaped
 
     try:
         with _warnings_in_one_line(), _flushed():
             app(arguments, standalone_mode=True)
     except HeedError as error:
-        print(f"heed: {'; '.join([str(error), *_notes(error)])}", file=sys.stderr)
+        text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever a name in it holds
+        print(f"heed: {text}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("heed: interrupted", file=sys.stderr)
@@ -37,6 +44,24 @@ def main(arguments: list[str] | None = None) -> None:
         _give_up_stdout()
         print(f"heed: cannot write to stdout: {error.strerror}", file=sys.stderr)
         sys.exit(DiskError.exit_code)
+
+
+@contextmanager
+def _visible_streams() -> Iterator[None]:
+    """Show on stderr, and on stdout where it is a terminal, what a terminal would obey or hide.
+
+    Whatever a message holds: a label, the name of a file, a word typed. What goes into a pipe or a file stays exact.
+    """
+    from heed.visible import MARKS, VisibleStream
+
+    out, err = sys.stdout, sys.stderr
+    sys.stderr = cast("TextIO", VisibleStream(err))
+    if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps that hold such
+        sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
 
 
 def _notes(error: BaseException) -> list[str]:

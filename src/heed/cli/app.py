@@ -183,10 +183,11 @@ def import_(
 
     BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
     """
+    from heed.cli.terminal import show
     from heed.config import apply_overrides
     from heed.runs.imported import import_checkpoint
 
-    print(import_checkpoint(source, out, apply_overrides({}, settings or [])))
+    show(import_checkpoint(source, out, apply_overrides({}, settings or [])))
 
 
 @app.command(cls=called("RUN --to PROGRAM", "RUN --to huggingface --out FOLDER"))
@@ -209,8 +210,9 @@ def export(
     Written into RUN/export.
     """
     import heed
+    from heed.cli.terminal import show
 
-    print(heed.export(run, to, quantization, out, force=force))
+    show(heed.export(run, to, quantization, out, force=force))
 
 
 @app.command(cls=called("RUN [FILE]..."))

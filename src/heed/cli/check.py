@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from heed.cli.settings import settings_from
-from heed.cli.terminal import write_output
+from heed.cli.terminal import show, write_output
 from heed.config import OwnData
 from heed.errors import ConfigError, DataError, HeedError
 from heed.runs.check import check_run
@@ -29,7 +29,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         if out is not None:
             raise ConfigError(f"--out is for a page of samples of data, and '{words[0]}' is a run folder")
         state = check_run(words[0])
-        print(state)
+        show(state)
         if not state.whole:
             raise SystemExit(2)
         return
@@ -39,7 +39,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         raise ConfigError(f"--out is not available for {settings.task}: it writes pages of pictures")
     try:
         task = kind.prepare(settings)
-        print(task.overview())
+        show(task.overview())
         if out is not None and isinstance(task, DrawsSamples):
             write_output(task.samples_page(), out)
     except DataError:
@@ -48,5 +48,5 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
         with suppress(HeedError):
             overview = kind.prepare(skipping).overview()
-            print(f"training would stop at the first bad line; with data.bad_lines=skip this is the data:\n{overview}")
+            show(f"training would stop at the first bad line; with data.bad_lines=skip this is the data:\n{overview}")
         raise

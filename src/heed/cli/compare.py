@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.cli.settings import settings_from
-from heed.cli.terminal import use_color, width
+from heed.cli.terminal import show_drawing, use_color, width
 from heed.comparison.choices import plan_runs, read_sizes, split_models
 from heed.comparison.comparison import Comparison
 from heed.comparison.entries import Entry, group_by_seed, open_runs
@@ -77,7 +77,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     if options.as_json:
         sys.stdout.write(made.to_json())
     else:
-        print(made.text(width() if sys.stdout.isatty() else _PIPE_WIDTH, use_color()))
+        show_drawing(made.text(width() if sys.stdout.isatty() else _PIPE_WIDTH, use_color()))
     if out is not None:
         written = made.save(out, options.sentences) if isinstance(made, Comparison) else made.save(out)
         print(f"wrote {', '.join(map(str, written))}", file=sys.stderr)

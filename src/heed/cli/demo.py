@@ -6,32 +6,33 @@ from pathlib import Path
 from typing import Any
 
 from heed.cli.predict import ask, outputs_of
-from heed.cli.terminal import interactive, use_color, width
-from heed.config import DatesData
+from heed.cli.terminal import interactive, show_drawing, use_color, width
 from heed.data.embedded.dates import LANGUAGES
 from heed.evaluation.measures import share
 from heed.evaluation.significance import Interval, intervals
 from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.runs.train import train_config
+from heed.tasks import check_config
 from heed.tasks.base.outputs import TextOutputs
 from heed.tasks.base.run import Run
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter
+from heed.visible import shell_word
 
 _EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
 
 
 def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     """Train, show a map within seconds, and tell what came of it."""
+    settings = {"data": {"name": "dates"}, "training": {"minutes": minutes, "seed": seed}}
+    config = check_config({"task": "translation", **settings}, "command line")
     print(
         f"heed learns to read dates as people write them in {len(LANGUAGES)} languages and to write them as "
         f"YYYY-MM-DD.\nIt is never told which characters are the year, the month or the day. "
         f"This takes about {minutes:g} minutes.\n",
         flush=True,
     )
-    config = TranslationConfig(data=DatesData(), training=TranslationTraining(minutes=minutes, seed=seed))
     shown: list[bool] = []
 
     def early_map(run: Run[Any, Any], scores: dict[str, float], seconds: float) -> None:
@@ -44,11 +45,11 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
             f"Where it looks now if it is made to write {_ANSWER} (in the end it should be at the right field):\n"
         )
         assert isinstance(run, TranslationRun)
-        print(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()), "\n", flush=True)
+        show_drawing(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")
 
     run, result = train_config(config, out, TerminalReporter(), on_validation=early_map)
     if run is None:
-        print(f"\nStopped and saved. Go on with:  heed train {result.folder} --resume")
+        print(f"\nStopped and saved. Go on with:  heed train {shell_word(result.folder)} --resume")
         raise SystemExit(130)
     assert isinstance(run, TranslationRun)
     _tell(run)
@@ -57,12 +58,13 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         outputs = outputs_of(run, {})
         assert isinstance(outputs, TextOutputs)
         ask(outputs)
+    folder = shell_word(run.folder)
     print(
         f"\nThe run lies in {run.folder}. Next:\n"
-        f"  heed look {run.folder} '{_EXAMPLE}' --steps\n"
-        f"  heed look {run.folder} '{_EXAMPLE}' --open\n"
-        f"  heed predict {run.folder} '3 mars 2024'\n"
-        f"  heed evaluate {run.folder}\n"
+        f"  heed look {folder} '{_EXAMPLE}' --steps\n"
+        f"  heed look {folder} '{_EXAMPLE}' --open\n"
+        f"  heed predict {folder} '3 mars 2024'\n"
+        f"  heed evaluate {folder}\n"
         f"  heed train CONFIG.yaml        (configurations to start from: examples/)"
     )
 
@@ -84,7 +86,7 @@ def _tell(run: TranslationRun) -> None:
     if right:
         example = max(right, key=lambda pair: (pair.origin.endswith("full"), pair.origin.split(":")[1] == "es"))
         print("\nA held-out date that it reads right:\n")
-        print(run.look(example.source).text(width(), use_color()))
+        show_drawing(run.look(example.source).text(width(), use_color()))
     with edit(run.model, Uniform("cross")):
         uniform = run.predict([pair.source for pair in pairs])
     kept = [float(pair.target == out.text) for pair, out in zip(pairs, uniform, strict=True)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from heed.cli.flags import options_of
-from heed.cli.terminal import write_output
+from heed.cli.terminal import show, write_output
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
 from heed.runs.ensemble import open_together
 from heed.tasks.base.capabilities import Aligns, DrawsErrors, ListsErrors, capability
 from heed.tasks.base.run import Run
+from heed.visible import to_json
 
 
 def run_evaluate(
@@ -49,12 +49,12 @@ def run_evaluate(
     if "valid" in reports:
         reports["valid"]["note"] = "this is the set that the weights were selected on: the score flatters"
     if as_json:
-        print(json.dumps(reports, indent=1, ensure_ascii=False))
+        print(to_json(reports, indent=1))
         return
-    print(scores_text(run, reports))
+    show(scores_text(run, reports))
     if most:
         for report in reports.values():
-            print("\n" + "\n".join(capability(run, ListsErrors).errors(report, most)))
+            show("\n" + "\n".join(capability(run, ListsErrors).errors(report, most)))
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
         write_output(capability(run, DrawsErrors).errors_page(wrong), Path(page))

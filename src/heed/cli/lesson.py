@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from heed.cli.terminal import form_of, interactive, use_color, width, write_output
+from heed.cli.terminal import form_of, interactive, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, suggest
 from heed.lessons import Lesson, list_lessons, run_lesson
 from heed.lessons.files import TRAINED
@@ -32,7 +32,7 @@ def run_lesson_command(
     if form == "text" and out is None and interactive() and len(lesson.stages) > 1:
         _page(lesson)
     elif form == "text" and out is None:
-        print(lesson.text(width(), use_color()))
+        show_drawing(lesson.text(width(), use_color()))
     else:
         write_output({"html": lesson.html, "json": lesson.json, "text": lambda: lesson.text() + "\n"}[form](), out)
 
@@ -44,7 +44,7 @@ def _page(lesson: Lesson) -> None:
     place, wanted = 0, 1
     while place < len(names):
         for _ in range(wanted):
-            print(f"\n{lesson.stage_text(names[place], width(), use_color())}")
+            show_drawing(f"\n{lesson.stage_text(names[place], width(), use_color())}")
             place += 1
         if place < len(names):
             try:

@@ -11,7 +11,7 @@ from typing import Any
 import heed
 from heed import folder
 from heed.cli.flags import options_of
-from heed.cli.terminal import colors_of_pictures, form_of, use_color, width, write_output
+from heed.cli.terminal import colors_of_pictures, form_of, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError
 from heed.observe.shown import Shown
 from heed.tasks.base.capabilities import Looks, capability
@@ -46,7 +46,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     else:
         shown = _look(name, texts, flags, drawing)
     if form == "text" and out is None:
-        print(shown.text(width(), colors_of_pictures() if isinstance(shown, Shown) else use_color()))
+        show_drawing(shown.text(width(), colors_of_pictures() if isinstance(shown, Shown) else use_color()))
         return
     drawn = getattr(shown, form, _no_png)()
     if drawing.open_it and out is None:

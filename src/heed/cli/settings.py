@@ -9,6 +9,7 @@ from typing import Any
 from heed.config import RunConfig, apply_overrides, read_config
 from heed.errors import ConfigError, suggest
 from heed.tasks import DEFAULT, check_config, spec_of, task_names, with_paths
+from heed.visible import shell_word
 
 
 def settings_from(words: list[str], fields: list[str]) -> RunConfig:
@@ -49,7 +50,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
     else:
         hint = suggest(first, task_names())
         if Path(first).exists():
-            hint = f"; name the task first, as: heed train {DEFAULT} {' '.join(words)}"
+            hint = f"; name the task first, as: heed train {DEFAULT} {' '.join(map(shell_word, words))}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [*overrides, *fields])
     values = with_paths(values, Path.cwd())  # files on the command line are relative to where the user stands

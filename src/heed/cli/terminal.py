@@ -12,6 +12,7 @@ from typing import Literal, TextIO
 
 from heed.errors import ConfigError
 from heed.storage import outputs
+from heed.visible import lines, plain_stream
 
 _ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
 
@@ -36,6 +37,16 @@ def interactive() -> bool:
 def width() -> int:
     """Columns of the terminal; 100 in a pipe."""
     return shutil.get_terminal_size((100, 24)).columns
+
+
+def show(text: object) -> None:
+    """Print lines for people: nothing in them is hidden or obeyed by a terminal, whatever they hold."""
+    print(lines(str(text)))
+
+
+def show_drawing(text: str) -> None:
+    """Print what was drawn for this terminal, with colours; its labels were made visible where it was drawn."""
+    print(text, file=plain_stream(sys.stdout), flush=True)
 
 
 def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:

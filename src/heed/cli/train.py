@@ -8,6 +8,7 @@ from pathlib import Path
 
 from heed import folder
 from heed.cli.settings import settings_from
+from heed.cli.terminal import show
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
 from heed.runs.forecast import forecast
@@ -16,6 +17,7 @@ from heed.tasks import spec_of
 from heed.tasks.base.settling import settings_text
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
+from heed.visible import shell_word
 
 
 def run_train(
@@ -32,19 +34,17 @@ def run_train(
         words = [str(out / folder.CONFIG), *words[1:]]
     settings = settings_from(words, fields)
     if dry_run:
-        print(forecast(settings, verbose))
+        show(forecast(settings, verbose))
         return
     run, result = train_config(
         settings, out, TerminalReporter(), resume=resume, settings=partial(settings_text, whole=verbose)
     )
     if run is None:
-        print(
-            f"interrupted at update {result.progress.step}; saved. Go on with: heed train {result.folder} --resume",
-            file=sys.stderr,
-        )
+        going_on = f"heed train {shell_word(result.folder)} --resume"
+        print(f"interrupted at update {result.progress.step}; saved. Go on with: {going_on}", file=sys.stderr)
         raise SystemExit(130)
     if not is_first():
         return
-    print(scores_text(run, run.report["scores"]))
-    use = spec_of(run.config.task).next_command.format(run=run.folder)
+    show(scores_text(run, run.report["scores"]))
+    use = spec_of(run.config.task).next_command.format(run=shell_word(run.folder))
     print(f"\nrun folder: {run.folder}\nnext: {use}", file=sys.stderr)

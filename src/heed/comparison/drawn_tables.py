@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from heed.observe.labels import clean
+from heed.visible import clean, escaped
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,18 @@ def in_text(tables: Sequence[Table], width: int = 100, color: bool = False) -> s
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
     for table in tables:
-        drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        drawn = RichTable(
+            title=Text(clean(table.title)), title_justify="left", title_style="bold", box=None, pad_edge=False
+        )
         drawn.add_column("", overflow="fold")
         for column in table.columns:
-            drawn.add_column(column, justify="right", overflow="fold")
+            drawn.add_column(Text(clean(column)), justify="right", overflow="fold")
         for label, cells in table.rows:
-            drawn.add_row(clean(label), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
+            drawn.add_row(Text(clean(label)), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
         console.print(drawn)
         console.print()
     for line in notes_of(tables):
-        console.print(Text(line))
+        console.print(Text(clean(line)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -104,6 +108,30 @@ def in_latex(table: Table) -> str:
     return "\n".join(lines)
 
 
+def csv_text(table: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV with a header; an empty cell where there is no number.
+
+    A spreadsheet takes text that begins with one of `=+-@` for a formula, and runs it: such text gets an apostrophe in
+    front, by which a spreadsheet knows text.
+    """
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(table[0]))
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in table)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    shown = escaped(value)
+    return f"'{shown}" if shown.startswith(_FORMULAS) else shown
+
+
+_FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""Beginnings of formulas, also in full width (OWASP, "CSV Injection"); tabs and returns are written out."""
+
+
 def _command(name: str, *arguments: str) -> str:
     return f"\\{name}" + "".join("{" + argument + "}" for argument in arguments)
 
@@ -122,5 +150,5 @@ _MINUS = re.compile(r"(?<![\w.-])([+-])(?=\d)")
 
 def latex_escaped(text: str) -> str:
     """Text for LaTeX; signs of numbers as mathematics sets them."""
-    escaped = "".join(_SPECIAL.get(character, character) for character in text)
-    return _MINUS.sub(r"$\1$", escaped)
+    shown = "".join(_SPECIAL.get(character, character) for character in escaped(text))
+    return _MINUS.sub(r"$\1$", shown)

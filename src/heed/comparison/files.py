@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from heed import visible
 from heed.comparison.compared import Compared
-from heed.comparison.drawn_tables import in_latex
+from heed.comparison.drawn_tables import csv_text, in_latex
 from heed.comparison.tables import caption, costs, tables
 from heed.storage.outputs import make_folder, write_outputs
 
@@ -70,12 +68,7 @@ def _known(value: Any) -> Any:
 
 def to_csv(comparison: Compared) -> str:
     """`rows` with a header; an empty cell where there is no number."""
-    table = rows(comparison)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(table[0]))
-    writer.writeheader()
-    writer.writerows(table)
-    return out.getvalue()
+    return csv_text(rows(comparison))
 
 
 def to_json(comparison: Compared) -> str:
@@ -100,7 +93,7 @@ def to_json(comparison: Compared) -> str:
             for i, source in enumerate(comparison.examiner.sources)
         ],
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return visible.to_json(content, indent=1) + "\n"
 
 
 def to_latex(comparison: Compared) -> str:

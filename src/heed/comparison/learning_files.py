@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -12,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from heed.comparison.drawn_tables import in_html, in_latex, latex_escaped, notes_of
+from heed.comparison.drawn_tables import csv_text, in_html, in_latex, latex_escaped, notes_of
 from heed.comparison.learning import Learned, Point
 from heed.comparison.learning_chart import as_curves, learning_svg
 from heed.comparison.learning_tables import best_at, learning_tables
@@ -20,6 +17,7 @@ from heed.comparison.tables import head_of
 from heed.observe.draw_curves import page_style, panels_to_html
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean
+from heed.visible import to_json
 
 _MARKS = ("*", "square*", "triangle*", "diamond*", "o", "square", "triangle", "diamond")
 
@@ -72,12 +70,7 @@ def _known(value: float) -> float | None:
 
 def learning_csv(learned: Learned) -> str:
     """`learning_rows` with a header; an empty cell where there is no number."""
-    table = learning_rows(learned)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(table[0]))
-    writer.writeheader()
-    writer.writerows(table)
-    return out.getvalue()
+    return csv_text(learning_rows(learned))
 
 
 def learning_json(learned: Learned) -> str:
@@ -90,7 +83,7 @@ def learning_json(learned: Learned) -> str:
         "conditions": asdict(learned.conditions),
         "notes": notes_of(learning_tables(learned)),
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return to_json(content, indent=1) + "\n"
 
 
 def learning_latex(learned: Learned) -> str:

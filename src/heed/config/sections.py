@@ -22,7 +22,7 @@ DataPath = Annotated[str, IsPath()]
 class Section(BaseModel):
     """A part of the configuration; frozen, and strict about names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class TokenizerConfig(Section):
@@ -82,11 +82,11 @@ class ModelSection(BaseModel):
 class TrainingConfig(Section):
     """How the model is trained."""
 
-    minutes: float | None = Field(None, gt=0)
+    minutes: float | None = Field(None, gt=0, le=10 * 366 * 24 * 60)
     """Time budget, evaluation included; the number of updates is fitted to it once, from measured speed."""
     steps: int | None = Field(None, gt=0)
     """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
-    epochs: float | None = Field(None, gt=0)
+    epochs: float | None = Field(None, gt=0, le=1e9)
     """Passes over the training data; overrides steps and minutes, and is written into the run as its steps."""
     train_size: int | None = Field(None, gt=0)
     """Train on this many of the training examples, drawn at random by the seed with labels in the same shares; smaller

@@ -22,6 +22,7 @@ from heed.models.base import PairDecoder
 from heed.storage.disk import checksum, write_folder
 from heed.storage.files import read_object
 from heed.storage.seal import describe_damage
+from heed.visible import shell_word
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """What a user calls the engines besides torch, and the quantization that each reads."""
@@ -94,7 +95,7 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
         raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
     quantization = ENGINES[engine]
     path = _place(folder, quantization)
-    command = f"heed export {folder} --to ctranslate2"
+    command = f"heed export {shell_word(folder)} --to ctranslate2"
     if quantization != "float32":
         command += f" --quantization {quantization}"
     if not path.is_dir():

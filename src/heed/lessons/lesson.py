@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from heed.lessons.show_text import head_to_lines, lesson_to_text, stage_to_lines
 from heed.lessons.stages import build_stages
 from heed.observe.shown import framed, save_as
 from heed.observe.to_json import plain
+from heed.visible import to_json
 
 FORMAT = "heed-lesson-1"
 _SOURCE = "An example of the lecture notes; the networks are trained now, and every number is theirs."
@@ -93,7 +93,7 @@ class Lesson:
             "tokens": list(self.tokens),
             "stages": [_stage(stage) for stage in self.stages],
         }
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        return to_json(content, separators=(",", ":")) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write .html, .json or .txt, as the file name says; another ending is a ConfigError."""

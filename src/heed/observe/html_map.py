@@ -7,7 +7,6 @@ the words come to it in short form (`packed.py`), so that the 12 heads of a laye
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -16,6 +15,7 @@ from heed.observe import palette
 from heed.observe.labels import axes_line, axis_name, cell_name, clean, place_name, plural, visible
 from heed.observe.maps import Axis, Map, Traces
 from heed.observe.packed import packed
+from heed.visible import to_json
 
 CELLS_IN_A_TABLE = 64 * 64
 
@@ -172,4 +172,4 @@ def _data(map: Map, large: bool) -> str:
     else:
         content["weights"] = [[-1 if w is None else round(w * 1000) for w in row] for row in map.cells()]
     # Inside a script element only "<" could end it.
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return to_json(content, separators=(",", ":")).replace("<", "\\u003c")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from torch import Tensor
 from heed.observe.frames import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shading import Shading
+from heed.visible import to_json
 
 FORMAT = "heed-look-2"
 _NAMES = {"glances": "attention"}
@@ -55,6 +55,4 @@ def look_to_json(look: Look) -> str:
     """
     names = ("title", "source", "target", "notes", "shadings", "maps", "summary", "encoder", "decoder")
     content = {"format": FORMAT, **{name: plain(getattr(look, name)) for name in names}}
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
-    # A lone surrogate (bytes that were no text) cannot be written as UTF-8; as an escape it can, and reads back equal.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return to_json(content, separators=(",", ":")) + "\n"

@@ -11,6 +11,7 @@ from heed.tasks.base.learning import Expected, curves_of, learner_of, shares_aft
 from heed.tasks.base.task import Task
 from heed.training.contracts import TrainResult
 from heed.training.progress import duration
+from heed.visible import shell_word
 
 _LITTLE, _GOOD = 0.5, 0.8
 """Below which share of the final score a budget is warned of, and which share another one is proposed for."""
@@ -100,7 +101,7 @@ class Adviser:
             minutes = round_minutes(2 * training.minutes)
         return (
             "validation was still improving at the end; to go on to "
-            f"{count(minutes, 'minute')} in all: heed train {folder} --resume training.minutes={minutes}"
+            f"{count(minutes, 'minute')} in all: heed train {shell_word(folder)} --resume training.minutes={minutes}"
         )
 
 

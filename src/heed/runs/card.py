@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from heed.tasks.base.baselines import baseline_lines
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
+from heed.visible import code_span, lines, markdown, shell_word
 
 _CARD, _CURVES = CARD = "README.md", "curves.svg"
 _CURVES_SHOWN = "heed look {run}"
@@ -31,23 +31,24 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
     unit = spec_of(run.config.task).unit
-    lines = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
-    lines += baseline_lines(report)
-    lines += parent_line(report)
+    block = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
+    block += baseline_lines(report)
+    block += parent_line(report)
     if "note" in report:
-        lines.append(f"  {report['note']}")
-    return "\n".join(lines)
+        block.append(f"  {report['note']}")
+    return "\n".join(block)
 
 
 def write_card(run: Run[Any, Any]) -> None:
     """Write the model card, `README.md`, and `curves.svg`, the drawing of the training that it shows."""
     path, report, config = run.folder, run.report, run.config
     training, spec = report["training"], spec_of(config.task)
-    place, here = _place(path)
+    where, here = _place(path)
+    place = shell_word(Path(where))
     examples = ", ".join(f"{counted(counts['examples'], spec.unit)} ({n})" for n, counts in report["data"].items())
     tested = {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}
-    lines = [
-        f"# {config.model.name} on {config.data.name}",
+    card = [
+        f"# {config.model.name} on {markdown(config.data.name)}",
         "",
         f"A {report['task'].replace('_', ' ')} model of {report['parameters']:,} parameters, trained by heed "
         f"{report['versions']['heed']} (torch {report['versions']['torch']}).",
@@ -55,20 +56,20 @@ def write_card(run: Run[Any, Any]) -> None:
         f"Data: {examples}. "
         f"Training: {counted(training['updates'], 'update')} in {training['seconds']:.0f} s on {training['device']} "
         f"({counted(training['threads'], 'thread')}, {training['precision']}), seed {training['seed']}; "
-        f"{training['ended']}; weights of {training['kept']}.",
+        f"{markdown(training['ended'])}; weights of {training['kept']}.",
         "",
         "```",
-        scores_text(run, tested or report["scores"]),
+        lines(scores_text(run, tested or report["scores"])),
         "```",
         "",
         *_curves(path, config),
-        f"Commands, to be typed in {here}; elsewhere, give the path of this folder instead of `{place}`:",
+        f"Commands, to be typed in {here}; elsewhere, give the path of this folder instead of {code_span(place)}:",
         "",
         "```",
-        *(use.format(run=shlex.quote(place)) for use in (*spec.uses, _CURVES_SHOWN)),
+        *(use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
         "```",
     ]
-    text = "\n".join(lines) + "\n"
+    text = "\n".join(card) + "\n"
     write_whole(path / _CARD, lambda part: part.write_text(text, encoding="utf-8"))
 
 

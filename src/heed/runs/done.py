@@ -11,6 +11,7 @@ from heed.runs.resume import Unfinished
 from heed.tasks.base.report import counted
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
+from heed.visible import shell_word
 
 
 def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
@@ -29,8 +30,10 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     if folders.state_of(folder) is not folders.State.FINISHED:
         return None
     found = Unfinished.find(folder, given)
-    report = folders.read_report(folder) if found is not None else {}
-    if found is None or found.changes or "training" not in report or not check_run(folder).whole:
+    if found is None or found.changes or found.damage:
+        return None
+    report = folders.read_report(folder)
+    if "training" not in report or not check_run(folder).whole:
         return None
     training = report["training"]
     progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
@@ -46,5 +49,5 @@ def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) ->
     now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
     return (
         f"{folder} has finished ({result.reason}), and nothing was changed; to train it longer than the {now} of its "
-        f"budget, give more, as: heed train {folder} --resume {budget}"
+        f"budget, give more, as: heed train {shell_word(folder)} --resume {budget}"
     )

@@ -26,6 +26,7 @@ from heed.tasks.base.matching import unshared
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 from heed.training.checkpoint import save_weights
+from heed.visible import markdown, shell_word
 
 _OPEN = ("data", "evaluation", "generation", "training")
 """Sections whose fields do not follow from a checkpoint."""
@@ -67,7 +68,7 @@ class Imported:
                 *self.remarks,
                 unused + more if self.unused else "every tensor was used, and none is missing",
                 f"\nrun folder: {run.folder}",
-                f"next: {spec.next_command.format(run=run.folder)}",
+                f"next: {spec.next_command.format(run=shell_word(run.folder))}",
             ]
         )
 
@@ -255,17 +256,17 @@ def _with_file(use: str) -> str:
 
 
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
-    report = run.report
+    report, place = run.report, shell_word(Path(run.folder.name))
     lines = [
-        f"# {name}",
+        f"# {markdown(name)}",
         "",
         f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
-        f"{report['versions']['heed']} from the Hugging Face checkpoint {name} ({checkpoint.architecture}). Where it "
-        f"came from is in `{ORIGIN}`; it was not scored here.",
+        f"{report['versions']['heed']} from the Hugging Face checkpoint {markdown(name)} ({checkpoint.architecture}). "
+        f"Where it came from is in `{ORIGIN}`; it was not scored here.",
         "",
         "```",
-        *(_with_file(use).format(run=run.folder.name) for use in run.uses),
-        f"heed export {run.folder.name} --to huggingface --out FOLDER",
+        *(_with_file(use).format(run=place) for use in run.uses),
+        f"heed export {place} --to huggingface --out FOLDER",
         "```",
     ]
     text = "\n".join(lines) + "\n"

@@ -11,6 +11,7 @@ from heed.config import RunConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
 from heed.tasks.base.run import Run
+from heed.visible import escaped
 
 _PER_TOKEN = ("loss", "perplexity")
 """Scores that depend on how a text is cut into tokens."""
@@ -61,7 +62,7 @@ def parent_line(report: Mapping[str, Any]) -> list[str]:
 def _shown(folder: str) -> str:
     """A folder as a user who stands here would name it."""
     path = Path(folder)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return escaped(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def _text(one: Any) -> str:

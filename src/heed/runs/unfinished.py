@@ -12,6 +12,7 @@ from heed.config import RunConfig
 from heed.errors import RunError
 from heed.storage.seal import listed
 from heed.training.checkpoint import latest_checkpoint, load_weights, stored_progress
+from heed.visible import shell_word
 
 _TRIES = 3
 """A training that is still going on may remove a checkpoint while it is read."""
@@ -26,7 +27,7 @@ def check_can_be_used(path: Path, finished: bool) -> None:
     if folders.WEIGHTS in listed(path):
         raise RunError(
             f"{path} holds no {folders.WEIGHTS}, although its training has finished: the file was removed; "
-            f"make it again with: heed train {path} --resume"
+            f"make it again with: heed train {shell_word(path)} --resume"
         )
     if (path / folders.WEIGHTS).is_file() and folders.state_of(path) is folders.State.BEGUN:
         raise RunError(
@@ -36,7 +37,7 @@ def check_can_be_used(path: Path, finished: bool) -> None:
     if finished:
         raise RunError(
             f"{path} holds no final {folders.WEIGHTS}: its training has not finished; resume it with: "
-            f"heed train {path} --resume"
+            f"heed train {shell_word(path)} --resume"
         )
 
 
@@ -62,7 +63,7 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         if newest is None:
             raise RunError(
                 f"{path} has no weights yet: its training ended before the first checkpoint, or has just begun; "
-                f"resume it with: heed train {path} --resume"
+                f"resume it with: heed train {shell_word(path)} --resume"
             )
         progress = stored_progress(newest)
         step = progress.get("best_step") or progress.get("step", 0)
@@ -74,7 +75,9 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
             if tries == _TRIES - 1:
                 raise
             continue
-        return f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {path} --resume"
+        return (
+            f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {shell_word(path)} --resume"
+        )
     raise AssertionError
 
 

@@ -6,8 +6,19 @@ import math
 from pathlib import Path
 
 from heed.config import TrainingConfig
-from heed.errors import TrainingError
+from heed.errors import DiskError, TrainingError
 from heed.training.checkpoint import Progress, latest_checkpoint
+from heed.visible import shell_word
+
+
+def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
+    """What a checkpoint that cannot be written leaves, and how to go on."""
+    before = latest_checkpoint(checkpoints)
+    last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
+    return DiskError(
+        f"{error}; stopped at update {p.step}, {last}; when there is room, go on with: "
+        f"heed train {shell_word(checkpoints.parent)} --resume"
+    )
 
 
 def not_finite(

@@ -34,13 +34,14 @@ from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
 from heed.training.device import autocast, choose_precision, device_of, memory_explained
-from heed.training.failure import not_finite
+from heed.training.failure import not_finite, not_saved
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
 from heed.training.metrics import MetricsLog
 from heed.training.optimizer import Unfreezing, make_optimizer
 from heed.training.processes import Processes, current
 from heed.training.progress import Reporter, begin_line, duration, progress_line
+from heed.training.rising import RisingLoss
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
 
@@ -98,6 +99,8 @@ class Trainer:
         self._measured = 0.0  # seconds of updates in this process
         self._micro_batches = config.micro_batches or 1
         self.listen = self._metrics.listen
+        self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
+        self.listen(self._rising)
         self.enough = threading.Event()  # set by a callback: no further updates
         self.asks = False  # whether a callback may set it, which all processes know
 
@@ -121,6 +124,7 @@ class Trainer:
         else:
             self._go_on(path, changed)
         self._metrics.keep_until(self.progress.step)
+        self._rising.recall(self._metrics.events() if path is not None else ())
         self._say(begin_line(self.progress, self.device, self.precision))
         self._unfreezing.at(self.progress.step)
         self._losses = self._wrapped()
@@ -376,12 +380,7 @@ class Trainer:
             try:
                 save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried)
             except DiskError as error:
-                before = latest_checkpoint(self.checkpoints)
-                last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
-                raise DiskError(
-                    f"{error}; stopped at update {p.step}, {last}; when there is room, go on with: "
-                    f"heed train {self.checkpoints.parent} --resume"
-                ) from None
+                raise not_saved(error, p, self.checkpoints) from None
             prune_checkpoints(self.checkpoints)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start

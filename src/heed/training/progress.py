@@ -7,10 +7,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from heed.training.budget import Budget
 from heed.training.checkpoint import Progress
+from heed.visible import lines, plain_stream
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -115,28 +117,38 @@ class NotebookReporter(Reporter):
             self._show()
 
     def _show(self) -> None:
-        text = "\n".join([*self._said, *([self._moving] if self._moving else [])])
+        text = lines("\n".join([*self._said, *([self._moving] if self._moving else [])]))
         self._publish(data={"text/plain": text}, metadata={}, transient=self._identity, update=self._shown)
         self._shown = True
 
 
 class TerminalReporter(Reporter):
-    """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere."""
+    """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere.
+
+    Where stderr cannot be written to any more (its terminal was closed, the reader of the pipe has ended), training
+    goes on without a word: it must be able to save.
+    """
 
     def __init__(self, interval: float = 30.0) -> None:
         from rich.console import Console  # slow to import, and only training shows a line that moves
 
-        self._console = Console(stderr=True, highlight=False)
+        # Rich moves its line by escape sequences of its own, so what is said is made visible here.
+        self._console = Console(file=plain_stream(sys.stderr), highlight=False)
         self._interval = interval
         self._last = time.monotonic()
         self._live: Live | None = None
 
     def say(self, message: str) -> None:
         """Print above the moving line."""
-        self._console.print(message, markup=False, soft_wrap=True)
+        with suppress(OSError):
+            self._console.print(lines(message), markup=False, soft_wrap=True)
 
     def update(self, message: str) -> None:
         """Move the line, or print one if enough time has passed."""
+        with suppress(OSError):
+            self._update(message)
+
+    def _update(self, message: str) -> None:
         now = time.monotonic()
         if self._console.is_terminal:
             from rich.live import Live
@@ -147,13 +159,14 @@ class TerminalReporter(Reporter):
                 self._live.start()
             if now - self._last >= 0.2:
                 self._last = now
-                self._live.update(Text(message), refresh=True)
+                self._live.update(Text(lines(message)), refresh=True)
         elif now - self._last >= self._interval:
             self._last = now
-            print(message, file=sys.stderr, flush=True)
+            print(lines(message), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._live is not None:
-            self._live.stop()
-            self._live = None
+            live, self._live = self._live, None
+            with suppress(OSError):
+                live.stop()

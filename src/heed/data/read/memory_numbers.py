@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heed.data.read.memory import Table, column_names, plain
-from heed.data.read.numbers import Column, Numbers
+from heed.data.read.numbers import Column, Numbers, finite_number
 from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
@@ -50,6 +49,9 @@ def hold_numbers(
         places = [i for i, column in enumerate(columns) if not _are_dates(column)]
     else:
         places = [_place(split, names, column, "data.columns") for column in wanted]
+    for place in places:
+        if names.count(names[place]) > 1:
+            raise DataError(f"{split} has two columns '{names[place]}'; rename one of them")
     if not places:
         raise DataError(f"{split} has no column of numbers" + (f" beside the label '{label}'" if label else ""))
     values = [[_number(split, names[i], n, value) for n, value in enumerate(columns[i])] for i in places]
@@ -141,13 +143,7 @@ def _number(split: str, column: str, row: int, value: Any) -> float:
     where = f"{split}[{row}], column '{column}'"
     if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
         raise DataError(f"{where}: the value is missing; fill it in, or leave the row or the column out (data.columns)")
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise DataError(f"{where}: {value!r:.40} is no number; data.columns says which columns are read") from None
-    if not math.isfinite(number):
-        raise DataError(f"{where}: {value!r} is no finite number")
-    return number
+    return finite_number(value, where)
 
 
 def _label(split: str, row: int, value: Any) -> str:

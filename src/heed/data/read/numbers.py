@@ -27,6 +27,8 @@ from heed.errors import DataError, suggest
 from heed.storage.files import damaged, read_object
 
 Column = int | str
+_LARGEST = 1e150
+"""The largest number, so that a sum of many squares is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def read_numbers(
         places = [_place(path, header, column, "data.columns") for column in wanted]
     if not places:
         raise DataError(f"'{path}' has no column of numbers beside the label '{label}'")
+    if layout.header:
+        _refuse_twins(path, header, [*places, *([of_label] if of_label is not None else [])])
     values, labels, origins = [], [], []
     for number, row in rows:
         if len(row) != len(header):
@@ -169,17 +173,59 @@ def _place(path: Path, header: Sequence[str], column: Column, field: str) -> int
     return header.index(column)
 
 
+def _refuse_twins(path: Path, header: Sequence[str], places: Sequence[int]) -> None:
+    """Refuse columns of one name that are read: by its name the run would find the first of them only."""
+    for place in places:
+        if len(twins := [n for n, name in enumerate(header) if name == header[place] and n in places]) > 1:
+            raise DataError(
+                f"'{path}' line 1 names two columns '{header[place]}' ({twins[0]} and {twins[1]}, counted from 0); "
+                "rename one of them, or leave them out with data.columns"
+            )
+
+
 def _number(path: Path, line: int, column: str, cell: str) -> float:
     where = f"'{path}' line {line}, column '{column}'"
     if not cell.strip():
         raise DataError(f"{where}: the value is missing; fill it in, or leave the row or the column out (data.columns)")
+    return finite_number(cell, where)
+
+
+def finite_number(given: Any, where: str) -> float:
+    """What a cell holds as a number that can be computed with; `where` is its place, for messages.
+
+    Raises:
+        DataError: It is no number, is not finite, or its square is not.
+    """
+    shown = f"{given!r:.40}"
     try:
-        value = float(cell)
-    except ValueError:
-        raise DataError(f"{where}: {cell!r} is no number; data.columns says which columns are read") from None
+        value = float(given)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"{where}: {shown} is no number; data.columns says which columns are read") from None
+    if isinstance(given, str) and "_" in given:  # Python's way to group digits, and nobody else's
+        raise DataError(f"{where}: {shown} is no number; write it without underscores, as {given.replace('_', '')}")
     if not math.isfinite(value):
-        raise DataError(f"{where}: {cell!r} is no finite number")
+        raise DataError(f"{where}: {shown} is no finite number")
+    if abs(value) > _LARGEST:
+        raise DataError(
+            f"{where}: {shown} is too large: its square is not finite; give the column in larger units, or leave it "
+            "out (data.columns)"
+        )
     return value
+
+
+def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns of `(rows, columns)` have one value."""
+    return np.asarray(values.min(0) == values.max(0))
+
+
+def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
+    """A warning for each column of the training rows that has one value."""
+    return [
+        f"warning: column '{name}' is {value:.6g} in every training row, so nothing can be learned from it; "
+        "data.columns can leave it out"
+        for name, value, constant in zip(columns, values[0], constants(values), strict=True)
+        if constant
+    ]
 
 
 @dataclass(frozen=True)
@@ -193,8 +239,9 @@ class Standard:
     @classmethod
     def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
         """Computed from rows `(rows, columns)`."""
-        deviation = values.std(0)
-        return cls(columns, values.mean(0), np.where(deviation > 0, deviation, 1.0))
+        constant, deviation = constants(values), values.std(0)
+        mean = np.where(constant, values[0], values.mean(0))  # rounding would leave a remainder that divides by itself
+        return cls(columns, mean, np.where(constant | (deviation == 0), 1.0, deviation))
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standardised values, `(value - mean) / deviation`."""

@@ -27,6 +27,8 @@ from heed.data.read.reader import Reader
 from heed.data.read.rows import Column, column_rows, json_rows, text_of
 from heed.errors import DataError
 
+COPY = "the model can only learn to copy"
+
 
 def pair_reader(
     files: Sequence[str], columns: Columns, field: str, files_field: str, advice: Advice = no_advice
@@ -84,6 +86,8 @@ def read_pairs(
 
 
 def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
+    if source.exists() and target.exists() and source.samefile(target):
+        findings.remark(f"warning: source and target are one file, '{source.name}'; {COPY}")
     # Closed here: an error in one file must not leave the other one open until the error is forgotten.
     with closing(lines_of(source, findings)) as sources, closing(lines_of(target, findings)) as targets:
         for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
@@ -104,19 +108,24 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
         for path in (short, long)
         if (returns := findings.one(INNER_RETURN, path)) is not None
     )
+    lines = f"{count} line{'' if count == 1 else 's'}"
     return DataError(
-        f"'{short}' has {count} lines but '{long}' has {total}; line N of one must belong to line N of the other{hint}"
+        f"'{short}' has {lines} but '{long}' has {total}; line N of one must belong to line N of the other{hint}"
     )
 
 
 def _columns(path: Path, columns: PairColumns, findings: Findings) -> Iterator[Pair]:
     wanted = {"source": columns.source, "target": columns.target}
+    if columns.source == columns.target:
+        findings.remark(f"warning: source and target are one column, '{columns.source}' of '{path.name}'; {COPY}")
     hint = "; or give two parallel files"
     for number, sides in column_rows(path, wanted, findings, separator=columns.separator, hint=hint):
         yield from _pair(["", ""] if sides is None else sides, f"{path.name}:{number}", findings)
 
 
 def _objects(path: Path, names: tuple[str, str], findings: Findings) -> Iterator[Pair]:
+    if names[0] == names[1]:
+        findings.remark(f"warning: source and target are one field, '{names[0]}' of '{path.name}'; {COPY}")
     for number, row in json_rows(path, findings, names):
         sides = [text_of(row, name, path, number, findings) if row is not None else "" for name in names]
         yield from _pair(sides, f"{path.name}:{number}", findings)

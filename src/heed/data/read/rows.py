@@ -11,6 +11,7 @@ from typing import Any
 
 from heed.data.read.findings import BadLine, Findings
 from heed.data.read.lines import lines_of
+from heed.data.read.objects import load_json
 from heed.data.read.values import described, kind_of
 from heed.errors import DataError, suggest
 
@@ -93,7 +94,7 @@ def json_rows(path: Path, findings: Findings, names: tuple[str, ...]) -> Iterato
 def _object(line: str, path: Path, number: int, findings: Findings, names: tuple[str, ...]) -> dict[str, Any] | BadLine:
     where = f"'{path}' line {number}"
     try:
-        value: Any = json.loads(line)
+        value: Any = load_json(line)
     except (ValueError, RecursionError) as error:
         what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
         shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
@@ -179,6 +180,12 @@ def column_rows(
             for field, column in wanted.items():
                 if isinstance(column, str) and column not in row:
                     raise DataError(f"'{path}' line 1 {unnamed.format(field, column, suggest(column, row))}")
+                if isinstance(column, str) and row.count(column) > 1:
+                    twins = [n for n, name in enumerate(row) if name == column]
+                    raise DataError(
+                        f"'{path}' line 1 names two columns '{column}' ({twins[0]} and {twins[1]}, counted from 0); "
+                        "rename one of them, or give the number"
+                    )
             places = [row.index(column) if isinstance(column, str) else column for column in wanted.values()]
         elif row in ([], [""]):
             yield number, None

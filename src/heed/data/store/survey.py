@@ -24,6 +24,8 @@ from heed.data.store.swapped import SideWords, Swaps
 
 _TOGETHER = 100_000
 """Characters whose scripts are looked at together."""
+_LONG = 100_000
+"""Characters of an example from which on it is likely that line ends are missing."""
 E = TypeVar("E", bound=Example)
 
 
@@ -42,6 +44,8 @@ class Survey:
         words = None if train is None or train._swaps is None else train._swaps.words
         self._swaps: Swaps | None = Swaps(words) if len(kind.sides) == 2 else None
         self._same = Found("", "the same text on both sides, kept", kind.unit)
+        what = f"more than {_LONG:,} characters, kept (a smaller data.max_line leaves such lines out)"
+        self._long = Found("", what, kind.unit, warning=True)
 
     def watch(self, examples: Iterable[E]) -> Iterator[E]:
         """Pass examples on, and gather."""
@@ -50,7 +54,10 @@ class Survey:
         for example in examples:
             texts = example.texts
             waiting.append((texts, example.origin))
-            size += sum(map(len, texts))
+            length = sum(map(len, texts))
+            size += length
+            if length > _LONG:
+                self._long.add(example.origin)
             if size > _TOGETHER:
                 self._see_scripts(waiting)
                 waiting, size = [], 0
@@ -69,7 +76,7 @@ class Survey:
     @property
     def found(self) -> list[Found]:
         """The findings in the set, repeats apart."""
-        result = []
+        result = [self._long] if self._long.count else []
         if self._swaps is not None:
             _ = self._swaps.words
             result += [one for one in (self._swaps.found, self._same) if one.count]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -23,6 +22,7 @@ from heed.observe.pictures.layout import (
 )
 from heed.observe.pictures.raster import data_uri, ramp, shape_within, with_seen
 from heed.observe.pictures.scene import Scene, to_svg
+from heed.visible import to_json
 
 _VIEWER = 480
 
@@ -119,7 +119,7 @@ def _data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> str:
         "ramp": ["#" + bytes(color).hex() for color in ramp(64)[0]],
         "weights": {name: _packed(weights) for name, weights in every.weights.items()},
     }
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return to_json(content, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _packed(weights: torch.Tensor) -> list[object]:

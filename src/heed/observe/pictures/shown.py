@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from heed.observe.pictures.layout import DISTANCE_CAPTION, distance_words, dista
 from heed.observe.pictures.scene import to_png, to_svg
 from heed.observe.pictures.terminal import distances_to_lines, look_to_lines
 from heed.observe.shown import Shown, save_as
+from heed.visible import to_json
 
 FORMAT = "heed-picture-look-1"
 
@@ -54,7 +54,7 @@ class ShownPicture(Shown):
     def json(self) -> str:
         """Every number as JSON, six decimals; no pixels."""
         content = {"format": FORMAT, **plain_look(self.look)}
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        return to_json(content, separators=(",", ":")) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write .html, .svg, .png, .json or .txt, as the file name says; another ending is a ConfigError."""
@@ -92,7 +92,7 @@ class ShownDistances(Shown):
     def json(self) -> str:
         """The numbers as JSON."""
         content = {"format": FORMAT, "title": self.title, "distances": plain_distances(self.distances)}
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        return to_json(content, separators=(",", ":")) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write .html, .svg, .png, .json or .txt, as the file name says; another ending is a ConfigError."""

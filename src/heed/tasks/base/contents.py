@@ -11,6 +11,7 @@ from heed.config.memory import InMemory
 from heed.data.read.picture_contents import picture_content
 from heed.errors import DataError
 from heed.tasks import spec_of, task_names
+from heed.visible import shell_word
 
 
 def advice(looks_like: str, path: Path) -> str:
@@ -18,7 +19,7 @@ def advice(looks_like: str, path: Path) -> str:
     near = os.path.relpath(path)
     file = near if len(near) < len(str(path)) else str(path)
     commands = [
-        f"heed train {task} {arguments.format(file=file)}"
+        f"heed train {task} {arguments.format(file=shell_word(Path(file)))}"
         for task in task_names()
         for content, arguments in spec_of(task).takes
         if content == looks_like

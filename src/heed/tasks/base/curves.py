@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from heed.observe.draw_curves import curves_to_html, curves_to_svg
 from heed.observe.shown import framed, save_as
 from heed.tasks import check_config
 from heed.training.metrics import read_metrics
+from heed.visible import to_json
 
 _BINS = 200
 """Most points of a curve that has a value for each update: more cannot be told apart."""
@@ -46,7 +46,7 @@ class ShownCurves:
 
     def json(self) -> str:
         """The points of every curve as JSON."""
-        return json.dumps(asdict(self.curves), indent=1, ensure_ascii=False) + "\n"
+        return to_json(asdict(self.curves), indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from heed.data.read.findings import found_table
 from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.visible import escaped
 
 if TYPE_CHECKING:
     from heed.tasks.base.labelled import LabelledTask
@@ -19,7 +20,7 @@ def overview_of(task: Labelled) -> str:
     tokenizer = task.config.tokenizer
     rows = [SideCounts.of(split, "text", map(task.tokens_of, task.encoded(split))) for split in task.split_names]
     counted = "\n".join(
-        f"{split:20}" + "  ".join(f"{label} {count:,}" for label, count in task.label_counts(split).items())
+        f"{split:20}" + "  ".join(f"{escaped(label)} {count:,}" for label, count in task.label_counts(split).items())
         for split in task.split_names
     )
     return "\n".join(

@@ -16,6 +16,7 @@ from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
+from heed.visible import escaped
 
 _LABELS = "labels.json"
 _SHOWN = 8
@@ -93,7 +94,7 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
 
     `unit` names an example; `fix` are the settings that help.
     """
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    ranked = [(escaped(label), count) for label, count in sorted(counts.items(), key=lambda item: -item[1])]
     total = sum(counts.values())
     first = ", ".join(f"{label} {count:,}" for label, count in ranked[:_SHOWN])
     rest = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""

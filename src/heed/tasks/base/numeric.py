@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig
 from heed.data.batch.rows import Batch
 from heed.data.read.numbers import Standard
 from heed.data.store.splits import Splits
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.storage.disk import write_whole
 from heed.tasks.base.task import Task
+from heed.visible import escaped
 
 _STANDARD = "standard.json"
+_FARTHEST = 1e15
+"""Deviations from the mean of training beyond which squares and their sums leave the range of float32."""
 C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
 
@@ -77,8 +82,25 @@ class NumericTask(Task[C, E], Generic[C, E]):
     def column_lines(self) -> list[str]:
         """Mean and deviation of each column, for people."""
         rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
-        return [f"  {name:<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
+        return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
     def tensor(self, values: Any) -> Tensor:
-        """Rows in their own units as the model reads them."""
-        return torch.tensor(self.standard.apply(values), dtype=torch.float32)
+        """Rows in their own units as the model reads them.
+
+        Raises:
+            DataError: A number is so far from those of training that its square is not finite in 32 bits.
+        """
+        applied = self.standard.apply(values)
+        if np.abs(applied).max(initial=0.0) > _FARTHEST:
+            self._refuse_far(np.asarray(values), applied)
+        return torch.tensor(applied, dtype=torch.float32)
+
+    def _refuse_far(self, values: NDArray[np.float64], applied: NDArray[np.float64]) -> None:
+        column = int(np.abs(applied).reshape(-1, applied.shape[-1]).max(0).argmax())
+        of_column = values.reshape(-1, values.shape[-1])[:, column]
+        row = int(np.abs(applied).reshape(-1, applied.shape[-1])[:, column].argmax())
+        raise DataError(
+            f"column '{self.standard.columns[column]}': {of_column[row]:g} (row {row + 1}) is too far from the "
+            f"training rows to compute with (mean {self.standard.mean[column]:g}, deviation "
+            f"{self.standard.deviation[column]:g})"
+        )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.visible import escaped
 
 _FEW_TOKENS = 20
 _FEW_CHARACTERS = 5
@@ -88,7 +89,7 @@ def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextT
 
     Each of `sides` is a name, a text, a tokenizer and tokens.
     """
-    lines = [f"  {origin}", *([f"    {labels}"] if labels else [])]
+    lines = [f"  {escaped(origin)}", *([f"    {escaped(labels)}"] if labels else [])]
     for name, text, tokenizer, ids in sides:
         start = f"    {name:8}" if name else "    "
         lines += [f"{start}{shown(text[:120])}{' ...' if len(text) > 120 else ''}"]

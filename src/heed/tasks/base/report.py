@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from heed.visible import escaped
+
 
 def counted(count: int, unit: str) -> str:
     """A count with its unit: "1 pair", "1,200 pairs"."""
@@ -49,9 +51,10 @@ def label_body(report: dict[str, Any]) -> list[str]:
 
 def per_label(scores: dict[str, dict[str, float]], kind: str) -> list[str]:
     """Precision, recall and F1 of each label."""
-    width = min(24, max(map(len, [kind, *scores]), default=0))
+    shown = {escaped(label): values for label, values in scores.items()}
+    width = min(24, max(map(len, [kind, *shown]), default=0))
     lines = [f"  {kind:<{width}} {'precision':>10} {'recall':>10} {'F1':>10} {'support':>9}"]
-    for label, values in scores.items():
+    for label, values in shown.items():
         numbers = " ".join(f"{values[key]:10.2%}" for key in ("precision", "recall", "f1"))
         lines.append(f"  {label[:width]:<{width}} {numbers} {values['support']:>9,}")
     return lines
@@ -63,7 +66,7 @@ _SHOWN = 12
 
 def confusion_table(confusion: dict[str, Any]) -> list[str]:
     """Counts by true and predicted label."""
-    labels, matrix = confusion["labels"], confusion["matrix"]
+    labels, matrix = [escaped(label) for label in confusion["labels"]], confusion["matrix"]
     if len(labels) > _SHOWN:
         return [f"  confusion matrix of {len(labels)} labels: see --json"]
     width = max(7, *(min(12, len(label)) for label in labels)) + 1
@@ -74,11 +77,19 @@ def confusion_table(confusion: dict[str, Any]) -> list[str]:
     return lines
 
 
+def shown_errors(report: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
+    """The first errors of a report, each text in them on one line and visible."""
+    return [
+        {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
+        for error in report["errors"][:most]
+    ]
+
+
 def label_errors(report: Mapping[str, Any], most: int) -> list[str]:
     """The wrong examples of a report, the surest first."""
     lines = [
         f"  {e['origin']}  is {e['true'] or '(none)'}, predicted {e['predicted'] or '(none)'} "
         f"({e['probability']:.3f})\n    {e['text']}"
-        for e in report["errors"][:most]
+        for e in shown_errors(report, most)
     ]
     return ["errors, the surest first:", *lines] if lines else ["no errors"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.classification.texts import split_texts
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.classification.run import Labeller
@@ -65,7 +65,7 @@ class ClassificationOutputs(TextOutputs):
                 "probability": round(prediction.probability, 6),
                 "probabilities": {label: round(p, 6) for label, p in prediction.probabilities.items()},
             }
-            return (json.dumps(values, ensure_ascii=False),)
+            return (to_json(values),)
         if self.options["sort"]:
             return ("\t".join([f"{prediction.uncertainty:.4f}", prediction.label, one_line(text)]),)
         if self.options["nbest"] > 1:

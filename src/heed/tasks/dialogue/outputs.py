@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +18,7 @@ from heed.tasks.base.report import counted
 from heed.tasks.dialogue.chat import Chat
 from heed.tasks.dialogue.writing import options_of
 from heed.tasks.translation.outputs import sampling_of
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.run import DialogueRun
@@ -80,7 +80,7 @@ class DialogueOutputs(TextOutputs):
             self._read_conversations += 1
             self._read_turns += len(one.turns)
             line = int(one.origin.rpartition(":")[2])
-            yield line, json.dumps(object_of(one, columns), ensure_ascii=False)
+            yield line, to_json(object_of(one, columns))
 
     def unknown_in(self, text: str) -> Sequence[str]:
         """The pieces of a conversation that training never saw."""
@@ -117,7 +117,7 @@ class DialogueOutputs(TextOutputs):
             "finished": candidate.finished,
             "turns_cut": self.run.num_cut(conversation),
         }
-        return json.dumps(values, ensure_ascii=False)
+        return to_json(values)
 
     @cached_property
     def chat(self) -> Chat:

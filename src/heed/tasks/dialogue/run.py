@@ -12,6 +12,7 @@ from heed.config.conversations import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
 from heed.data.read.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
 from heed.data.read.findings import Findings
+from heed.data.read.objects import RepeatedKeyError, load_json
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.models.base import DecoderBody
@@ -73,7 +74,9 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """The turns of a text, or the object of JSON that it is."""
         if text.lstrip().startswith("{"):
             try:
-                value = json.loads(text)
+                value = load_json(text)
+            except RepeatedKeyError as error:
+                raise DataError(f"{error}: {text[:60]!r}") from None
             except ValueError:
                 value = None
             if isinstance(value, dict):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.outputs import TextOutputs, Written, one_line
 from heed.tasks.images.files import places_of
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.images.run import PictureLabeller
@@ -83,7 +83,7 @@ class PictureOutputs(TextOutputs):
                 "probability": round(prediction.probability, 6),
                 "probabilities": {label: round(p, 6) for label, p in prediction.probabilities.items()},
             }
-            return (json.dumps(values, ensure_ascii=False),)
+            return (to_json(values),)
         if self.options["csv"]:
             if most > 1:
                 rows = [[picture, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(ranked, start=1)]

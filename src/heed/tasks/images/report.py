@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heed.tasks.base.report import interval, label_body
+from heed.tasks.base.report import interval, label_body, shown_errors
 
 TOP = 5
 """The label counts as found among this many."""
@@ -23,6 +23,6 @@ def picture_errors(report: Mapping[str, Any], most: int) -> list[str]:
     """The wrong examples of a report, the surest first."""
     lines = [
         f"  {e['origin']}  is {e['true']}, predicted {e['predicted']} ({e['probability']:.3f})"
-        for e in report["errors"][:most]
+        for e in shown_errors(report, most)
     ]
     return ["errors, the surest first:", *lines] if lines else ["no errors"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from heed.tasks.language_modelling.ranking import join, rank
 from heed.tasks.language_modelling.scored import score_each, usual_stride
 from heed.tasks.language_modelling.writing import context_of
 from heed.tasks.language_modelling.written import ranked_as_json, ranked_lines, scored_as_json, scored_lines
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.continuation import Continuation
@@ -223,7 +223,7 @@ class LanguageModelOutputs(TextOutputs):
                 "stopped_by": continuation.stopped_by,
                 "unread": continuation.unread,
             }
-            return json.dumps(values, ensure_ascii=False)
+            return to_json(values)
         if self.options["nbest"] > 1:
             return f"{continuation.score:.4f}\t{one_line(continuation.text)}"
         return continuation.text if self._single else one_line(continuation.text)

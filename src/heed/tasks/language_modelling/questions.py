@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from heed.data.read.objects import RepeatedKeyError, load_json
 from heed.errors import ConfigError
 
 
@@ -108,6 +108,8 @@ def texts_of(line: str) -> list[str]:
 
 def _parsed(line: str) -> Any:
     try:
-        return json.loads(line)
+        return load_json(line)
+    except RepeatedKeyError as error:
+        raise ConfigError(f"{error}: {line[:60]!r}") from None
     except (ValueError, RecursionError):
         return None

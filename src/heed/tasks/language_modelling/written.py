@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from heed.observe.labels import visible
 from heed.tasks.base.outputs import one_line
 from heed.tasks.language_modelling.ranking import RankedChoice
 from heed.tasks.language_modelling.scored import ScoredText
+from heed.visible import to_json, visible
 
 _MARK = "\u2581"
 
@@ -41,7 +40,7 @@ def ranked_as_json(prompt: str, ranked: Sequence[RankedChoice], end: bool) -> tu
             for one in ranked
         ],
     }
-    return (json.dumps(values, ensure_ascii=False),)
+    return (to_json(values),)
 
 
 def scored_lines(scored: ScoredText) -> tuple[str, ...]:
@@ -70,4 +69,4 @@ def scored_as_json(scored: ScoredText) -> tuple[str]:
         "ranks": scored.ranks,
         "end_log_prob": None if scored.end_log_prob is None else round(scored.end_log_prob, 6),
     }
-    return (json.dumps(values, ensure_ascii=False),)
+    return (to_json(values),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
 from heed.tasks.base.predictions import short
 from heed.tasks.pretraining.filling import FilledText, RankedWord, check_choices, check_masks
 from heed.tasks.pretraining.following import NextSentence
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.pretraining.run import PretrainingRun
@@ -123,7 +123,7 @@ class PretrainingOutputs(TextOutputs):
     def _filled(self, filled: FilledText) -> tuple[str, ...]:
         if self.options["json"]:
             masks = [[{"word": one.word, "probability": round(one.probability, 6)} for one in c] for c in filled.masks]
-            return (json.dumps({"text": filled.given, "filled": filled.text, "masks": masks}, ensure_ascii=False),)
+            return (to_json({"text": filled.given, "filled": filled.text, "masks": masks}),)
         if not filled.masks:
             return ("",)
         if self.options["nbest"] > 1:
@@ -147,7 +147,7 @@ class PretrainingOutputs(TextOutputs):
                 }
                 for one in ranked
             ]
-            return (json.dumps({"text": text, "choices": choices}, ensure_ascii=False),)
+            return (to_json({"text": text, "choices": choices}),)
         if not ranked:
             return ("",)
         lines = [one_line(text)] if self._in_lines else []
@@ -165,7 +165,7 @@ class PretrainingOutputs(TextOutputs):
                 "follows": found.follows,
                 "probability": round(found.probability, 6),
             }
-            return json.dumps(values, ensure_ascii=False)
+            return to_json(values)
         return f"{found.answer}\t{found.probability:.4f}"
 
     def answer(self, text: str) -> str:

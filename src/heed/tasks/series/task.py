@@ -21,7 +21,7 @@ from torch import Tensor
 from heed.config.memory import InMemory
 from heed.data.read.findings import Findings
 from heed.data.read.memory_numbers import aligned, hold_series
-from heed.data.read.numbers import Numbers, Standard, read_numbers, text_columns
+from heed.data.read.numbers import Numbers, Standard, constant_lines, read_numbers, text_columns
 from heed.data.store.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
@@ -72,6 +72,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         refuse_pictures(config)
         columns, splits = open_series(config, given)
         rows = np.concatenate([part.values[part.start :] for part in splits.examples["train"]])
+        splits.remarks += constant_lines(columns, rows)
         return cls(config, Standard.of(columns, rows), splits).settle(parent)
 
     @classmethod

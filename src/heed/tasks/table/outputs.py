@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heed.tasks.base.outputs import FileOutputs
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.table.run import TableRun
@@ -22,6 +22,6 @@ class TableOutputs(FileOutputs):
         """Each row's label."""
         for one in self.run.predict_file(path):
             if self.options["json"]:
-                yield json.dumps({"label": one.label, "probabilities": one.probabilities}, ensure_ascii=False)
+                yield to_json({"label": one.label, "probabilities": one.probabilities})
             else:
                 yield f"{one.label}\t{one.probability:.4f}"

@@ -16,7 +16,7 @@ from heed.data.batch.plan import plan_batches
 from heed.data.examples import label_order
 from heed.data.read.findings import Findings
 from heed.data.read.memory_numbers import aligned, hold_numbers
-from heed.data.read.numbers import Numbers, Row, Standard, read_numbers
+from heed.data.read.numbers import Numbers, Row, Standard, constant_lines, read_numbers
 from heed.data.store.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError
 from heed.evaluation.labels import f1_measures
@@ -60,6 +60,7 @@ class Table(NumericTask[TableConfig, Row]):
         train = cast(Numbers, splits.examples["train"])
         labels = label_order([*train.labels, *(row.label for row in splits.left_out)])
         check_labels(labels)
+        splits.remarks += constant_lines(train.columns, train.values)
         task = cls(config, Standard.of(train.columns, train.values), labels, splits)
         task.settle(parent)
         for rows in task.rows.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from heed.data.read.head import Head
 from heed.data.tokens.words import split_words
 from heed.errors import ConfigError
 from heed.tasks.base.outputs import FileOutputs, TextOutputs, Written, one_line
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.tagging.prediction import TagPrediction
@@ -47,7 +47,7 @@ class TaggingOutputs(TextOutputs):
 
     def _line(self, text: str, prediction: TagPrediction) -> str:
         if self.options["json"]:
-            return json.dumps({"text": text, **prediction.as_values()}, ensure_ascii=False)
+            return to_json({"text": text, **prediction.as_values()})
         line = prediction.summary()
         return "\t".join([f"{prediction.uncertainty:.4f}", one_line(text), line]) if self.options["sort"] else line
 

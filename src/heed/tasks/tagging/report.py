@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heed.tasks.base.report import interval, per_label
+from heed.tasks.base.report import interval, per_label, shown_errors
+from heed.visible import escaped
 
 
 def body(report: dict[str, Any]) -> list[str]:
@@ -22,14 +23,14 @@ def body(report: dict[str, Any]) -> list[str]:
     for word, found in report.get("per_word", {}).items():
         lines.append(f"  the word {word!r:<11} {interval(found['accuracy'])}  ({found['support']:,} times)")
     if "never_seen" in report:
-        lines.append(f"  never seen in training, so never predicted: {', '.join(report['never_seen'])}")
+        lines.append(f"  never seen in training, so never predicted: {', '.join(map(escaped, report['never_seen']))}")
     return lines
 
 
 def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
     """Wrong entities in their context, or the most frequent confusions."""
     lines = []
-    for e in report["errors"][:most]:
+    for e in shown_errors(report, most):
         if "count" in e:
             lines.append(f"  {e['count']:>6,}  {e['true']} predicted as {e['predicted']}")
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from heed.data.read.inputs import input_texts
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+from heed.visible import to_json
 
 if TYPE_CHECKING:
     from heed.tasks.translation.run import Translator
@@ -124,4 +124,4 @@ def _json(source: str, candidate: Prediction, links: list[tuple[int, int]] | Non
     }
     if links is not None:
         values["alignment"] = links
-    return json.dumps(values, ensure_ascii=False)
+    return to_json(values)

@@ -1,0 +1,202 @@
+"""Values, names and settings that would pass silently and mean something else: each is named."""
+
+import pytest
+import yaml
+
+from heed.cli import main
+from heed.config import read_config
+from heed.data.read.findings import Findings
+from heed.data.read.memory_numbers import hold_numbers
+from heed.data.read.numbers import Standard, read_numbers
+from heed.data.read.rows import json_rows
+from heed.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run
+
+
+def table(path, header, *rows):
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+GOOD = [f"{n}.5,{n % 3},{'ab'[n % 2]}" for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1e200,1,a", "line 42, column 'x': '1e200' is too large: its square is not finite; give the column in larger"),
+        ("-1e160,1,a", "line 42, column 'x': '-1e160' is too large"),
+        ("1_000,1,a", "line 42, column 'x': '1_000' is no number; write it without underscores, as 1000"),
+        ("1,1_0.5,a", "line 42, column 'y': '1_0.5' is no number; write it without underscores, as 10.5"),
+    ],
+)
+def test_a_number_that_is_none_is_named(tmp_path, row, message):
+    path = table(tmp_path / "a.csv", "x,y,label", *GOOD, row)
+    with pytest.raises(DataError) as error:
+        read_numbers(path, None, "label")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["1_000", 1e200])
+def test_a_number_in_memory_that_is_none_is_named(value):
+    with pytest.raises(DataError, match=r"train\[1\], column 'x': .* is (no number; write|too large)"):
+        hold_numbers({"x": [1.0, value], "label": ["a", "b"]}, "train", None, "label")
+
+
+def test_two_columns_of_one_name_are_named(tmp_path):
+    path = table(tmp_path / "a.csv", "x,x,label", "1,2,a", "3,4,b")
+    with pytest.raises(DataError) as error:
+        read_numbers(path, None, "label")
+    assert str(error.value) == (
+        f"'{path}' line 1 names two columns 'x' (0 and 1, counted from 0); rename one of them, or leave them out with "
+        "data.columns"
+    )
+    other = table(tmp_path / "b.csv", "x,note,note,label", "1,2,5,a", "3,4,6,b")
+    assert read_numbers(other, ["x"], "label").columns == ("x",)  # nobody asks for the others
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_two_columns_of_one_name_in_texts_are_named(call, tmp_path, ending):
+    between = {"csv": ",", "tsv": "\t"}[ending]
+    rows = [between.join((f"it is good {n}", f"it is bad {n}", "ab"[n % 2])) for n in range(40)]
+    table(tmp_path / f"a.{ending}", between.join(("text", "text", "label")), *rows)
+    code, _, err = call("check", "classification", f"a.{ending}", "data.columns.text=text", "data.columns.label=label")
+    assert code == 2
+    assert "line 1 names two columns 'text' (0 and 1, counted from 0); rename one of them, or give the number" in err
+
+
+def test_two_columns_of_one_name_in_memory_are_named():
+    pandas = pytest.importorskip("pandas")
+    data = pandas.DataFrame([[1.0, 2.0, "a"], [3.0, 4.0, "b"]], columns=["x", "x", "label"])
+    with pytest.raises(DataError, match="train has two columns 'x'; rename one of them"):
+        hold_numbers(data, "train", None, "label")
+
+
+@pytest.mark.parametrize("task", ["table", "series"])
+def test_a_constant_column_is_named(call, tmp_path, task):
+    rows = [f"{n % 7},0.1,{'ab'[n % 2]}" if task == "table" else f"{n % 7},0.1" for n in range(200)]
+    table(tmp_path / "a.csv", "x,y,label" if task == "table" else "x,y", *rows)
+    code, out, err = call("check", task, "a.csv")
+    assert code == 0, err
+    assert "warning: column 'y' is 0.1 in every training row, so nothing can be learned from it" in out
+    assert "column 'x' is" not in out
+
+
+def test_a_constant_column_is_standardised_to_zero_whatever_rounding_makes_of_it():
+    import numpy as np
+
+    values = np.column_stack([np.full(10, 0.1), np.arange(10.0)])
+    standard = Standard.of(("x", "y"), values)
+    assert standard.apply(values)[:, 0].tolist() == [0.0] * 10 and standard.deviation[0] == 1.0
+
+
+def test_a_number_far_from_those_of_training_is_named(call, tmp_path):
+    table(tmp_path / "a.csv", "x,y,label", *GOOD)
+    out = tmp_path / "run"
+    code, _, err = call("train", "table", "a.csv", "training.steps=2", "training.threads=1", "--out", out)
+    assert code == 0, err
+    table(tmp_path / "b.csv", "x,y", "1,1", "1e30,1")
+    code, written, err = call("predict", out, "--input", "b.csv")
+    assert code == 2 and "nan" not in written
+    assert "column 'x' is 1e+30 in row 2, and was 0.5 to" in err or "column 'x': 1e+30" in err
+
+
+def test_one_file_as_source_and_target_is_named(call, tmp_path):
+    table(tmp_path / "a.txt", "the first line", *(f"line number {n} of the file" for n in range(60)))
+    code, out, err = call("check", "translation", "a.txt", "a.txt")
+    assert code == 0, err
+    assert "warning: train, source and target are one file, 'a.txt'; the model can only learn to copy" in out
+    rows = [f"one {n}\tone {n} two" for n in range(60)]
+    table(tmp_path / "b.tsv", "en\tde", *rows)
+    code, out, err = call("check", "translation", "b.tsv", "data.columns.source=en", "data.columns.target=en")
+    assert "warning: train, source and target are one column, 'en' of 'b.tsv'; the model can only learn to copy" in out
+
+
+def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a", "label": "x"}\n{"text": "a", "label": "x", "label": "y"}\n')
+    with pytest.raises(DataError, match=r"line 2 is not JSON: the key 'label' stands there twice"):
+        list(json_rows(path, Findings(), ("text", "label")))
+    findings = Findings("skip")
+    assert len(list(json_rows(path, findings, ("text", "label")))) == 1
+    path.write_text('{"text": "a", "more": {"b": 1, "b": 2}}\n')
+    with pytest.raises(DataError, match="the key 'b' stands there twice"):
+        list(json_rows(path, Findings(), ("text",)))
+
+
+def test_a_configuration_with_a_field_twice_is_refused(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("task: translation\ntraining:\n  steps: 4\ndata: {name: copy}\ntraining:\n  minutes: 3\n")
+    with pytest.raises(ConfigError, match=r"a.yaml line 5: the field 'training' stands there twice"):
+        read_config(path)
+    path.write_text("a: &a {x: 1}\nb:\n  <<: *a\n  x: 2\n")  # a merged key may be given anew
+    assert read_config(path)["b"] == {"x": 2}
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", ".inf", "1e300"])
+@pytest.mark.parametrize("command", [("train", "translation", "data.name=copy"), ("demo",)])
+def test_a_budget_without_end_is_refused(call, command, value):
+    code, _, err = call(*command, "--minutes", value)
+    assert code == 2 and "Traceback" not in err
+    if value != ".inf":  # which is no number on a command line
+        assert "minutes" in err
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["training.learning_rate=.inf", "training.clip=.nan", "training.weight_decay=.inf", "training.epochs=1e300"],
+)
+def test_a_setting_that_is_not_finite_is_refused(call, field):
+    code, _, err = call("train", "translation", "data.name=copy", field)
+    assert code == 2 and field.split("=")[0] in err and "Traceback" not in err
+
+
+SMALL = {
+    "task": "translation",
+    "data": {"name": "copy", "length": [2, 6], "train": 150, "valid": 20, "test": 25},
+    "model": {"name": "bahdanau", "d_embedding": 8, "d_hidden": 8, "d_attention": 8},
+    "training": {"steps": 60, "batch_tokens": 200, "threads": 1, "device": "cpu", "warmup": 0},
+    "generation": {"max_length": 9},
+    "evaluation": {"bootstrap": 20},
+}
+
+
+@pytest.mark.parametrize(("rate", "warned"), [(30.0, True), (0.003, False)])
+def test_a_learning_rate_that_makes_the_loss_grow_is_said(call, tmp_path, rate, warned):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(SMALL))
+    schedule = ("training.optimizer=sgd", "training.clip=null") if warned else ()
+    code, _, err = call("train", "a.yaml", f"training.learning_rate={rate}", *schedule, "--out", tmp_path / "run")
+    assert code == 0, err
+    said = [line for line in err.splitlines() if line.startswith("warning: the training loss")]
+    assert len(said) == warned
+    if warned:
+        assert "try training.learning_rate=3 " in said[0]
+
+
+def test_a_long_line_is_said(call, tmp_path):
+    rows = [f"it is good {n}\ta" if n % 2 else f"it is bad {n}\tb" for n in range(40)]
+    (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *rows, "x" * 200_000 + "\ta"]) + "\n")
+    code, out, err = call("check", "classification", "a.tsv", "--valid", "a.tsv")
+    assert code == 0, err
+    what = "more than 100,000 characters, kept (a smaller data.max_line leaves such lines out): 1 text (a.tsv:42)"
+    assert f"warning: {what}" in out
+    lines = [f"word {n}" for n in range(40)]
+    (tmp_path / "a.txt").write_text("\n".join([*lines, "x" * 200_000]) + "\n")
+    (tmp_path / "b.txt").write_text("\n".join([*lines, "y"]) + "\n")
+    code, _, err = call("check", "translation", "a.txt", "b.txt")
+    assert code == 2
+    assert "line 41 has more than data.max_line 100,000 characters; a larger data.max_line allows it" in err
