@@ -126,7 +126,7 @@ def test_files_of_commands_are_the_old_ones_or_the_new_ones(tmp_path, monkeypatc
             monkeypatch, folder, lambda names=names: old_files(folder, *names), lambda words=words: command(*words),
             outcome.old_or_new, ways=["once"] if kind == "predict folder" else faults.WAYS,
         )  # fmt: skip
-        assert {"open", "write", "fsync", "replace"} <= set(done)
+        assert {"open", "write", "replace"} <= set(done) and "fsync" in done[: done.index("replace")]
         shutil.rmtree(folder)
 
 

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from heed.errors import ConfigError, DiskError, HeedError
 from heed.storage.disk import beside, disk_error, error_number, flush
@@ -46,7 +46,7 @@ def open_output(path: Path) -> Iterator[TextIO]:
         return
     with _explained(path):
         part = _Part(path)
-    text = io.TextIOWrapper(io.BufferedWriter(part.raw), encoding="utf-8")
+    text = io.TextIOWrapper(io.BufferedWriter(_Once(part.raw)), encoding="utf-8")
     try:
         with _explained_lines(path):
             yield text
@@ -54,9 +54,8 @@ def open_output(path: Path) -> Iterator[TextIO]:
         with _explained(path):
             part.finish()
     except BaseException as error:
-        if not isinstance(error, DiskError):  # after a part of a block was written, all of it would be again
-            with suppress(OSError):
-                text.flush()
+        with suppress(OSError):
+            text.flush()
         if left := part.keep_lines():
             error.add_note(left)
         raise
@@ -107,6 +106,33 @@ def make_folder(path: Path) -> None:
         raise ConfigError(f"cannot make folder '{path}': that, or a part of it, is a file") from None
     except OSError as error:
         raise (disk_error(error, path) or error) from None
+
+
+class _Once(io.RawIOBase):
+    """A file that takes nothing after it refused once: what a buffer tries again may have been written in part."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._refused: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._refused is not None:
+            raise self._refused
+        try:
+            return self._raw.write(data)
+        except OSError as error:
+            self._refused = error
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._raw.closed
+
+    def close(self) -> None:
+        self._raw.close()
 
 
 class _Part:
