@@ -37,7 +37,7 @@ class CharacterFeatures(nn.Module):
         Raises:
             ShapeError: A group has another number of dimensions.
         """
-        features = [self.filters.bias.new_zeros(1, self.d_output)]
+        features = [self.filters.weight.new_zeros(1, self.d_output)]
         for characters in groups:
             if characters.dim() != 2:
                 raise ShapeError(f"characters have shape {tuple(characters.shape)}, expected (words, characters)")
