@@ -10,13 +10,13 @@ import torch
 from heed.errors import ConfigError, suggest
 from heed.lessons.arithmetic import compute
 from heed.lessons.bench import Bench, make_bench
+from heed.lessons.checks import check_all
 from heed.lessons.moments import find_moments
 from heed.lessons.parts import Stage
 from heed.lessons.places import find, name_of
 from heed.lessons.scales import other_width_stage, scales_stage
 from heed.lessons.schema import LessonFile, Values
 from heed.lessons.tables import attention_tables, features, one_row_tables, vectors
-from heed.lessons.verdicts import verdict_stages
 
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
@@ -37,7 +37,8 @@ def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> 
         *([_unlearned(bench)] if _compares(file) else []),
         scales_stage(bench),
         *(other_width_stage(bench, width) for width in file.other_widths),
-        *verdict_stages(bench),
+        *_checks(bench),
+        *_remarks(bench),
     )
     return _with_notes(_named_apart(stages), file, where)
 
@@ -193,3 +194,24 @@ def _all_rows(bench: Bench) -> Stage:
     product = bench.over("Q K'")
     equation = f"softmax({product}) V"
     return Stage("all-rows", "All rows, stacked into matrices", prose, equation, numbers.as_dict(), tables, moments)
+
+
+def _checks(bench: Bench) -> list[Stage]:
+    """Every value that the file states beside the computed one."""
+    prose = (
+        "Every value that the file states is compared with the one computed here.",
+        "Equal means equal to three decimals; a tolerance is allowed where a page rounded its inputs.",
+    )
+    checks = check_all(bench)
+    equation = "|stated - computed| <= tolerance"
+    return [Stage("checks", "Stated values, checked", prose, equation, checks=checks)] if checks else []
+
+
+def _remarks(bench: Bench) -> list[Stage]:
+    """What the file says about its own source."""
+    prose = (
+        "Errors and open questions in the source of this example.",
+        "These texts are part of the file; nothing in them is computed here.",
+    )
+    lines = tuple(bench.file.remarks)
+    return [Stage("remarks", "Remarks on the source", prose, "", lines=lines)] if lines else []
