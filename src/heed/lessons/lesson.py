@@ -9,8 +9,7 @@ from pathlib import Path
 from heed.errors import ConfigError, suggest
 from heed.lessons.files import TRAINED, read_lesson
 from heed.lessons.parts import Check, Moment, Stage
-from heed.lessons.show_html import lesson_to_html
-from heed.lessons.show_text import head_to_lines, lesson_to_text, stage_to_lines
+from heed.lessons.show import head_to_lines, lesson_to_html, lesson_to_text, stage_to_lines
 from heed.lessons.stages import build_stages
 from heed.observe.shown import framed, save_as
 from heed.observe.to_json import plain

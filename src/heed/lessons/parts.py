@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor
+
+from heed.observe.number_tables import Table as Table
+from heed.observe.number_tables import number as number
 
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: two numbers nearer than this are printed alike."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A matrix `(rows, columns)` with labels on its rows and columns.
-
-    Attributes:
-        heat: Per row, whether its numbers are weights in 0..1, to be coloured.
-        mask: `(rows, columns)`, True = may attend, or None.
-        notes: A text per row, or none.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: Tensor
-    heat: tuple[bool, ...] = ()
-    mask: Tensor | None = None
-    notes: tuple[str, ...] = ()
-
-    def cell(self, i: int, j: int) -> float | None:
-        """One number, None where masked."""
-        return float(self.values[i, j]) if self.mask is None or bool(self.mask[i, j]) else None
-
-    def has_heat(self, i: int) -> bool:
-        """Whether a row is coloured."""
-        return bool(self.heat) and self.heat[i]
 
 
 @dataclass(frozen=True)
@@ -71,16 +49,6 @@ class Check:
         """Whether the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
 
-    @property
-    def outcome(self) -> str:
-        """The result in a word or two."""
-        return "equal" if self.equal else "within tolerance" if self.tolerated else "DIFFERS"
-
-
-def number(value: float) -> str:
-    """A number as it is written in text and on a page: three decimals, never "-0.000"."""
-    return f"{round(value, 3) + 0.0:.3f}"
-
 
 def verdict(checks: tuple[Check, ...]) -> str:
     """How many values are equal, tolerated, and different."""
@@ -92,6 +60,23 @@ def verdict(checks: tuple[Check, ...]) -> str:
     if differ := len(checks) - equal - tolerated:
         parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
     return ", ".join(parts)
+
+
+def check_table(title: str, checks: Sequence[Check]) -> Table:
+    """Stated and computed values of some checks, and how far they lie apart."""
+    values = torch.tensor([[check.printed, check.computed, check.difference] for check in checks], dtype=torch.float64)
+    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)
+
+
+def check_tables(checks: Sequence[Check]) -> tuple[Table, ...]:
+    """The checks that are not equal, in a table for each outcome and tolerance; the title says both."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        if not check.equal:
+            allowed = f"within the tolerance of {check.tolerance:g}"
+            differs = f"DIFFERS: off by more than {max(check.tolerance, 0.0005):g}"
+            groups.setdefault(allowed if check.tolerated else differs, []).append(check)
+    return tuple(check_table(title, groups[title]) for title in sorted(groups))
 
 
 @dataclass(frozen=True)

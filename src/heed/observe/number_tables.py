@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from torch import Tensor
 
 from heed.observe import palette
+from heed.observe.blocks import beside
 from heed.observe.labels import MASKED, clean, cut, lines_up, visible
 
 _LABEL = 20
 _LONG_LABEL = 40
 _NARROW = 6
-_BETWEEN = 4
 _ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 
 
@@ -71,30 +72,13 @@ def _cell(value: float | None, heat: bool) -> str:
     return f'<td class="w{palette.level(value)}">{number(value)}</td>' if heat else f"<td>{number(value)}</td>"
 
 
-def tables_to_lines(tables: tuple[Table, ...], width: int, color: bool) -> list[str]:
-    """Draw tables, side by side as long as they fit; a blank line above each shelf of them."""
-    shelves: list[list[str]] = []
-    free = 0
-    for block in (_block(table, width, color) for table in tables):
-        size = max(map(_columns, block))
-        if shelves and size + _BETWEEN <= free:
-            taken, shelf = width - free + _BETWEEN, shelves[-1]
-            shelf += [""] * (len(block) - len(shelf))
-            for i, line in enumerate(block):
-                shelf[i] += " " * (taken - _columns(shelf[i])) + line
-            free -= size + _BETWEEN
-        else:
-            shelves.append(list(block))
-            free = width - size
-    return [line for shelf in shelves for line in ("", *shelf)]
+def tables_to_lines(tables: Sequence[Table], width: int, color: bool) -> list[str]:
+    """Draw tables, side by side where they fit, the others under them."""
+    blocks = [[(line, len(_ESCAPE.sub("", line))) for line in _drawn(one, width, color)] for one in tables]
+    return beside(blocks, width)
 
 
-def _columns(line: str) -> int:
-    """Columns that a line takes on the screen."""
-    return len(_ESCAPE.sub("", line))
-
-
-def _block(table: Table, width: int, color: bool) -> list[str]:
+def _drawn(table: Table, width: int, color: bool) -> list[str]:
     """A table whose labels are cut where that is enough, and whose columns are laid in blocks where it is not."""
     values = [[table.cell(i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
     cells = [[MASKED[0] if value is None else number(value) for value in row] for row in values]
