@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heed.errors import ConfigError
-from heed.lessons.arithmetic import Numbers, compute
-from heed.lessons.bench import Bench
-from heed.lessons.parts import THREE_DECIMALS, Check
-from heed.lessons.places import count, find, name_of
+from heed.lessons.arithmetic import Bench, Numbers, compute
+from heed.lessons.parts import THREE_DECIMALS, Check, count, find, name_of
 from heed.lessons.schema import Values
 from heed.lessons.tables import features
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
 from heed.lessons import cat, hindi, logan, mess, milk, order, patches, pizza, politics, teddy
-from heed.lessons.parts import Stage
-from heed.lessons.places import count, name_of
+from heed.lessons.parts import Stage, count, name_of
 from heed.lessons.schema import LessonFile
 
 _EARLIER = ("does_not_compute", "does_not_do_what_it_says")

@@ -110,14 +110,9 @@ class Lesson:
 
 def _stage(stage: Stage) -> dict[str, object]:
     names = ("name", "title", "prose", "equation", "numbers", "moments", "lines")
-    values = {name: plain(getattr(stage, name)) for name in names}
-    return {**values, "checks": [_check(check) for check in stage.checks]}
-
-
-def _check(check: Check) -> dict[str, object]:
-    names = ("name", "printed", "computed", "difference", "tolerance", "equal", "tolerated")
-    values = {name: getattr(check, name) for name in names}
-    return values | {name: plain(values[name]) for name in ("computed", "difference")}
+    of_checks = ("name", "printed", "computed", "difference", "tolerance", "equal", "tolerated")
+    checks = [{name: plain(getattr(check, name)) for name in of_checks} for check in stage.checks]
+    return {**{name: plain(getattr(stage, name)) for name in names}, "checks": checks}
 
 
 def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:

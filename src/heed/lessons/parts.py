@@ -1,4 +1,4 @@
-"""What a lesson is made of: stages with tables, named moments, and values that were compared."""
+"""The parts of a lesson: stages with tables, named moments, compared values; and rows and columns found by name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from heed.errors import ConfigError, suggest
 from heed.observe.number_tables import Table as Table
 from heed.observe.number_tables import number as number
 
@@ -104,3 +105,35 @@ class Stage:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.numbers[name]
+
+
+def find(place: int | str, labels: Sequence[str], where: str) -> int:
+    """The number of a row or column, given as a number from 0, a token, or a number written as text.
+
+    Raises:
+        ConfigError: No such token or number, or several tokens of that name; `where` is the place in messages.
+    """
+    if isinstance(place, str) and place not in labels and place.isdecimal():
+        place = int(place)
+    if isinstance(place, int):
+        if not 0 <= place < len(labels):
+            raise ConfigError(f"{where}: there is no {place}; numbers go from 0 to {len(labels) - 1}")
+        return place
+    found = [i for i, label in enumerate(labels) if label == place]
+    if not found:
+        raise ConfigError(f"{where}: no token '{place}'{suggest(place, labels)}")
+    if len(found) > 1:
+        raise ConfigError(
+            f"{where}: '{place}' stands at {', '.join(map(str, found[:-1]))} and {found[-1]}; give the number"
+        )
+    return found[0]
+
+
+def name_of(index: int, labels: Sequence[str]) -> str:
+    """A token as a message names it, with its number where another token is called the same."""
+    return f"{labels[index]} ({index})" if labels.count(labels[index]) > 1 else labels[index]
+
+
+def count(number: int, what: str) -> str:
+    """A number of things: "1 row", "2 rows"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
