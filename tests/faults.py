@@ -114,7 +114,7 @@ def patch(monkeypatch, disk):
     before(shutil, "rmtree", new=False)
 
 
-def fail_each(monkeypatch, folder, prepare, act, check, ways=WAYS):
+def fail_each(monkeypatch, folder, prepare, act, check, ways=WAYS, each=True):
     """Let each operation of `act` fail, in each way.
 
     Args:
@@ -126,6 +126,7 @@ def fail_each(monkeypatch, folder, prepare, act, check, ways=WAYS):
             is there.
         ways: Names of the ways to fail. After a crash `act` is called again on a disk that works, and `check` is given
             None.
+        each: Whether each operation fails in all these ways, or in one of them in turn.
 
     Returns:
         The operations, by name.
@@ -134,7 +135,7 @@ def fail_each(monkeypatch, folder, prepare, act, check, ways=WAYS):
     refusals = [*FULL, errno.EIO, errno.EROFS]
     for place in count(1):
         number = refusals[place % len(refusals)]
-        for way in ways:
+        for way in ways if each else [ways[place % len(ways)]]:
             how = (None, True) if way == "crash" else (number, way == "lasting")
             shutil.rmtree(folder, ignore_errors=True)
             Path(folder).mkdir()

@@ -238,7 +238,7 @@ def test_what_cannot_be_is_refused(run, data, words, message, capsys, monkeypatc
     (data / "one").write_text("1-6\n" + 9 * "\n")
     (data / "empty").write_text(10 * "\n")
     code, out, err = command(capsys, "align", run.folder, "test.en", "test.yo", *words)
-    assert code == 2 and out == "" and message in err
+    assert code == 2 and out == "" and message in err and len(err.splitlines()) == 1
 
 
 def test_gold_links_to_words_that_are_not_there_count_as_missed(run, data, pairs):

@@ -13,10 +13,12 @@ import yaml
 
 import heed
 from heed.cli import main
+from heed.cli.answering import Answering
 from heed.data.read.findings import BadLine
 from heed.data.read.incoming import Incoming, InputFindings
 from heed.data.read.inputs import input_texts
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError, HeedError, TrainingError
+from heed.tasks.base.outputs import TextOutputs, Written
 
 SETTINGS = {
     "task": "translation",
@@ -170,6 +172,45 @@ def test_a_file_is_read_in_whole_batches(tmp_path):
 
 
 # --- Lines that cannot be used
+
+
+class Fussy(TextOutputs):
+    """Writes texts in capitals, a few at a time; of some it knows nothing to write."""
+
+    def write(self, texts):
+        if len(texts) > 3:
+            raise TrainingError("out of memory")
+        if "bad" in texts:
+            raise DataError("nothing rhymes with it")
+        if "option" in texts:
+            raise ConfigError("--rhyme does not apply")
+        return (Written((text.upper(),)) for text in texts)
+
+    def answer(self, text):
+        return text.upper()
+
+
+def answered(texts, skip):
+    told, out = [], io.StringIO()
+    answering = Answering(Fussy(None, {}), InputFindings(None, skip, told.append, "hint"), strict=False)
+    error = None
+    try:
+        answering.write([list(enumerate(texts, start=1))], "stdin", out)
+    except HeedError as problem:
+        error = f"{type(problem).__name__}: {problem}"
+    return out.getvalue().split(), told, error
+
+
+def test_what_cannot_be_computed_together_is_computed_in_parts():
+    texts = [f"a{n}" for n in range(11)]
+    assert answered(texts, skip=False) == ([text.upper() for text in texts], [], None)
+    texts[6] = "bad"
+    expected = "DataError: stdin line 7: nothing rhymes with it; hint"
+    assert answered(texts, skip=False) == ([text.upper() for text in texts[:6]], [], expected)
+    others = [text.upper() for text in texts if text != "bad"]
+    assert answered(texts, skip=True) == (others, ["stdin line 7: nothing rhymes with it"], None)
+    texts[6] = "option"  # is not about one text
+    assert answered(texts[6:8], skip=True)[1:] == ([], "ConfigError: --rhyme does not apply")
 
 
 def test_the_lines_before_a_bad_one_are_answered_and_it_is_named(run, call):

@@ -9,6 +9,7 @@ import faults
 import heed
 from heed.cli import main
 from heed.comparison import training as trains
+from heed.comparison.files import save_texts
 from heed.errors import DiskError
 from heed.runs import train as training
 from heed.runs.train import train_config
@@ -40,7 +41,7 @@ def checkpoint(tmp_path_factory):
     config = {
         "task": "classification",
         "data": {"train": str(folder / "texts.tsv"), "valid": 4},
-        "model": {"name": "bert", "d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 8},
+        "model": {"name": "bert", "pooling": "last", "d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 8},
         "training": SMALL,
         "evaluation": {"bootstrap": 10},
     }
@@ -76,7 +77,7 @@ class Outcome:
             return
         if isinstance(error, SystemExit):
             assert error.code == 3 and said[-1].startswith("heed: ")
-            assert "could not be written" in said[-1] or "cannot write" in said[-1]
+            assert any(words in said[-1] for words in ("could not be written", "cannot write", "cannot remove"))
         else:
             assert isinstance(error, DiskError) and "\n" not in str(error)
 
@@ -119,7 +120,8 @@ def test_files_of_commands_are_the_old_ones_or_the_new_ones(tmp_path, monkeypatc
         command(*words)
         outcome.whole = outcome.contents()
         assert sorted(outcome.whole) == names
-        monkeypatch.setattr(heed, "load", lambda name, run=run: run)  # only what is written counts here
+        for function in ("heed.load", "heed.cli.predict.open_together"):  # only what is written counts here
+            monkeypatch.setattr(function, lambda *_, **__: run)
         done = faults.fail_each(
             monkeypatch, folder, lambda names=names: old_files(folder, *names), lambda words=words: command(*words),
             outcome.old_or_new, ways=["once"] if kind == "predict folder" else faults.WAYS,
@@ -132,10 +134,12 @@ def test_the_files_of_a_comparison_are_the_old_ones_or_the_new_ones(tmp_path, mo
     shutil.copytree(translator, tmp_path / "other")
     outcome = Outcome(tmp_path / "out", capsys)
     compared = heed.compare([str(translator), str(tmp_path / "other")], resamples=10)
-    outcome.whole = {path.name: path.read_bytes() for path in compared.save(tmp_path / "whole")}
+    written = compared.save(tmp_path / "whole")
+    outcome.whole = {path.name: path.read_bytes() for path in written}
+    texts = {path.suffix[1:]: path.read_bytes().decode() for path in written}
     done = faults.fail_each(
         monkeypatch, tmp_path / "out", lambda: old_files(tmp_path / "out", *outcome.whole),
-        lambda: compared.save(tmp_path / "out"), outcome.old_or_new,
+        lambda: save_texts(tmp_path / "out", texts), outcome.old_or_new,
     )  # fmt: skip
     assert done.count("replace") == 4 and done.index("replace") > max(i for i, n in enumerate(done) if n == "write")
 
@@ -165,13 +169,13 @@ def test_an_export_is_the_old_one_or_the_new_one(tmp_path, monkeypatch, capsys, 
     def check(error, stuck):
         outcome.one_line(error)
         left = {path.name: path.read_bytes() for path in where.iterdir()} if where.exists() else {}
-        if isinstance(error, faults.Crash):
+        if stuck or isinstance(error, faults.Crash):  # it may have been moved away and not moved back
             assert left in (whole, {"old": OLD.encode()}) or (where.parent / ".huggingface.old" / "old").exists()
             return
         assert left == whole or (error is not None and left == {"old": OLD.encode()})
         assert error is not None or not list(where.parent.glob(".*"))
 
-    faults.fail_each(monkeypatch, where.parent, old, lambda: heed.export(run, "huggingface"), check)
+    faults.fail_each(monkeypatch, where.parent, old, lambda: heed.export(run, "huggingface"), check, each=False)
 
 
 def test_an_import_leaves_a_whole_run_or_nothing(tmp_path, monkeypatch, capsys, checkpoint):
@@ -183,13 +187,15 @@ def test_an_import_leaves_a_whole_run_or_nothing(tmp_path, monkeypatch, capsys, 
         runs = [path for path in folder.iterdir() if not path.name.startswith(".")]
         if error is None:
             assert heed.check_run(folder / "run").whole and heed.load(folder / "run")
-            assert not list(folder.glob(".*"))
+            assert {path.name for path in folder.glob(".*")} <= {".run.old"}  # empty; it goes with the next write
         for path in runs:
             assert not any(path.iterdir()) or heed.check_run(path).whole
 
-    done = faults.fail_each(
-        monkeypatch, folder, lambda: None, lambda: command("import", checkpoint, "--out", folder / "run"), check
-    )
+    def act():
+        if not (folder / "run" / "model.safetensors").exists():  # it may have been whole when the machine stopped
+            command("import", checkpoint, "--out", folder / "run")
+
+    done = faults.fail_each(monkeypatch, folder, lambda: None, act, check, each=False)
     assert {"open", "write", "safetensors", "replace"} <= set(done)
 
 
@@ -221,7 +227,7 @@ def test_the_last_save_of_a_training_and_its_seal_lose_nothing(tmp_path, monkeyp
         elif not stuck and not isinstance(error, faults.Crash):
             assert not list(out.glob(".*.part"))
 
-    faults.fail_each(monkeypatch, tmp_path / "runs", lambda: shutil.copytree(before, out), resume, check)
+    faults.fail_each(monkeypatch, tmp_path / "runs", lambda: shutil.copytree(before, out), resume, check, each=False)
 
 
 def test_the_harness_notices_what_is_not_written_whole(tmp_path, monkeypatch, capsys):
@@ -238,4 +244,4 @@ def test_the_harness_notices_what_is_not_written_whole(tmp_path, monkeypatch, ca
     with pytest.raises(AssertionError) as found:
         faults.fail_each(monkeypatch, folder, lambda: old_files(folder, "out.txt"), careless, outcome.old_or_new)
     assert found.value.__notes__[0].startswith("operation 2 of ['open', 'write'")
-    assert Path(folder / "out.txt").read_bytes() == b"new\nne"
+    assert Path(folder / "out.txt").read_bytes().startswith(b"new\nne")

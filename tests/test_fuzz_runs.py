@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -105,6 +106,19 @@ def test_strangers_among_the_checkpoints_are_passed_over_and_kept(bench):
             found = bench.ask("resume", Damage(name, kind, becomes(kind)))
             assert (found.code, found.wrong) == (0, ""), name
             assert (bench.run / name).exists()
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
+def test_data_that_has_become_a_pipe_is_not_waited_for(bench, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+
+    def point_to_pipe(path):
+        path.write_text(re.sub(r"/[^\n]*table\.csv", str(tmp_path / "pipe.csv"), path.read_text()))
+
+    for command in ("evaluate", "resume"):
+        found = bench.ask(command, Damage("config.yaml", "data.train is a pipe", point_to_pipe), "made anew")
+        assert (found.code, found.wrong) == (2, "")
+        assert f"data.train: '{tmp_path / 'pipe.csv'}' is a named pipe; a run reads its data again" in found.err
 
 
 @pytest.mark.parametrize("bench", ["table"], indirect=True)

@@ -8,7 +8,8 @@ from torch.testing import assert_close
 
 import heed
 from heed.errors import ConfigError
-from heed.runs.train import model_to_train, train_config
+from heed.runs.begin import model_to_train
+from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.training.loop import Trainer
 from heed.training.micro_batches import kept_bytes

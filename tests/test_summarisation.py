@@ -87,6 +87,15 @@ def test_columns_that_are_given_win_and_unknown_names_are_an_error(tmp_path):
         prepared({"train": other, "valid": 4})
 
 
+def test_a_field_that_is_missing_is_called_by_its_usual_names(tmp_path):
+    path = write(tmp_path / "m.jsonl", [(f"a b {n}", f"a {n}") for n in range(12)], ("document", "summry"))
+    message = r"m.jsonl' has no field 'summary' \(or subject, .*\); did you mean 'summry'\?; data.columns.target=NAME"
+    with pytest.raises(DataError, match=message):
+        prepared({"train": path, "valid": 4})
+    task, _ = prepared({"train": path, "valid": 4, "columns": {"target": "summry"}})
+    assert len(task.splits.examples["train"]) == 8
+
+
 def test_a_note_tells_its_subject_and_no_test_note_was_in_training():
     train, test = NoteSource().sample("train", 300), NoteSource().sample("test", 100)
     assert not {note.source for note in train} & {note.source for note in test}

@@ -958,4 +958,29 @@ EDITS = [
         "(i, j)",
         ("tests/test_align.py",),
     ),
+    # files that commands write
+    Edit(
+        "outputs: an old file is replaced before the new one is on the disk",
+        "os.fsync(self.raw.fileno())\n        os.replace",
+        "os.replace",
+        ("tests/test_faults.py",),
+    ),
+    Edit(
+        "outputs: a block that was written in part is written again",
+        "if not isinstance(error, DiskError):  # after",
+        "if True:  # after",
+        ("tests/test_faults.py",),
+    ),
+    Edit(
+        "outputs: half a line stays in FILE.part",
+        "self.raw.truncate(end)",
+        "self.raw.truncate(position)",
+        ("tests/test_outputs.py",),
+    ),
+    Edit(
+        "disk: an old folder is not given its name again where the new one cannot get it",
+        "except BaseException:\n            _restore(old, final)\n",
+        "except BaseException:\n",
+        ("tests/test_outputs.py",),
+    ),
 ]

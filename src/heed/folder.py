@@ -19,17 +19,22 @@ from warnings import warn
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
-from heed.storage.disk import CHECKSUMS, disk_error, remove_leftovers, write_folder, write_whole
+from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
+from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.storage.seal import Content, describe_damage, listed, record, recorded
+from heed.visible import shell_word
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
 METRICS = "metrics.jsonl"
 EXPORT = "export"
 _FORMAT_FILE = "format.json"
-_FIRST_FILES = {"checkpoints", ".format.json.part"}
+_FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
 """What a folder may hold of a run that was killed while it began."""
+SETTINGS_COPY = ".config.yaml"
+"""The configuration as heed wrote it: trusted where it is what the checksums say of `config.yaml`, which a user may
+have edited since. Hidden, so that a person sees one configuration."""
 _RUNS = Path("runs")
 _FOR_PEOPLE = (".md", ".svg", ".html")
 """Endings of files that no command reads."""
@@ -106,17 +111,28 @@ def check_format(path: Path) -> None:
         raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
 
 
-def create(out: str | Path | None, config: RunConfig, resume: bool) -> Path:
+def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: Ownership) -> Path:
     """Make the folder of a new run, or open the one to go on with.
 
+    Args:
+        out: The folder; `runs/<data>-<model>-<n>` by default.
+        config: Of the run.
+        resume: Whether the folder may be there.
+        ownership: Takes the folder before anything is written.
+
     Raises:
-        RunError: The folder exists (a run is never overwritten), or `resume` finds another kind of folder.
+        RunError: The folder exists (a run is never overwritten), another process trains into it, or `resume` finds
+            another kind of folder.
     """
-    if resume and out is not None and (path := Path(out)).is_dir() and {p.name for p in path.iterdir()} - _FIRST_FILES:
+    path = _claim(out, config, "" if resume else "name another --out, or --resume it")
+    ownership.take(path)
+    files = {p.name for p in path.iterdir()} - _FIRST_FILES
+    if files and resume:
         check_format(path)
         remove_leftovers(path)
         return path
-    path = _claim(out, config, "" if resume else "name another --out, or --resume it")
+    if files:  # another process has begun meanwhile
+        raise _not_free(path, "name another --out, or --resume it")
     _begin(path)
     return path
 
@@ -155,8 +171,8 @@ def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
     if out is None:
         return _next(f"{config.data.name}-{config.model.name}")
     path = Path(out)
-    if instead and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunError(f"'{path}' exists and a run is never overwritten; {instead}")
+    if instead:
+        check_free(path, instead)
     _make(path, exist_ok=True)
     return path
 
@@ -165,6 +181,21 @@ def _begin(path: Path) -> None:
     """Write what a folder has from its beginning."""
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
+
+
+def check_free(path: Path, instead: str = "name another --out, or --resume it") -> None:
+    """Refuse a folder for a new run that has files, and say what to do `instead`.
+
+    Raises:
+        RunError: It says so; or which process trains into it.
+    """
+    check_not_owned(path)
+    if path.exists() and (not path.is_dir() or {p.name for p in path.iterdir()} - {LOCK}):
+        raise _not_free(path, instead)
+
+
+def _not_free(path: Path, instead: str) -> RunError:
+    return RunError(f"'{path}' exists and a run is never overwritten; {instead}")
 
 
 def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
@@ -192,7 +223,7 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     if kept:
         record(path, kept, kept)
     else:
-        (path / CHECKSUMS).unlink(missing_ok=True)
+        remove_file(path / CHECKSUMS)
     yield
     seal(path, kept, final=final)
 
@@ -234,7 +265,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
         return
     ways = ["restore it from a copy"]
     if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
-        ways.append(f"make it again with: heed train {path} --resume")
+        ways.append(f"make it again with: heed train {shell_word(path)} --resume")
     if force is not None:
         ways.append("use the run as it is with --force (in Python force=True)")
     raise RunError(f"{said}; {', or '.join(ways)}")

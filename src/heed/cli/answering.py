@@ -9,11 +9,11 @@ from typing import TextIO
 
 from heed.data.read.findings import BadLine
 from heed.data.read.incoming import InputFindings, Numbered
-from heed.errors import DataError, HeedError, ShapeError
+from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.tasks.base.outputs import TextOutputs, Written, one_line
 
-_OF_ONE = (DataError, ShapeError)
-"""Errors that may be about one input of several."""
+_OF_ALL = (ConfigError, RunError, DiskError)
+"""Errors that are not about one input of several, unless they are `InputError`s."""
 _EMPTY = Written(("",))
 """What is written for an input that cannot be used."""
 _HEAD = 1_000
@@ -150,7 +150,9 @@ class Answering:
             try:
                 for piece in self.outputs.grow(str(one[1])):
                     print(piece if single else one_line(piece), end="", flush=True)
-            except _OF_ONE as problem:
+            except HeedError as problem:
+                if _is_of_all(problem):
+                    raise
                 self.findings.refuse(type(problem)(f"{_place(where, one[0], single)}: {problem}"), one[0])
             yield one, Written(("",))  # the end of the line
 
@@ -185,7 +187,9 @@ class Answering:
                 done += 1
                 yield written
             return
-        except _OF_ONE as error:
+        except HeedError as error:
+            if _is_of_all(error):
+                raise
             problem = error
         rest = batch[done:]
         if len(rest) > 1:
@@ -201,6 +205,10 @@ class Answering:
         if self._strict:
             raise DataError(problem)
         self.findings.count(f"{problem}; left empty", number)
+
+
+def _is_of_all(error: HeedError) -> bool:
+    return isinstance(error, _OF_ALL) and not isinstance(error, InputError)
 
 
 def put(lines: Iterable[str], file: TextIO) -> None:

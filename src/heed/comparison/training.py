@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -24,8 +24,10 @@ from heed.runs.loading import load
 from heed.runs.resume import differences
 from heed.runs.train import train_config
 from heed.storage.files import damaged, read_object
+from heed.storage.lock import LOCK, Ownership
 from heed.storage.outputs import make_folder, write_outputs
 from heed.tasks import check_config, task_class
+from heed.training.interrupt import stopping_signals
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 _PLAN = "compare.plan.json"
@@ -47,30 +49,34 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
     Raises:
         ConfigError: A model cannot be built, which is found before anything trains; or the folder has a run of that
             name under other settings.
-        RunError, TrainingError: A run failed.
+        RunError, TrainingError: A run failed; or another process trains into the folder.
     """
-    plan = _agree(folder, planned)
-    missing = [one for one in planned if not _is_finished(folder / one.name)]
-    labels: set[str] = set()
-    sizes: set[int | None] = set()
-    for one in missing:
-        if one.label not in labels or one.train_size not in sizes:
-            labels.add(one.label)
-            sizes.add(one.train_size)
-            parameters = sum(
-                p.numel() for p in task_class(one.config.task).prepare(one.config).build_model().parameters()
-            )
-            reporter.say(f"{described(one)}: {parameters:,} parameters")
-    _write_plan(folder, plan)
-    minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
-    budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
-    there = len(planned) - len(missing)
-    reporter.say(f"{folder}: {there} of {len(planned)} runs are there; {len(missing)} to train{budget}")
-    for place, one in enumerate(missing, start=1):
-        reporter.say(f"\n{place} of {len(missing)}: {described(one)}, seed {one.config.training.seed}")
-        if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):
-            return False
-    return True
+    with Ownership() as ownership:
+        if is_comparison(folder):
+            ownership.take(folder)
+        _agree(folder, planned)
+        missing = [one for one in planned if not _is_finished(folder / one.name)]
+        labels: set[str] = set()
+        sizes: set[int | None] = set()
+        for one in missing:
+            if one.label not in labels or one.train_size not in sizes:
+                labels.add(one.label)
+                sizes.add(one.train_size)
+                parameters = sum(
+                    p.numel() for p in task_class(one.config.task).prepare(one.config).build_model().parameters()
+                )
+                reporter.say(f"{described(one)}: {parameters:,} parameters")
+        ownership.take(folder, make=True)
+        _write_plan(folder, _agree(folder, planned))  # once more, as another process may have made the folder
+        minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
+        budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
+        there = len(planned) - len(missing)
+        reporter.say(f"{folder}: {there} of {len(planned)} runs are there; {len(missing)} to train{budget}")
+        for place, one in enumerate(missing, start=1):
+            reporter.say(f"\n{place} of {len(missing)}: {described(one)}, seed {one.config.training.seed}")
+            if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):
+                return False
+        return True
 
 
 def described(planned: Planned) -> str:
@@ -113,7 +119,11 @@ def _is_finished(path: Path) -> bool:
 
 def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
     """The folder's plan with the runs asked for now; those it has already must be the same."""
-    if folder.exists() and not is_comparison(folder) and (not folder.is_dir() or any(folder.iterdir())):
+    if (
+        folder.exists()
+        and not is_comparison(folder)
+        and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir()))
+    ):
         raise RunError(f"'{folder}' exists and is no comparison; name another --out")
     plan = _read_plan(folder) if is_comparison(folder) else {}
     for one in planned:
@@ -160,11 +170,13 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    process = context.Process(target=_train, args=(values, path, quiet, sender))
+    until, alive = context.Pipe(duplex=False)  # nothing is sent: the system closes it when this process ends
+    process = context.Process(target=_train, args=(values, path, quiet, sender, until))
     with _without_main():
         process.start()
     sender.close()
-    with _Forwarding(process):
+    until.close()
+    with alive, _Forwarding(process):
         try:
             outcome = receiver.recv()
         except EOFError:  # it ended without a word
@@ -180,8 +192,9 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
     return bool(outcome)
 
 
-def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection) -> None:
+def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, until: Connection) -> None:
     """In the new process: train, and say how it ended: True, False for interrupted, or an error."""
+    threading.Thread(target=_stop_at_end_of, args=(until,), daemon=True).start()
     if hasattr(os, "setpgrp"):
         os.setpgrp()  # Ctrl-C in the terminal then reaches the parent only, which hands it on once
     outcome: bool | HeedError
@@ -193,8 +206,18 @@ def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection) 
         outcome = False
     except HeedError as error:
         outcome = error
-    sys.stderr.flush()
-    sender.send(outcome)
+    with suppress(OSError):  # the process that began this may have been killed
+        sys.stderr.flush()
+        sender.send(outcome)
+
+
+def _stop_at_end_of(other: Connection) -> None:
+    """Wait until the process at the other end of a pipe has ended, which a kill ends too; then stop as for SIGTERM."""
+    with suppress(EOFError, OSError):
+        other.recv()
+    with suppress(OSError):
+        print("the comparison was ended; this training stops too", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
@@ -217,7 +240,7 @@ class _Forwarding:
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            for number in stopping_signals():
                 self._before[number] = signal.signal(number, self._hand_on)
 
     def __exit__(self, *_: object) -> None:

@@ -14,7 +14,15 @@ from heed.config.data import (
     TagOptions,
 )
 from heed.config.explain import check_section
-from heed.config.reading import apply_overrides, config_text, read_config, set_field, with_paths_from, write_config
+from heed.config.reading import (
+    apply_overrides,
+    config_text,
+    data_files,
+    read_config,
+    set_field,
+    with_paths_from,
+    write_config,
+)
 from heed.config.sections import (
     ModelSection,
     RunConfig,
@@ -27,6 +35,6 @@ from heed.config.short import short_config_text
 __all__ = [
     "Columns", "CorpusData", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
     "HubSection", "ModelSection", "OwnData", "RunConfig", "Section", "TagOptions", "TokenizerConfig",
-    "TrainingConfig", "apply_overrides", "check_section", "config_text", "read_config", "set_field",
+    "TrainingConfig", "apply_overrides", "check_section", "config_text", "data_files", "read_config", "set_field",
     "short_config_text", "with_paths_from", "write_config",
 ]  # fmt: skip

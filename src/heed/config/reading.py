@@ -45,30 +45,62 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
 
     `annotation` is the section's class, or the type of the field; values that do not fit it stay as they are.
     """
+
+    def absolute(path: str, mark: IsPath) -> str:
+        return str(folder / path) if not mark.if_folder or (folder / path).is_dir() else path
+
+    return _map_paths(values, annotation, absolute)
+
+
+def data_files(config: RunConfig) -> dict[str, str]:
+    """Every file and folder of data that a configuration names, and the field that does: "data.train"."""
+    found: dict[str, str] = {}
+    for section in type(config).model_fields:
+        part = getattr(config, section)
+        if not isinstance(part, BaseModel):
+            continue
+        values, types = part.model_dump(mode="json", by_alias=True), _types(type(part))
+        for name, value in values.items():
+
+            def note(path: str, mark: IsPath, field: str = f"{section}.{name}") -> str:
+                found.setdefault(path, field)
+                return path
+
+            _map_paths(value, types.get(name, Any), note)
+    return found
+
+
+def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], str]) -> Any:
+    """Values with a function applied to those that their type marks as paths."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
         for mark in marks:
             if isinstance(mark, IsPath) and isinstance(values, str):
-                return str(folder / values) if not mark.if_folder or (folder / values).is_dir() else values
+                return function(values, mark)
             if isinstance(mark, Discriminator):
                 tag = cast(Callable[[Any], str], mark.discriminator)(values)
                 inner = next((one for one in get_args(inner) if tag in _tags(one)), Any)
-        return with_paths_from(values, folder, inner)
+        return _map_paths(values, inner, function)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
-        types = {
-            field.alias or name: Annotated[(field.annotation, None, *field.metadata, field.discriminator)]
-            for name, field in annotation.model_fields.items()
-        }
-        return {key: with_paths_from(value, folder, types.get(key, Any)) for key, value in values.items()}
+        types = _types(annotation)
+        return {key: _map_paths(value, types.get(key, Any), function) for key, value in values.items()}
     if isinstance(values, list):
         (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
-        return [with_paths_from(one, folder, inner) for one in values]
+        return [_map_paths(one, inner, function) for one in values]
     for member in get_args(annotation):  # a union, of which one member at most knows paths
         if isinstance(values, str) and get_origin(member) is list:  # one file may stand without brackets
             member = get_args(member)[0]
-        if (made := with_paths_from(values, folder, member)) != values:
+        if (made := _map_paths(values, member, function)) != values:
             return made
     return values
+
+
+def _types(section: type[BaseModel]) -> dict[str, Any]:
+    """The types of a section's fields, by the names that a file has for them."""
+    return {
+        field.alias or name: Annotated[(field.annotation, None, *field.metadata, field.discriminator)]
+        for name, field in section.model_fields.items()
+    }
 
 
 def _tags(member: Any) -> set[str]:

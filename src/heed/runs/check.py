@@ -14,11 +14,12 @@ from heed.visible import shell_word
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run folder: what is wrong with each file (or "ok"), and further remarks."""
+    """The state of a run folder: what is wrong with each file (or "ok"), further remarks, whether it has finished."""
 
     folder: Path
     files: dict[str, str]
     remarks: tuple[str, ...] = ()
+    finished: bool = True
 
     @property
     def whole(self) -> bool:
@@ -29,7 +30,9 @@ class RunState:
         width = max(map(len, self.files), default=0)
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
         bad = sum(state != "ok" for state in self.files.values())
-        verdict = "every file is whole" if not bad else f"{bad} of {len(self.files)} files are missing or altered"
+        verdict = f"{bad} of {len(self.files)} files are missing or altered" if bad else "every file is whole"
+        if not self.finished:
+            verdict = f"not finished; {verdict if bad else 'every file with a checksum is whole'}"
         return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
 
 
@@ -46,8 +49,9 @@ def check_run(run: str | Path = "last") -> RunState:
     if (path / CHECKSUMS).is_file():
         files |= _states(path, "")
     else:
-        remarks.append("it has no checksums yet: it was killed while it began or ended; heed train --resume mends that")
-    if folders.state_of(path) is not folders.State.FINISHED and folders.WEIGHTS not in files:
+        remarks.append(f"it has no {CHECKSUMS}: it was killed while it began, or the file was removed")
+    finished = folders.state_of(path) is folders.State.FINISHED or folders.WEIGHTS in files
+    if not finished:
         remarks.append(f"its training has not finished; go on with: heed train {shell_word(path)} --resume")
     checkpoints = path / "checkpoints"
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
@@ -58,7 +62,7 @@ def check_run(run: str | Path = "last") -> RunState:
     resumable = [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
     if resumable:
         remarks.append(f"a resumed run goes on from {resumable[0]}")
-    return RunState(path, files, tuple(remarks))
+    return RunState(path, files, tuple(remarks), finished)
 
 
 def _states(folder: Path, before: str) -> dict[str, str]:

@@ -30,8 +30,10 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     if folders.state_of(folder) is not folders.State.FINISHED:
         return None
     found = Unfinished.find(folder, given)
-    report = folders.read_report(folder) if found is not None else {}
-    if found is None or found.changes or "training" not in report or not check_run(folder).whole:
+    if found is None or found.changes or found.damage:
+        return None
+    report = folders.read_report(folder)
+    if "training" not in report or not check_run(folder).whole:
         return None
     training = report["training"]
     progress = Progress(step=training["updates"], total_steps=training["planned_updates"])

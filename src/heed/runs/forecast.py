@@ -9,8 +9,8 @@ import torch
 
 from heed.config import RunConfig
 from heed.runs.advice import Adviser, count
+from heed.runs.begin import model_to_train
 from heed.runs.epochs import settle_epochs
-from heed.runs.train import model_to_train
 from heed.tasks import task_class
 from heed.tasks.base.settling import settings_text
 from heed.training.budget import VALIDATIONS

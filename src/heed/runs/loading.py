@@ -73,6 +73,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         config = check_config(*folders.read_settings(path))
         kind = run_class(config.task)
         task = kind.task_class.restore(config, path)
+        task.folder = path
         model = task.build_model()
     if is_final:
         load_weights(model, weights)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from heed import folder as folders
-from heed.config import RunConfig
-from heed.errors import ConfigError
-from heed.storage.seal import describe_damage
+from heed.config import RunConfig, read_config, write_config
+from heed.errors import ConfigError, RunError
+from heed.storage.disk import CHECKSUMS, write_whole
+from heed.storage.seal import difference, recorded
 from heed.tasks import check_config
 from heed.tasks.base.matching import shapes_of
+from heed.tasks.base.sources import DATA, changed_files
 from heed.tasks.base.task import Task
 from heed.training.checkpoint import checkpoints_in
 from heed.visible import shell_word
@@ -34,13 +36,19 @@ class Change:
         return f"{self.name}: {self.before} -> {self.after}"
 
 
+_MADE_AGAIN = (folders.WEIGHTS, folders.REPORT)
+"""Files of a run folder that a resumed run makes again, so that damage to them is no loss."""
+
+
 @dataclass(frozen=True)
 class Unfinished:
     """A run folder to resume: its configuration with the changes that the user asked for."""
 
     folder: Path
+    began: RunConfig
     config: RunConfig
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
+    damage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def find(cls, folder: Path, given: RunConfig) -> Unfinished | None:
@@ -49,28 +57,36 @@ class Unfinished:
         Without a checkpoint, but with the same settings as before, what was learned from the data (tokenizers, labels)
         is taken over all the same: training some kinds of tokenizers again gives others.
 
+        A `config.yaml` that was edited by hand counts as settings given now; those that are given beside it count more.
+
         Args:
             folder: Perhaps a run folder.
             given: The settings asked for now; what they leave open stays as it was.
 
         Raises:
-            RunError: The folder is of another format.
+            RunError: The folder is of another format, or a file that cannot be made again is damaged.
             ConfigError: A setting was changed that cannot change.
         """
         if not (folder / folders.CONFIG).is_file():
             return None
         folders.check_format(folder)
-        began = check_config(*folders.read_settings(folder))
+        written = check_config(*folders.read_settings(folder))
+        damage = folders.damage(folder)
+        began = written
+        if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
+            began = kept
+            given = merged(written, given) if type(given) is type(written) else given
         if not checkpoints_in(folder / "checkpoints"):
             same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
-            return cls(folder, began, ()) if same and not describe_damage(folder) else None
+            return cls(folder, began, began) if same and not damage else None
         if type(began) is not type(given):
             raise ConfigError(f"{folder} is a run of {began.task}, and cannot go on with {given.task}")
-        for field in ("name", "size"):
-            old, new = getattr(began.model, field), getattr(given.model, field)
-            if field in given.model.model_fields_set and new not in (old, "auto"):
+        _refuse_damage(folder, damage)
+        for name in ("name", "size"):
+            old, new = getattr(began.model, name), getattr(given.model, name)
+            if name in given.model.model_fields_set and new not in (old, "auto"):
                 raise ConfigError(
-                    f"model.{field} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of "
+                    f"model.{name} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of "
                     f"another model; start a new run (--from {shell_word(folder)} takes over what fits), or leave the "
                     "field out"
                 )
@@ -82,7 +98,38 @@ class Unfinished:
                     f"{change}: the tokenizer was trained when the run in {folder} began; start a new run, "
                     "or leave the field out"
                 )
-        return cls(folder, config, changes)
+        return cls(folder, began, config, changes, damage)
+
+    def remarks(self, config: RunConfig) -> list[str]:
+        """What has changed since the run began beside its settings, in sentences for people.
+
+        `config` is the run's from now on.
+        """
+        if DATA in self.damage:
+            said = f"{self.folder / DATA} is {self.damage[DATA]}; whether the data has changed until now is unknown"
+            lines = [f"warning: {said}"]
+        else:
+            lines = [f"warning: {line}" for line in changed_files(config, self.folder)]
+        if folders.CONFIG in self.damage and _kept_settings(self.folder) is None:
+            lines.append(
+                f"warning: {self.folder / folders.CONFIG} was changed after it was written, and no copy of its earlier "
+                "settings was kept to compare it with; what it says now is used"
+            )
+        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be made again" for name in self._lost]
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The files that are written as the run goes on; what was recorded of the others still holds."""
+        return folders.CONFIG, DATA, *self._lost
+
+    def drop_damaged(self) -> None:
+        """Remove the damaged files that resuming makes again, so that nobody takes them for whole meanwhile."""
+        for name in self._lost:
+            (self.folder / name).unlink(missing_ok=True)
+
+    @property
+    def _lost(self) -> list[str]:
+        return [name for name in _MADE_AGAIN if name in self.damage]
 
     def task(self, kind: type[Task[Any, Any]], given: Mapping[str, Sequence[Any]] | None = None) -> Task[Any, Any]:
         """The task with what it learned from the data when the run began; `given` is data handed over in Python.
@@ -93,13 +140,46 @@ class Unfinished:
         task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
         of_model = [change for change in self.changes if change.name.startswith("model.")]
         if of_model:
-            began = kind.restore(check_config(*folders.read_settings(self.folder)), self.folder)
-            if shapes_of(began) != shapes_of(task):
+            if shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
                 raise ConfigError(
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
                     f"start a new run (--from {shell_word(self.folder)} takes over what fits), or leave the field out"
                 )
         return task
+
+
+def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
+    """Refuse a run folder in which a file is damaged that training goes on with and cannot make again.
+
+    Raises:
+        RunError: It names the file.
+    """
+    for name, problem in damage.items():
+        if name == CHECKSUMS:
+            raise RunError(
+                f"{folder / name} is {problem}: the files of the run cannot be compared with it. Put it back from a "
+                "copy of the run folder; or delete it, if you are sure that the other files are as they were written"
+            )
+        if name.endswith(".json") and name not in (folders.REPORT, DATA):
+            raise RunError(
+                f"{folder / name} is {problem}: training cannot go on with it. Put back the file as it was written, "
+                "from a copy of the run folder, or train anew with another --out"
+            )
+
+
+def write_settings(config: RunConfig, folder: Path) -> None:
+    """Write the configuration of a run, and the copy by which a resumed run finds what was edited by hand."""
+    for name in (folders.CONFIG, folders.SETTINGS_COPY):
+        write_whole(folder / name, lambda part: write_config(config, part))
+
+
+def _kept_settings(folder: Path) -> RunConfig | None:
+    """The configuration as it was written last; None where no copy was kept, or not that of the checksums."""
+    copy = folder / folders.SETTINGS_COPY
+    listed = recorded(folder) or {}
+    if folders.CONFIG not in listed or difference(copy, listed[folders.CONFIG]):
+        return None
+    return check_config(read_config(copy), str(copy))
 
 
 def merged(began: S, given: S) -> S:

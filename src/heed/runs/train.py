@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -14,42 +14,34 @@ import torch
 
 from heed import folder as folders
 from heed import kernels
-from heed.config import RunConfig, read_config, set_field, write_config
-from heed.config.memory import InMemory
-from heed.errors import ConfigError, DataError, RunError, suggests_keywords
+from heed.config import RunConfig, read_config, set_field
+from heed.errors import ConfigError, suggests_keywords
 from heed.runs.advice import Adviser
+from heed.runs.begin import Begun, Given, begin, follow
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import CARD, write_card
 from heed.runs.done import how_to_go_on, result_if_done
-from heed.runs.epochs import settle_epochs
 from heed.runs.loading import load
 from heed.runs.memory import check_same, handed_over, hold_all
 from heed.runs.parent import add_parent_scores
-from heed.runs.resume import Unfinished
 from heed.runs.scoring import scored_splits, try_scoring
 from heed.runs.settings import setting_named
 from heed.storage.disk import write_whole
-from heed.tasks import check_config, run_class, task_class, with_paths
+from heed.storage.lock import Ownership, check_not_owned
+from heed.tasks import check_config, run_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
 from heed.training.checkpoint import save_weights
-from heed.training.compiled import check_compiler
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
-from heed.training.device import choose_device, peak_memory
+from heed.training.device import peak_memory
 from heed.training.loop import Trainer
-from heed.training.micro_batches import check_micro_batches
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
-from heed.training.recompute import recompute_blocks
-from heed.training.tensorboard import check_log, logged
+from heed.training.tensorboard import logged
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one, or (for labelled texts) any number."""
-Given = Mapping[str, Sequence[Any]]
-"""Examples that were handed over in Python, by split."""
-_Begun = tuple[Path, Any, Any, frozenset[str]]
-"""A run folder, its task, its new model, and the settings changed since the run began."""
 
 
 @suggests_keywords(hint=setting_named)
@@ -184,14 +176,34 @@ def train_config(
         raise ConfigError("--resume needs the run folder to go on with")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
-    if resume and out is not None and (done := result_if_done(Path(out), config)) is not None:
-        opened = load(out, finished=True)
-        if processes.is_first:
-            reporter.say(how_to_go_on(Path(out), done, opened.config.training))
-        return opened, done
-    begun = _begin(config, out, reporter, resume, given, settings) if processes.is_first else None
-    path = processes.broadcast(begun[0] if begun is not None else Path())
-    path, task, model, changed = begun or _follow(path, given)
+    with Ownership() as ownership:
+        if resume and out is not None:
+            if processes.is_first:
+                check_not_owned(Path(out))
+            done = processes.broadcast(result_if_done(Path(out), config) if processes.is_first else None)
+            if done is not None:
+                opened = load(out, finished=True)
+                if processes.is_first:
+                    reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+                return opened, done
+            if processes.is_first and Path(out).is_dir():
+                ownership.take(Path(out))  # before its files are read
+        begun = begin(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
+        path = processes.broadcast(begun.folder if begun is not None else Path())
+        return _train(begun or follow(path, given), reporter, resume, on_validation, callback, began)
+
+
+def _train(
+    begun: Begun,
+    reporter: Reporter,
+    resume: bool,
+    on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None,
+    callback: Callback | None,
+    began: float,
+) -> tuple[Run[Any, Any] | None, TrainResult]:
+    """Train what has begun; see `train_config`."""
+    processes = current()
+    path, task, model = begun.folder, begun.task, begun.model
     config = task.config
     run = run_class(config.task)(path, config, task, model, {})
 
@@ -212,7 +224,7 @@ def train_config(
     if not resume and (advice := adviser.before_budget(predicted.seconds, trainer.budget.elapsed)):
         reporter.say(advice)
     with logged(config.training.log, trainer, path):
-        result = trainer.run(resume, changed)
+        result = trainer.run(resume, begun.changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
             _finish(run, trainer, result, predicted, adviser)
@@ -274,77 +286,3 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     say(f"done in {duration(trainer.budget.elapsed)}")
     if advice := adviser.after(path, result, trainer.budget.elapsed):
         say(advice)
-
-
-def _begin(
-    config: RunConfig,
-    out: str | Path | None,
-    reporter: Reporter,
-    resume: bool,
-    given: Given | None = None,
-    settings: Callable[[Task[Any, Any]], str] | None = None,
-) -> _Begun:
-    """Make a run folder, or open one to resume."""
-    check_log(config.training.log)
-    if given is None and isinstance(config.data, InMemory):
-        raise DataError(config.data.missing)
-    kind = task_class(config.task)
-    held = {} if given is None else {"given": given}
-    unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
-    task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
-    settle_epochs(task)
-    config = task.config
-    torch.manual_seed(config.training.seed)
-    model = model_to_train(task)
-    started = task.start(model) if unfinished is None else {}
-    if current().count == 1:
-        device = choose_device(config.training.device)  # what cannot be must say so before there is a folder
-        if config.training.compile:
-            check_compiler(device)
-    path = folders.create(out, config, resume)
-    parameters = sum(p.numel() for p in model.parameters())
-    if settings is not None:
-        reporter.say(settings(task))
-    reporter.say(f"run folder {path}")
-    with folders.unsealed(path):
-        if unfinished is None:
-            task.save(path)
-            if (parent := config.model.from_ or config.tokenizer.from_) is not None:
-                from heed.runs.imported import carry_origin  # knows every family, and so most models
-
-                carry_origin(parent, path)
-            about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
-            reports = {name: one.as_report() for name, one in started.items()}
-            folders.write_report(path, {**about, "parameters": parameters, **reports})
-        write_whole(path / folders.CONFIG, lambda part: write_config(config, part))
-    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
-    for one in started.values():
-        reporter.say(str(one))
-    changes = () if unfinished is None else unfinished.changes
-    for change in changes:
-        reporter.say(f"changed since the run began: {change}")
-    return path, task, model, frozenset(change.name for change in changes)
-
-
-def _follow(path: Path, given: Given | None) -> _Begun:
-    """Another process's part: what the first one has begun, read from its folder."""
-    if not (path / folders.CONFIG).is_file():
-        raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
-    config = check_config(*folders.read_settings(path))
-    task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
-    torch.manual_seed(config.training.seed)
-    return path, task, model_to_train(task), frozenset()
-
-
-def model_to_train(task: Any) -> Any:
-    """A task's new model, as its configuration wants it while it is trained.
-
-    Raises:
-        ConfigError: The model cannot be trained so.
-    """
-    model = task.build_model()
-    if task.config.training.activation_checkpointing:
-        recompute_blocks(model, task.config.model.name)
-    check_micro_batches(model, task.config.model.name, task.config.training.micro_batches)
-    task.groups(model)  # what it cannot freeze must be said before there is a folder
-    return model

@@ -113,6 +113,18 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_file(path: Path) -> None:
+    """Delete a file, if it is there.
+
+    Raises:
+        DiskError: The disk refuses.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DiskError(f"cannot remove '{path}': {error.strerror}") from None
+
+
 def checksum(path: Path) -> dict[str, Any]:
     """Size and BLAKE2b hash of a file."""
     with path.open("rb") as file:

@@ -208,9 +208,15 @@ def _named(value: Any) -> str:
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
+def kind_of(found: os.stat_result) -> str:
+    """What is not a regular file, as "a named pipe"; empty for a regular file."""
+    if stat.S_ISREG(found.st_mode):
+        return ""
+    return next((name for test, name in _KINDS if test(found.st_mode)), "no file")
+
+
 def _check_kind(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for test, name in _KINDS if test(found.st_mode)), "no file")
+    if kind := kind_of(found):
         raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
 
 

@@ -89,6 +89,8 @@ def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
                 part.finish()
     finally:
         for part in parts:
+            part.raw.close()
+        for part in parts:
             part.discard()
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks a run to stop where it can go on later, the second ends the process."""
+"""Ctrl-C and its like: the first asks a run to stop where it can go on later, the second ends the process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import Any
 
 from heed.training.progress import Reporter
 
+_HANG_UP = getattr(signal, "SIGHUP", None)
+"""Sent when a terminal is closed; Windows has none."""
+
 
 class Interrupts:
-    """The first Ctrl-C (or SIGTERM) asks the loop to stop after the update at hand; the second one ends the process."""
+    """The first Ctrl-C, SIGTERM or SIGHUP asks the loop to stop after the update at hand.
+
+    Another Ctrl-C or SIGTERM ends the process. Another SIGHUP does not: a closed terminal may send two, one from the
+    system and one from the shell. Where SIGHUP is ignored, as under `nohup`, it stays ignored.
+    """
 
     def __init__(self, stop: threading.Event, reporter: Reporter) -> None:
         self._stop = stop
@@ -20,7 +27,7 @@ class Interrupts:
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in stopping_signals():
                 self._before[number] = signal.signal(number, self._ask)
 
     def __exit__(self, *_: object) -> None:
@@ -28,7 +35,14 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._stop.is_set():
+        if not self._stop.is_set():
+            self._stop.set()
+            self._reporter.say("stopping after this update; press Ctrl-C again to stop now")
+        elif number != _HANG_UP:
             raise KeyboardInterrupt
-        self._stop.set()
-        self._reporter.say("stopping after this update; press Ctrl-C again to stop now")
+
+
+def stopping_signals() -> list[int]:
+    """The signals that ask a process to end: SIGINT, SIGTERM, and SIGHUP unless it is ignored."""
+    hangs_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([_HANG_UP] if _HANG_UP is not None and hangs_up else [])]

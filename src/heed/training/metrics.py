@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: a line for each update and each validation. It never stops a run."""
+"""`metrics.jsonl`: a line for each update and each validation. A log that cannot be written never stops a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from warnings import warn
 from heed.errors import DiskError, HeedWarning
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, read_bytes
+from heed.storage.lock import Presence
 
 _MOST_BYTES = 1 << 30
 """Bytes that a log may have; a million updates have about 200 million."""
@@ -18,11 +19,12 @@ Listener = Callable[[str, int, Mapping[str, float]], None]
 
 
 class MetricsLog:
-    """Appends events to a file; where that fails it says so once and goes on."""
+    """Appends events to a file; where that fails it says so once and goes on, unless its folder is gone."""
 
     def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
         """Open; `say` is told once that writing failed, `writes` is False for a process that leaves it to another."""
         self._path = path
+        self._folder = Presence(path.parent)
         self._say = say
         self._writes = writes
         self._warned = False
@@ -33,9 +35,14 @@ class MetricsLog:
         self._listeners.append(listener)
 
     def write(self, event: str, step: int, **values: float) -> None:
-        """Append one event."""
+        """Append one event.
+
+        Raises:
+            DiskError: The folder was deleted, moved or replaced; nothing is written then.
+        """
         if not self._writes:
             return
+        self._folder.check()
         line = json.dumps({"event": event, "step": step, **values}) + "\n"
         try:
             with self._path.open("a", encoding="utf-8") as file:

@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from heed.training.budget import Budget
@@ -122,7 +123,11 @@ class NotebookReporter(Reporter):
 
 
 class TerminalReporter(Reporter):
-    """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere."""
+    """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere.
+
+    Where stderr cannot be written to any more (its terminal was closed, the reader of the pipe has ended), training
+    goes on without a word: it must be able to save.
+    """
 
     def __init__(self, interval: float = 30.0) -> None:
         from rich.console import Console  # slow to import, and only training shows a line that moves
@@ -135,10 +140,15 @@ class TerminalReporter(Reporter):
 
     def say(self, message: str) -> None:
         """Print above the moving line."""
-        self._console.print(lines(message), markup=False, soft_wrap=True)
+        with suppress(OSError):
+            self._console.print(lines(message), markup=False, soft_wrap=True)
 
     def update(self, message: str) -> None:
         """Move the line, or print one if enough time has passed."""
+        with suppress(OSError):
+            self._update(message)
+
+    def _update(self, message: str) -> None:
         now = time.monotonic()
         if self._console.is_terminal:
             from rich.live import Live
@@ -157,5 +167,6 @@ class TerminalReporter(Reporter):
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._live is not None:
-            self._live.stop()
-            self._live = None
+            live, self._live = self._live, None
+            with suppress(OSError):
+                live.stop()

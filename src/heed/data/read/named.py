@@ -12,9 +12,11 @@ from heed.data.read.findings import Findings
 from heed.data.read.head import Head, excel_head
 from heed.data.read.lines import ending_of
 from heed.data.read.rows import flat
+from heed.errors import DataError, suggest
 
 _OBJECTS = 100
 """Objects whose fields are looked at."""
+_OF_OBJECTS = (".jsonl", ".json")
 
 
 def named_columns(
@@ -28,12 +30,27 @@ def named_columns(
         sources: What the column of the source may be called, the surest first.
         targets: What the column of the target may be called, the surest first.
         findings: How the file is read.
+
+    Raises:
+        DataError: The fields of JSON objects have one of these names for one side only.
     """
     if len(files) != 1 or (columns.source is not None and columns.target is not None):
         return columns
     names = _names(Path(files[0]), findings)
     source = columns.source if columns.source is not None else _first(sources, names, columns.target)
     target = columns.target if columns.target is not None else _first(targets, names, source)
+    if (
+        not findings.skips
+        and names
+        and ending_of(Path(files[0])) in _OF_OBJECTS
+        and (source is None) != (target is None)
+    ):
+        side, usual = ("source", sources) if source is None else ("target", targets)
+        others = [name for name in names if name not in (source, target)]
+        raise DataError(
+            f"'{files[0]}' has no field '{usual[0]}' (or {', '.join(usual[1:])}){suggest(usual[0], others)}; "
+            f"data.columns.{side}=NAME names another field"
+        )
     # One name alone is a chance match: "text" may be the first word of a file without a header.
     return columns if source is None or target is None else Columns(source=source, target=target)
 
@@ -43,7 +60,7 @@ def _first(wanted: Sequence[str], names: Sequence[str], taken: int | str | None)
 
 
 def _names(path: Path, findings: Findings) -> Sequence[str]:
-    if ending_of(path) in (".jsonl", ".json"):
+    if ending_of(path) in _OF_OBJECTS:
         objects = []
         for line in Head.of(path, findings).filled[:_OBJECTS]:
             try:

@@ -108,8 +108,9 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
         for path in (short, long)
         if (returns := findings.one(INNER_RETURN, path)) is not None
     )
+    lines = f"{count} line{'' if count == 1 else 's'}"
     return DataError(
-        f"'{short}' has {count} lines but '{long}' has {total}; line N of one must belong to line N of the other{hint}"
+        f"'{short}' has {lines} but '{long}' has {total}; line N of one must belong to line N of the other{hint}"
     )
 
 

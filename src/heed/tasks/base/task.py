@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
+from warnings import warn
 
 from heed.config import RunConfig
+from heed.config.reading import data_files
 from heed.data.read.findings import Findings
 from heed.data.store.splits import Splits
 from heed.data.store.subset import take_subset
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError, HeedWarning
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
+from heed.storage.files import kind_of
 from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.settling import from_data, model_and_head, with_model
+from heed.tasks.base.sources import changed_files
 from heed.tasks.base.transfer import Parent, Transfers
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
@@ -36,6 +41,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
     """Whether an example is a text and nothing else, so that a list of strings may be one of examples."""
     given: Mapping[str, Sequence[E]] | None = None
     """The examples that were handed over in Python, by split."""
+    folder: Path | None = None
+    """The run folder that it was opened from, whose digests its data is compared with; None for a new run."""
 
     def __init__(self, config: C, splits: Splits[E] | None) -> None:
         self.config = config
@@ -129,8 +136,16 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def splits(self) -> Splits[E]:
-        """The examples; read on first use."""
+        """The examples; read on first use, which warns of files that have changed since the run began.
+
+        Raises:
+            DataError: A file cannot be read, or has become a pipe or a device, which would be waited for.
+        """
         if self._splits is None:
+            _refuse_pipes(self.config)
+            if self.folder is not None and self.given is None:
+                for line in changed_files(self.config, self.folder):
+                    warn(line, HeedWarning, stacklevel=2)
             self._splits = self.read_splits(self.config, self.given)
         return self._splits
 
@@ -224,3 +239,14 @@ class Task(Transfers, Trainable, Generic[C, E]):
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         return model, self.head_fields(head, fields)
+
+
+def _refuse_pipes(config: RunConfig) -> None:
+    """Refuse to read the data of a run again from what is neither a file nor a folder."""
+    for path, field in data_files(config).items():
+        try:
+            kind = kind_of(os.stat(path))
+        except (OSError, ValueError):  # whoever reads it says so
+            continue
+        if kind and not os.path.isdir(path):
+            raise DataError(f"{field}: '{path}' is {kind}; a run reads its data again from files and folders")

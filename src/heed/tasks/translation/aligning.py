@@ -14,7 +14,7 @@ from heed.data.read.links import WordLink
 from heed.errors import ConfigError
 from heed.evaluation.alignment import Cell, Symmetrization, alignment_measures, symmetrize
 from heed.evaluation.measures import Measure
-from heed.tasks.translation.word_weights import Array, Place, State, layers_of, usual_place, word_weights
+from heed.tasks.translation.word_weights import Array, Place, State, layers_of, num_heads_of, usual_place, word_weights
 
 if TYPE_CHECKING:
     from heed.tasks.translation.run import Translator
@@ -103,6 +103,7 @@ class Direction:
     def __post_init__(self) -> None:
         usual = usual_place(self.run.task, self.run.model)
         layer = usual.layer if self.layer is None else self._layers()[0]
+        self._heads(num_heads_of(self.run.model, layer))  # refuses one that there is not, before links are read
         heads = usual.heads if self.head is None else None if self.head == "mean" else (self.head,)
         self.place = Place(layer, heads, usual.state if self.state is None else self.state)
 

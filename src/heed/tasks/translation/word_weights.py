@@ -83,6 +83,12 @@ def layers_of(model: PairDecoder, name: str) -> list[int]:
     return layers
 
 
+def num_heads_of(model: PairDecoder, layer: int) -> int:
+    """How many heads of a layer attend to the source."""
+    modules = attention_of(model).values()
+    return next(getattr(one, "num_heads", 1) for one in modules if one.mechanism == "cross" and one.layer == layer)
+
+
 def taught_place(task: Translation, model: PairDecoder) -> Place | None:
     """The layer and heads that were trained with links; None where none were."""
     taught = task.config.training.supervision

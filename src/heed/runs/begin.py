@@ -1,0 +1,129 @@
+"""The beginning of a run, or of a further part of it: data, model, run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heed import folder as folders
+from heed.config import RunConfig
+from heed.config.memory import InMemory
+from heed.errors import DataError, RunError
+from heed.runs.epochs import settle_epochs
+from heed.runs.resume import Unfinished, write_settings
+from heed.storage.lock import Ownership
+from heed.tasks import check_config, task_class
+from heed.tasks.base.sources import write_digests
+from heed.tasks.base.task import Task
+from heed.training.compiled import check_compiler
+from heed.training.device import choose_device
+from heed.training.micro_batches import check_micro_batches
+from heed.training.processes import current
+from heed.training.progress import Reporter
+from heed.training.recompute import recompute_blocks
+from heed.training.tensorboard import check_log
+
+Given = Mapping[str, Sequence[Any]]
+"""Examples that were handed over in Python, by split."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a process trains: its run folder, task and new model, and the settings changed since the run began."""
+
+    folder: Path
+    task: Any
+    model: Any
+    changed: frozenset[str] = frozenset()
+
+
+def begin(
+    config: RunConfig,
+    out: str | Path | None,
+    reporter: Reporter,
+    resume: bool,
+    ownership: Ownership,
+    given: Given | None = None,
+    settings: Callable[[Task[Any, Any]], str] | None = None,
+) -> Begun:
+    """Make a run folder, or open one to resume; see `train_config`."""
+    check_log(config.training.log)
+    if given is None and isinstance(config.data, InMemory):
+        raise DataError(config.data.missing)
+    if out is not None and not resume:
+        folders.check_free(Path(out))  # reading the data may take minutes
+    kind = task_class(config.task)
+    held = {} if given is None else {"given": given}
+    unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
+    task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
+    settle_epochs(task)
+    config = task.config
+    torch.manual_seed(config.training.seed)
+    model = model_to_train(task)
+    started = task.start(model) if unfinished is None else {}
+    if current().count == 1:
+        device = choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        if config.training.compile:
+            check_compiler(device)
+    path = folders.create(out, config, resume, ownership)
+    parameters = sum(p.numel() for p in model.parameters())
+    if settings is not None:
+        reporter.say(settings(task))
+    reporter.say(f"run folder {path}")
+    remarks = [] if unfinished is None else unfinished.remarks(config)
+    with folders.unsealed(path, *(() if unfinished is None else unfinished.changing)):
+        if unfinished is None:
+            task.save(path)
+            if (parent := config.model.from_ or config.tokenizer.from_) is not None:
+                from heed.runs.imported import carry_origin  # knows every family, and so most models
+
+                carry_origin(parent, path)
+        else:
+            unfinished.drop_damaged()
+        if unfinished is None or not (path / folders.REPORT).exists():
+            about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
+            reports = {name: one.as_report() for name, one in started.items()}
+            folders.write_report(path, {**about, "parameters": parameters, **reports})
+        write_settings(config, path)
+        write_digests(config, path)
+    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
+    for one in started.values():
+        reporter.say(str(one))
+    for remark in remarks:
+        reporter.say(remark)
+    changes = () if unfinished is None else unfinished.changes
+    for change in changes:
+        reporter.say(f"changed since the run began: {change}")
+    return Begun(path, task, model, frozenset(change.name for change in changes))
+
+
+def follow(path: Path, given: Given | None) -> Begun:
+    """Another process's part: what the first one has begun, read from its folder.
+
+    Raises:
+        RunError: The folder is not there.
+    """
+    if not (path / folders.CONFIG).is_file():
+        raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
+    config = check_config(*folders.read_settings(path))
+    task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
+    torch.manual_seed(config.training.seed)
+    return Begun(path, task, model_to_train(task))
+
+
+def model_to_train(task: Any) -> Any:
+    """A task's new model, as its configuration wants it while it is trained.
+
+    Raises:
+        ConfigError: The model cannot be trained so.
+    """
+    model = task.build_model()
+    if task.config.training.activation_checkpointing:
+        recompute_blocks(model, task.config.model.name)
+    check_micro_batches(model, task.config.model.name, task.config.training.micro_batches)
+    task.groups(model)  # what it cannot freeze must be said before there is a folder
+    return model

@@ -1,0 +1,223 @@
+"""One process at a time for a folder: a lock that ends with its process, and whether the folder is still there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from heed.errors import DiskError, RunError
+
+LOCK = ".lock"
+"""The lock file of a folder; hidden, so that it is neither sealed nor listed."""
+_PLAIN = re.compile(r"[\w.: -]{1,300}", re.ASCII)
+"""What messages repeat of a lock file; another one is not of heed."""
+_TRIES = 3
+"""The file may be removed by the process that held it, between opening and locking it."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that trains into a folder, as its lock file names it."""
+
+    process: int
+    host: str
+    since: str  # local time, "2026-11-23 08:05:00"
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host} since {self.since}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a process of this machine."""
+        return self.host == socket.gethostname()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is known to have ended: only of this machine's processes."""
+        if not self.is_here or os.name != "posix":  # elsewhere signal 0 would end the process
+            return False
+        try:
+            os.kill(self.process, 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+        except OSError:  # somebody else's process
+            return False
+        return False
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Own a folder within this context; the lock of a process that has ended is taken over.
+
+    The operating system holds the lock, and lets go of it when the process ends in whatever way. Where the file system
+    has no locks, the process that the lock file names is asked for instead.
+
+    Args:
+        folder: It must exist.
+
+    Raises:
+        RunError: Another process owns it, which the message names.
+        DiskError: The lock file cannot be written.
+    """
+    path = folder / LOCK
+    for _ in range(_TRIES):
+        lock = _locked(folder)
+        try:
+            _write_owner(path)
+            identity = _identity(path)
+        except FileNotFoundError:  # removed by its last owner; a lock on a file without a name keeps nobody out
+            _release(lock)
+            continue
+        except OSError as error:
+            _release(lock)
+            raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
+        break
+    else:
+        raise DiskError(f"cannot lock '{folder}': {path.name} is removed again and again")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if _identity(path) == identity:  # and not another's, in a folder that was made anew
+                path.unlink()
+        _release(lock)
+
+
+class Ownership:
+    """The folders that this process takes within a context, which lets go of them at its end."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._taken: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def take(self, folder: Path, make: bool = False) -> None:
+        """Own a folder, once, as `owned` does; `make` it where there is none.
+
+        Raises:
+            RunError: Another process owns it, which the message names.
+            DiskError: The folder or its lock file cannot be written.
+        """
+        if folder not in self._taken:
+            if make:
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise DiskError(f"cannot make '{folder}': {error.strerror or error}") from None
+            self._stack.enter_context(owned(folder))
+            self._taken.add(folder)
+
+
+def check_not_owned(folder: Path) -> None:
+    """Refuse a folder that another process is training into; nothing is written.
+
+    Raises:
+        RunError: It names the process.
+    """
+    if (folder / LOCK).is_file():
+        with suppress(DiskError):  # on a disk that cannot be written to nobody trains
+            _release(_locked(folder))
+
+
+def _locked(folder: Path) -> FileLock | None:
+    """The lock of a folder, held; None where the file system has none.
+
+    Raises:
+        RunError: Another process holds it.
+        DiskError: The lock file cannot be opened.
+    """
+    path = folder / LOCK
+    owner = _read_owner(path)  # before the attempt, since some versions of filelock empty the file with it
+    lock = FileLock(path, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise _refusal(folder, owner) from None
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and not path.is_file():
+            raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
+        if owner is not None and not owner.is_gone:
+            raise _refusal(folder, owner, by_name=True) from None
+        return None
+    return lock
+
+
+def _release(lock: FileLock | None) -> None:
+    if lock is not None:
+        with suppress(OSError):
+            lock.release()
+
+
+def _refusal(folder: Path, owner: Owner | None, by_name: bool = False) -> RunError:
+    """The error; `by_name` where only the file says that the process is there, and no lock."""
+    if owner is None:
+        return RunError(f"'{folder}' is already training, in another process; wait until it ends")
+    stop = f"stop it with: kill {owner.process}" if owner.is_here else f"stop it on {owner.host}"
+    hint = f"; if it has ended, delete '{folder / LOCK}'" if by_name or owner.is_gone else ""
+    return RunError(f"'{folder}' is already training, {owner}; wait until it ends, or {stop}{hint}")
+
+
+def _write_owner(path: Path) -> None:
+    owner = Owner(os.getpid(), socket.gethostname(), time.strftime("%Y-%m-%d %H:%M:%S"))
+    with path.open("r+", encoding="utf-8") as file:  # which does not make the file
+        file.truncate()
+        file.write(json.dumps(asdict(owner)) + "\n")
+
+
+def _read_owner(path: Path) -> Owner | None:
+    try:
+        if not path.is_file() or path.stat().st_size > 10_000:
+            return None
+        values = json.loads(path.read_text(encoding="utf-8"))
+        owner = Owner(int(values["process"]), str(values["host"]), str(values["since"]))
+        return owner if owner.process > 0 and _PLAIN.fullmatch(owner.host + owner.since) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+class Presence:
+    """Whether a folder is still the one that it was."""
+
+    def __init__(self, folder: Path) -> None:
+        """Note which folder it is."""
+        self._folder = folder
+        self._before = _identity(folder) if folder.is_dir() else None
+
+    def check(self) -> None:
+        """Refuse to go on where the folder was deleted, moved, or replaced by another of its name.
+
+        Raises:
+            DiskError: It says which.
+        """
+        try:
+            if self._before in (None, _identity(self._folder)):
+                return
+            what = "was replaced by another folder"
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                return  # a file system that does not answer for now; writing tells
+            what = "was deleted or moved"
+        raise DiskError(
+            f"the run folder '{self._folder}' {what} while it was trained; training stops, since nothing more can be "
+            "saved there. If it was moved, go on with: heed train NEW_FOLDER --resume"
+        )
