@@ -257,7 +257,9 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         """
         if not issubclass(self.body_class, TokenEncoder):
             return None
-        positions = learned_positions(self.body_class.config_class, vars(self.model_and_head()[0]))
+        section = self.config.model
+        given = section.model_extra or {} if section.size == "auto" else vars(self.model_and_head()[0])
+        positions = learned_positions(self.body_class.config_class, given)
         return None if positions is None else positions - self.framed * frame_size(False)
 
     @cached_property
