@@ -298,7 +298,7 @@ def test_an_interrupt_outside_training_is_no_traceback(call, monkeypatch, run):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(heed, "load", interrupted)
+    monkeypatch.setattr("heed.cli.evaluate.open_together", interrupted)
     code, out, err = call("evaluate", run.folder)
     assert code != 0 and "Traceback" not in err and out == ""
 
