@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, hindi, logan, mess, milk, order, patches, pizza, politics, teddy
+from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
 from heed.lessons.parts import Stage, count, name_of
 from heed.lessons.schema import LessonFile
 
@@ -32,6 +32,7 @@ class Trained(NamedTuple):
 TRAINED: dict[str, Trained] = {
     "cat": Trained(cat.TITLE, cat.cat_stages, 35),
     "hindi": Trained(hindi.TITLE, hindi.hindi_stages, 0, hindi.SOURCE),
+    "it": Trained(it.TITLE, it.it_stages, 0, it.SOURCE),
     "logan": Trained(logan.TITLE, logan.logan_stages, 0, logan.SOURCE),
     "mess": Trained(mess.TITLE, mess.mess_stages, 30),
     "milk": Trained(milk.TITLE, milk.milk_stages, 0),
