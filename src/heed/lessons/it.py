@@ -162,7 +162,8 @@ def _library(x: Tensor, layer: Layer) -> Tensor:
     with torch.no_grad():
         for linear, w in zip((module.w_query, module.w_key, module.w_value, module.w_out), layer, strict=True):
             linear.weight.copy_(w.T)
-        return x + module(x.unsqueeze(0))[0]
+        output: Tensor = module(x.unsqueeze(0))
+    return x + output[0]
 
 
 def _concatenated(rows: dict[str, Tensor], layer: Layer, after: dict[str, Result]) -> Stage:
