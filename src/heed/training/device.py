@@ -13,8 +13,12 @@ from contextlib import AbstractContextManager
 import torch
 
 from heed.config import TrainingConfig
+from heed.cores import Company, choices, cores, given_by_user
 from heed.errors import ConfigError, TrainingError
 from heed.training.processes import Processes
+
+_COMPANY = Company(held=2.0)
+"""Asked before updates: short work of others changes nothing, and so no sums."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -66,14 +70,24 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     return contextlib.nullcontext()
 
 
+def may_choose_threads(config: TrainingConfig, device: torch.device, processes: Processes) -> bool:
+    """Whether the number of threads is neither given nor, as by a launcher of processes, shared out already."""
+    return config.threads is None and device.type == "cpu" and processes.count == 1 and not given_by_user()
+
+
+def give_way(threads: int) -> None:
+    """Of the threads that were chosen, use as many as have a free core while other work is running."""
+    torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
+
+
 def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
     """Set and return the number of threads that makes `run` fastest: small models often lose by sharing it out.
 
     `run` is a step on a real batch that leaves nothing behind. Results differ in their last bits between thread counts,
-    so a run stores the number and a resumed run uses it again.
+    so a run stores the number and a resumed run uses it again. No more are tried than other work leaves cores.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    candidates = sorted({1, min(2, cores), min(4, cores), min(8, cores), cores})
+    free = _COMPANY.free_cores()
+    candidates = [count for count in choices(len(cores())) if count <= free]
     rates = {}
     for threads in candidates:
         torch.set_num_threads(threads)

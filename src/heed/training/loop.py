@@ -33,7 +33,7 @@ from heed.training.checkpoint import (
 from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
-from heed.training.device import autocast, choose_precision, device_of, memory_explained
+from heed.training.device import autocast, choose_precision, device_of, give_way, may_choose_threads, memory_explained
 from heed.training.failure import not_finite, not_saved
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
@@ -98,6 +98,7 @@ class Trainer:
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
         self._micro_batches = config.micro_batches or 1
+        self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
@@ -157,10 +158,8 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
-        # A launcher shares the cores out itself.
-        choose_threads = self.config.threads is None and self.device.type == "cpu" and self.processes.count == 1
         with memory_explained("before the first update", self._micro_batches):
-            cost = predict_cost(TrialStep(*given), self.processes, choose_threads)
+            cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
 
@@ -277,6 +276,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()
+        if self._chooses_threads:
+            give_way(p.threads)
         (summed,) = self.processes.total(draw.targets)
         count = int(summed)
         total, parts = self._backward(batches, count)

@@ -45,6 +45,7 @@ from heed.tasks.images.overview import counts_of, overview_of, remarks_on
 from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
 from heed.tasks.images.starting import InterpolatesPositions
+from heed.threads import threads_for
 from heed.training.processes import current
 
 _SCORED = 4  # times as many pictures are scored together as in training
@@ -279,7 +280,8 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         for start in range(0, len(at), step):
             chosen = at[start : start + step]
             part = sized.take(chosen) if isinstance(sized, PictureStore) else sized[list(chosen)]
-            made.append(model(self.form.tensor(part).to(device)).float().cpu())
+            with threads_for(model, len(chosen)):
+                made.append(model(self.form.tensor(part).to(device)).float().cpu())
         return torch.cat(made) if made else torch.zeros(0, model.output.out_features)
 
     def probabilities(self, logits: Tensor) -> Tensor:
