@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
+from heed.cores import given_by_user
 from heed.device import pin
 from heed.errors import DiskError
 from heed.evaluation.report import score_line
@@ -185,8 +186,8 @@ class Trainer:
         if isinstance(self.task, Carries):
             same = p.processes == self.processes.count  # each process reads streams of its own
             self.task.carry(of_rank(checkpoint.carried, rank) if same else {})
-        if c.threads is not None and "training.threads" in changed:
-            p.threads = c.threads
+        if "training.threads" in changed or given_by_user():
+            p.threads = c.threads or torch.get_num_threads()
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
