@@ -87,7 +87,10 @@ def test_a_step_for_each_turn_shows_what_the_model_held(runs, name):
     with torch.no_grad():
         memory = run.task.reading.memory(model, [history], torch.device("cpu"))
         for n, (frame, turn) in enumerate(zip(look.encoder, history, strict=True)):
-            alone, _ = model.words(model.embedding(torch.tensor([turn.ids])), torch.ones(1, len(turn.ids)).bool())
+            embedded = model.embedding(torch.tensor([turn.ids]))
+            alone, finals = model.words(embedded, torch.ones(1, len(turn.ids)).bool())
+            vector = torch.cat([final[0] for final in finals[-1]], dim=-1)[0]
+            assert torch.allclose(frame.states["turn"], vector, atol=1e-5)
             assert len(frame.states) == len(turn.ids) + 2
             for state, expected in zip(frame.states.values(), alone[0], strict=False):
                 assert torch.allclose(state, expected, atol=1e-5)

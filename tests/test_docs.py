@@ -87,8 +87,48 @@ def test_the_layers_of_the_architecture_page_are_those_of_the_imports():
     assert written == dict(enumerate(LAYERS, start=1))
 
 
+PAGES = [
+    *("README.md", "CONTRIBUTING.md", "benchmarks/NOTES.md"),
+    *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))),
+]
+
+
+def prose(name):
+    """A page without its code blocks, in which brackets are no links and # is no heading."""
+    return re.sub(r"^( *)```.*?^\1```", "", page(name), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(name):
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", prose(name), flags=re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        found.add(re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_of_a_page_lead_to_files_and_headings_that_exist(name):
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(name)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ((ROOT / name).parent / path).resolve() if path else ROOT / name
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.relative_to(ROOT).as_posix()), link
+
+
+def test_pages_that_code_and_recipes_name_exist():
+    for folder in ("src", "benchmarks", "examples", "tools", "tests"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in (".py", ".yaml"):
+                for named in re.findall(r"\b(?:docs|benchmarks)/[\w-]+\.md", path.read_text(encoding="utf-8")):
+                    assert (ROOT / named).exists(), f"{path.relative_to(ROOT)}: {named}"
+
+
 def test_files_that_pages_name_exist():
-    for name in ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))):
+    for name in PAGES:
         for path in re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|toml))`", page(name)):
             assert any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "src" / "heed")), (
                 f"{name}: {path}"

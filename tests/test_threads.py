@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from heed import cores, threads
+from heed.config import TrainingConfig
 from heed.cores import Company, Times, choices
 from heed.threads import Pace, fixed, sparing, threads_for
-from heed.training import device
+from heed.training import threads as of_training
 
 
 @pytest.fixture(autouse=True)
@@ -186,17 +187,26 @@ def test_a_measurement_holds_for_a_while(monkeypatch):
 
 def test_training_gives_way_and_comes_back(monkeypatch):
     free = iter([2, 1, 2])
-    monkeypatch.setattr(device._COMPANY, "free_cores", lambda: next(free))
+    monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: next(free))
     used = []
     for _ in range(3):
-        device.give_way(2)
+        of_training.give_way(2)
         used.append(torch.get_num_threads())
     assert used == [2, 1, 2]
 
 
 def test_training_tries_no_thread_that_has_no_core(monkeypatch):
     tried = []
-    monkeypatch.setattr(device, "cores", lambda: {0, 1})
-    monkeypatch.setattr(device._COMPANY, "free_cores", lambda: 1)
-    assert device.probe_threads(lambda: tried.append(torch.get_num_threads()), seconds=0.001) == 1
+    monkeypatch.setattr(of_training, "cores", lambda: {0, 1})
+    monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: 1)
+    assert of_training.probe_threads(lambda: tried.append(torch.get_num_threads()), seconds=0.001) == 1
     assert set(tried) == {1}
+
+
+def test_a_resumed_training_keeps_its_threads_unless_others_are_given(monkeypatch):
+    as_before, given = TrainingConfig(minutes=1), TrainingConfig(minutes=1, threads=1)
+    assert of_training.resumed_threads(as_before, (), 8) == 8
+    assert of_training.resumed_threads(given, ("training.threads",), 8) == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # which torch has read
+    assert of_training.resumed_threads(as_before, (), 8) == 2
+    assert of_training.resumed_threads(given, (), 8) == 1

@@ -23,6 +23,7 @@ from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftove
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.storage.seal import Content, describe_damage, listed, record, recorded
+from heed.visible import shell_word
 
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
@@ -264,7 +265,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
         return
     ways = ["restore it from a copy"]
     if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
-        ways.append(f"make it again with: heed train {path} --resume")
+        ways.append(f"make it again with: heed train {shell_word(path)} --resume")
     if force is not None:
         ways.append("use the run as it is with --force (in Python force=True)")
     raise RunError(f"{said}; {', or '.join(ways)}")

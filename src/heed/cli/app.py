@@ -210,9 +210,8 @@ def export(
     Written into RUN/export.
     """
     import heed
-    from heed.cli.terminal import show
 
-    show(heed.export(run, to, quantization, out, force=force))
+    print(heed.export(run, to, quantization, out, force=force))
 
 
 @app.command(cls=called("RUN [FILE]..."))

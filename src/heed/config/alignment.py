@@ -24,7 +24,8 @@ class AlignmentSection(Section):
     data: bool = False
     """Use the alignment that embedded data knows of its examples."""
     automatic: bool = False
-    """Use a word alignment that is learned from the training pairs beforehand (IBM model 1)."""
+    """Use a word alignment that is learned from the training pairs beforehand (IBM model 1 with a prior on the
+    diagonal)."""
     base: Literal[0, 1] = 0
     """What `files` call the first word of a text: 0 or 1."""
     possible: Literal["use", "ignore"] = "use"

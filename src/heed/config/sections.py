@@ -141,7 +141,7 @@ class TrainingConfig(Section):
     same gradients. For models that have blocks (transformer, encoder, bert, gpt, vit)."""
     compile: bool = False
     """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
-    CPU, triton on a GPU. See docs/performance.md for what it gives."""
+    CPU, triton on a GPU. See benchmarks/NOTES.md for what it gives."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"

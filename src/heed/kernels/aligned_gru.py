@@ -10,7 +10,7 @@ done otherwise:
 - The state's products (to the query and to three gates) are one.
 - `tanh(y) = 2 sigmoid(2 y) - 1`: torch's sigmoid takes a tenth of its tanh's time, and the constant goes out in
   the softmax. Pairs of query and key, (rows, keys, width) numbers, exist for one step at a time, in one buffer; going
-  back they are computed again, which costs less than memory that is touched for the first time (docs/performance.md).
+  back they are computed again, which costs less than memory that is touched for the first time (benchmarks/NOTES.md).
 
 Shapes: T steps, B rows, K keys, `d` state, `d_attention`, `d_value`; the context is the first `d_context` of a value.
 """

@@ -121,7 +121,7 @@ def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """Sum over positions of `lse - (1 - e) z[target]`; `logits (positions, vocabulary)` become `p - (1 - e) onehot`.
 
     By hand and in place: torch's backward of log_softmax alone takes seven times its forward pass on a CPU
-    (docs/performance.md). The rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V` everywhere, is
+    (benchmarks/NOTES.md). The rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V` everywhere, is
     the layer's: it is the same for all tokens.
     """
     index = targets.unsqueeze(1)

@@ -2,7 +2,7 @@
 
     x = x + MultiHead(norm(x), causal); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
 
-What it saves beside autograd over the modules (docs/performance.md): memory is used again from update to update, since
+What it saves beside autograd over the modules (benchmarks/NOTES.md): memory is used again from update to update, since
 the first touch of fresh pages takes longer than filling them; queries, keys and values are read where they lie, without
 a copy for each head; the products add residual connections and write over what is no longer needed; gelu's slope is
 computed with gelu.

@@ -1,7 +1,7 @@
 """Dropout whose mask costs little on a CPU.
 
 One random byte per element decides, eight of them from one draw: six times as fast, forward and backward, as torch's
-Bernoulli draws, which took a ninth of a Transformer's training step (docs/performance.md), and the mask kept for the
+Bernoulli draws, which took a ninth of a Transformer's training step (benchmarks/NOTES.md), and the mask kept for the
 backward pass has one byte per element. The probability is rounded to a multiple of 1/256. The mask is drawn the same
 way where fast forms are turned off.
 """

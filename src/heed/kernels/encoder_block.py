@@ -6,7 +6,7 @@ The tokens of all texts are the rows of one matrix, without padding, texts of on
 many texts of which length follow one another. Attention goes from group to group, so that no weight is computed for
 padding and no mask is needed; everything else is computed for all rows at once.
 
-What it saves beside autograd over the modules on padded texts (docs/performance.md): the padding; memory is used again
+What it saves beside autograd over the modules on padded texts (benchmarks/NOTES.md): the padding; memory is used again
 from block to block and update to update (`kernels/pool.py`); weights of attention stay in the processor's cache between
 the products, softmax and dropout; random bytes decide what is dropped (`kernels/dropout.py`).
 

@@ -7,7 +7,7 @@ One query a sequence does not need the keys of every position: with y = norm(x) 
     q_h . (W_k[h] y_i + b_k[h]) = (q_h W_k[h]) . y_i + a number that all i share, which softmax takes away
     sum_i w_i (W_v[h] y_i + b_v[h]) = W_v[h] (sum_i w_i y_i) + b_v[h]
 
-so that both layers are computed once for a sequence and head in place of once for a position (docs/performance.md). The
+so that both layers are computed once for a sequence and head in place of once for a position (benchmarks/NOTES.md). The
 gradient of b_k is therefore zero exactly; the modules give the rounding errors of that zero.
 
 Source: the gradient by the chain rule, that of layer normalisation by torch's own operation; the block is that of

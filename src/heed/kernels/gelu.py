@@ -4,7 +4,7 @@
     slope   = s(z) + gelu(x) (1 - s(z)) dz/dx
 
 with the logistic function s. torch computes the tanh anew in the backward pass; here the slope is kept in place of the
-input, and the backward pass is one product (docs/performance.md).
+input, and the backward pass is one product (benchmarks/NOTES.md).
 
 Source: Hendrycks and Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415, section 2.
 """

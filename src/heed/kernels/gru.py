@@ -3,7 +3,7 @@
 torch runs a GRU on a CPU as a chain of small differentiable operations, with two products of its weights' gradient at
 every step. Here the gradient of every weight is one product over all steps, and the loop back has one product and a
 handful of small operations a step: with g the gradient of a state, those of its gates are `g` times what the forward
-pass fixed, which is computed for all steps at once (docs/performance.md).
+pass fixed, which is computed for all steps at once (benchmarks/NOTES.md).
 
     r, z = sigmoid(x_r + h_r), sigmoid(x_z + h_z);  n = tanh(x_n + r h_n);  h' = n + z (h - n)
     d x_n = g (1 - z)(1 - n^2);  d x_r = d x_n h_n r (1 - r);  d x_z = g (h - n) z (1 - z);  d h_n = d x_n r

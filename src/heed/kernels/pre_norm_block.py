@@ -2,7 +2,7 @@
 
     x = x + dropout(MultiHead(norm(x))); x = x + dropout(W_2 dropout(g(W_1 norm(x) + b_1)) + b_2)
 
-What it saves beside autograd over the modules (docs/performance.md): memory is used again from block to block and
+What it saves beside autograd over the modules (benchmarks/NOTES.md): memory is used again from block to block and
 update to update (`kernels/pool.py`); one product makes queries, keys and values, which attention reads where they lie;
 sums over rows are products; random bytes decide what is dropped (`kernels/dropout.py`). It draws the dropout masks that
 the modules draw.

@@ -24,7 +24,7 @@ def onednn_linear() -> Operation | None:
     """The linear layer of oneDNN where it is faster than MKL's, which torch takes by default.
 
     MKL runs its AVX2 code on processors that are not Intel's. On one with AVX-512 (Zen 5) it reaches 107 GFLOP/s a core
-    and oneDNN, which torch has as well, 233 (docs/performance.md).
+    and oneDNN, which torch has as well, 233 (benchmarks/NOTES.md).
     """
     capable = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     if not (capable and torch.backends.mkl.is_available()) or _processor_is_intel():

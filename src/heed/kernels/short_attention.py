@@ -2,7 +2,7 @@
 
 torch's fused kernel takes one head of one sequence at a time, which for a dozen keys is mostly overhead and does not
 get faster with a second thread: 5.0 against 3.0 ms, forward and backward, for 140 x 4 heads of 14 positions on two
-threads; from about a hundred keys on it is the better one (docs/performance.md). The weights exist whole here.
+threads; from about a hundred keys on it is the better one (benchmarks/NOTES.md). The weights exist whole here.
 """
 
 from __future__ import annotations

@@ -6,19 +6,20 @@ import contextlib
 import os
 import resource
 import sys
-import time
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import torch
 
 from heed.config import TrainingConfig
-from heed.cores import Company, choices, cores, given_by_user
-from heed.errors import ConfigError, TrainingError
+from heed.errors import ConfigError
+from heed.memory import memory_explained
 from heed.training.processes import Processes
 
-_COMPANY = Company(held=2.0)
-"""Asked before updates: short work of others changes nothing, and so no sums."""
+LOWER_VALIDATION = (
+    "lower training.batch_tokens, by which batches of the validation set are made, leave out its longest examples, or "
+    "choose a smaller model"
+)
+"""What to do where memory runs out in a validation."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -70,61 +71,21 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     return contextlib.nullcontext()
 
 
-def may_choose_threads(config: TrainingConfig, device: torch.device, processes: Processes) -> bool:
-    """Whether the number of threads is neither given nor, as by a launcher of processes, shared out already."""
-    return config.threads is None and device.type == "cpu" and processes.count == 1 and not given_by_user()
-
-
-def give_way(threads: int) -> None:
-    """Of the threads that were chosen, use as many as have a free core while other work is running."""
-    torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
-
-
-def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
-    """Set and return the number of threads that makes `run` fastest: small models often lose by sharing it out.
-
-    `run` is a step on a real batch that leaves nothing behind. Results differ in their last bits between thread counts,
-    so a run stores the number and a resumed run uses it again. No more are tried than other work leaves cores.
-    """
-    free = _COMPANY.free_cores()
-    candidates = [count for count in choices(len(cores())) if count <= free]
-    rates = {}
-    for threads in candidates:
-        torch.set_num_threads(threads)
-        start, runs = time.perf_counter(), 1
-        run()
-        if time.perf_counter() - start < seconds / len(candidates):  # then what it pays for caches and pools counts
-            start, runs = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
-                run()
-                runs += 1
-        rates[threads] = runs / (time.perf_counter() - start)
-    # A second thread must earn its place: below 5 % the difference is noise.
-    best = candidates[0]
-    for threads in candidates[1:]:
-        if rates[threads] > 1.05 * rates[best]:
-            best = threads
-    torch.set_num_threads(best)
-    return best
-
-
-@contextlib.contextmanager
-def memory_explained(when: str, micro_batches: int) -> Iterator[None]:
-    """Context manager that says what to do where memory runs out.
+def step_explained(when: str, micro_batches: int) -> AbstractContextManager[None]:
+    """Context manager that says what to do where memory runs out in a training step.
 
     Raises:
-        TrainingError: It did.
+        OutOfMemoryError: It did.
     """
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not known and "can't allocate memory" not in str(error):
-            raise
-        raise TrainingError(
-            f"out of memory {when}; raise training.micro_batches (now {micro_batches}), which leaves the gradient as "
-            "it is, or choose a smaller model"
-        ) from None
+    return memory_explained(when, lower_step(micro_batches))
+
+
+def lower_step(micro_batches: int) -> str:
+    """What makes a training step smaller."""
+    return (
+        f"raise training.micro_batches (now {micro_batches}), which leaves the gradient as it is, lower "
+        "training.batch_tokens, or choose a smaller model"
+    )
 
 
 def peak_memory(device: torch.device | None = None) -> int:

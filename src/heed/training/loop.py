@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.cores import given_by_user
 from heed.device import pin
 from heed.errors import DiskError
 from heed.evaluation.report import score_line
+from heed.memory import memory_explained
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
@@ -34,7 +34,7 @@ from heed.training.checkpoint import (
 from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
-from heed.training.device import autocast, choose_precision, device_of, give_way, may_choose_threads, memory_explained
+from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, device_of, step_explained
 from heed.training.failure import not_finite, not_saved
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
@@ -45,6 +45,7 @@ from heed.training.progress import Reporter, begin_line, duration, progress_line
 from heed.training.rising import RisingLoss
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
+from heed.training.threads import give_way, may_choose_threads, resumed_threads
 
 
 class Trainer:
@@ -159,7 +160,7 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
-        with memory_explained("before the first update", self._micro_batches):
+        with step_explained("before the first update", self._micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
@@ -186,8 +187,7 @@ class Trainer:
         if isinstance(self.task, Carries):
             same = p.processes == self.processes.count  # each process reads streams of its own
             self.task.carry(of_rank(checkpoint.carried, rank) if same else {})
-        if "training.threads" in changed or given_by_user():
-            p.threads = c.threads or torch.get_num_threads()
+        p.threads = resumed_threads(c, changed, p.threads)
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
@@ -308,7 +308,7 @@ class Trainer:
         """
         total, parts = 0.0, dict[str, float]()
         when = f"at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a time"
-        with memory_explained(when, self.progress.micro_batches):
+        with step_explained(when, self.progress.micro_batches):
             for number, (batch, counts) in enumerate(batches, start=1):
                 last = number == len(batches)
                 with nullcontext() if last else self.processes.no_sync(self._losses):
@@ -365,7 +365,7 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Scores of the model as it stands, without changing it or the random state."""
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), memory_explained("while validating", LOWER_VALIDATION):
             return self.task.validate(self.model)
 
     def _write(self) -> None:

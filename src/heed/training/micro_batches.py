@@ -17,7 +17,7 @@ from heed.layers.transformer import DecoderBlock, EncoderBlock
 from heed.training.recompute import recomputed_blocks
 
 _KEPT = 100 * 2**20
-"""Bytes kept for the backward pass from which on a batch is divided (docs/performance.md has what that costs)."""
+"""Bytes kept for the backward pass from which on a batch is divided (benchmarks/NOTES.md has what that costs)."""
 
 
 def divided(indices: list[int], count: int) -> list[list[int]]:
