@@ -13,13 +13,13 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
-    {"errors", "shapes", "device", "visible"},
+    {"errors", "shapes", "device", "cores", "visible"},
     {"kernels", "memory"},
     {"attention"},
     {"layers"},
     {"models"},
     {"storage", "config"},
-    {"registry"},
+    {"registry", "threads"},
     {"data"},
     {"evaluation"},
     {"generation", "training", "observe"},

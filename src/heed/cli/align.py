@@ -13,6 +13,7 @@ from heed.cli.complete import complete_run
 from heed.cli.help import option
 from heed.cli.options import ForceOption, RunArgument
 from heed.errors import ConfigError
+from heed.threads import sparing
 
 _TOGETHER = 2_000
 """Pairs aligned and written at a time, so that links flow."""
@@ -81,6 +82,7 @@ class AlignOptions:
     force: bool = False
 
 
+@sparing()
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, a line for each pair; where they were read, and scores, on stderr."""
     import heed

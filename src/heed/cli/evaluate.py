@@ -13,9 +13,11 @@ from heed.runs.card import scores_text
 from heed.runs.ensemble import open_together
 from heed.tasks.base.capabilities import Aligns, DrawsErrors, ListsErrors, capability
 from heed.tasks.base.run import Run
+from heed.threads import sparing
 from heed.visible import to_json
 
 
+@sparing()
 def run_evaluate(
     names: list[str], files: list[str], split: str | None, as_json: bool, flags: dict[str, Any], force: bool = False
 ) -> None:

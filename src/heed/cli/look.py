@@ -17,6 +17,7 @@ from heed.observe.shown import Shown
 from heed.tasks.base.capabilities import Looks, capability
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.run import TextRun
+from heed.threads import sparing
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Drawing:
     force: bool = False
 
 
+@sparing()
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))

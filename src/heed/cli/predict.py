@@ -18,6 +18,7 @@ from heed.runs.ensemble import open_together
 from heed.tasks.base.capabilities import Writes, capability
 from heed.tasks.base.outputs import FileOutputs, Outputs, TextOutputs
 from heed.tasks.base.run import Run
+from heed.threads import sparing
 
 SOME_BAD = 4
 """Exit status where some inputs could not be used."""
@@ -51,6 +52,7 @@ class Given:
         return InputFindings(data, policy == "skip", _say, "" if self.texts else _HINT)
 
 
+@sparing()
 def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, blank lines included; several runs write together."""
     if given.texts and given.input is not None:

@@ -18,6 +18,7 @@ from heed.evaluation.significance import SEED
 from heed.tasks.base.capabilities import Compares, capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
 from heed.tasks.base.run import Run, check_one_task
+from heed.threads import fixed
 from heed.training.device import choose_device
 
 _TRIALS = 10_000
@@ -80,7 +81,7 @@ def predict_all(entries: Sequence[Entry], conduct: Conduct, say: Callable[[str],
     count = threads or max(run.report.get("training", {}).get("threads", 1) for run in opened)
     outcomes: list[tuple[Outcomes, ...]] = []
     speeds: list[tuple[Speed, ...]] = []
-    with _threads(count):
+    with fixed(count):
         for entry in entries:
             found: list[Outcomes] = []
             measured: list[Speed] = []
@@ -116,16 +117,6 @@ def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | N
     if any(not run.report for run in runs):
         remarks.append("A run without a report has no numbers of its training.")
     return tuple(remarks)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

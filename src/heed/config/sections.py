@@ -94,7 +94,7 @@ class TrainingConfig(Section):
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0)
-    """Processor threads; by default the faster of a few counts in a half-second probe."""
+    """Processor threads; by default OMP_NUM_THREADS, or the fastest in a half-second probe, fewer on busy cores."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     deterministic: bool = False

@@ -18,6 +18,7 @@ from heed.attention import Rows
 from heed.generation.next_token import NextTokenScores
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
+from heed.threads import threads_for
 
 _Row = tuple[float, int, int, float]
 """A beginning that goes on or ends: its log-probability, the row it continues, its new token, the token's own."""
@@ -58,9 +59,10 @@ def beam_search(
     scores = NextTokenScores(model, options)
     tokens, lengths = prompt, prompt_lengths
     for written in range(max(limits, default=0)):
-        hidden, state = model.step(tokens, state, lengths)
-        # At most `beams` of the candidates end, so 2 * width hold `width` that go on (or all there are).
-        best = scores.best(hidden, lengths, written, totals, 2 * width)
+        with threads_for(model, tokens.numel(), "step"):
+            hidden, state = model.step(tokens, state, lengths)
+            # At most `beams` of the candidates end, so 2 * width hold `width` that go on (or all there are).
+            best = scores.best(hidden, lengths, written, totals, 2 * width)
         beams, num_candidates = totals.shape[1], best.tokens.shape[1]
         parts = (best.totals.tolist(), best.rows.tolist(), best.tokens.tolist(), best.log_probs.tolist())
         leaving = set()

@@ -12,6 +12,7 @@ from heed.attention import Rows
 from heed.generation.next_token import NextTokenScores, without_gradient
 from heed.generation.options import Hypothesis, SearchOptions, without
 from heed.models.base import DecoderBody, Memory
+from heed.threads import threads_for
 
 Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
 """From next-token scores, the hidden states `(open rows, n, d)`, their lengths, the number of tokens written and the
@@ -55,7 +56,8 @@ def write_steps(
         lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
         scores = NextTokenScores(model, options)
     for written in range(max(limits, default=0)):
-        with without_gradient():  # not around the whole loop: what runs between two steps is not ours
+        # Not around the whole loop: what runs between two steps is not ours.
+        with without_gradient(), threads_for(model, step.numel(), "step"):
             hidden, state = model.step(step, state, lengths)
             token, chosen = choose(scores, hidden, lengths, written, active)
         leaving = set()

@@ -31,6 +31,7 @@ from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import check_config, run_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
+from heed.threads import fixed
 from heed.training.checkpoint import save_weights
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
@@ -193,6 +194,7 @@ def train_config(
         return _train(begun or follow(path, given), reporter, resume, on_validation, callback, began)
 
 
+@fixed()
 def _train(
     begun: Begun,
     reporter: Reporter,

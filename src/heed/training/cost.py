@@ -31,11 +31,12 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.memory import check_memory
 from heed.training.contracts import Scores, Trainable, parts_of
-from heed.training.device import autocast, lower_step, peak_memory, probe_threads
+from heed.training.device import autocast, lower_step, peak_memory
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import Optimizer
 from heed.training.processes import Processes
 from heed.training.recompute import kept_inside, recomputed_blocks
+from heed.training.threads import probe_threads
 
 _ENOUGH, _FEWEST = 0.25, 2
 """Seconds and steps that are measured at least; one step is enough where it takes twice as long."""

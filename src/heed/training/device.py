@@ -6,8 +6,6 @@ import contextlib
 import os
 import resource
 import sys
-import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import torch
@@ -71,34 +69,6 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()
-
-
-def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
-    """Set and return the number of threads that makes `run` fastest: small models often lose by sharing it out.
-
-    `run` is a step on a real batch that leaves nothing behind. Results differ in their last bits between thread counts,
-    so a run stores the number and a resumed run uses it again.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    candidates = sorted({1, min(2, cores), min(4, cores), min(8, cores), cores})
-    rates = {}
-    for threads in candidates:
-        torch.set_num_threads(threads)
-        start, runs = time.perf_counter(), 1
-        run()
-        if time.perf_counter() - start < seconds / len(candidates):  # then what it pays for caches and pools counts
-            start, runs = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
-                run()
-                runs += 1
-        rates[threads] = runs / (time.perf_counter() - start)
-    # A second thread must earn its place: below 5 % the difference is noise.
-    best = candidates[0]
-    for threads in candidates[1:]:
-        if rates[threads] > 1.05 * rates[best]:
-            best = threads
-    torch.set_num_threads(best)
-    return best
 
 
 def step_explained(when: str, micro_batches: int) -> AbstractContextManager[None]:

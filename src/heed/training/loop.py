@@ -45,6 +45,7 @@ from heed.training.progress import Reporter, begin_line, duration, progress_line
 from heed.training.rising import RisingLoss
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
+from heed.training.threads import give_way, may_choose_threads, resumed_threads
 
 
 class Trainer:
@@ -99,6 +100,7 @@ class Trainer:
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
         self._micro_batches = config.micro_batches or 1
+        self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
@@ -158,10 +160,8 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
-        # A launcher shares the cores out itself.
-        choose_threads = self.config.threads is None and self.device.type == "cpu" and self.processes.count == 1
         with step_explained("before the first update", self._micro_batches):
-            cost = predict_cost(TrialStep(*given), self.processes, choose_threads)
+            cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
 
@@ -187,8 +187,7 @@ class Trainer:
         if isinstance(self.task, Carries):
             same = p.processes == self.processes.count  # each process reads streams of its own
             self.task.carry(of_rank(checkpoint.carried, rank) if same else {})
-        if c.threads is not None and "training.threads" in changed:
-            p.threads = c.threads
+        p.threads = resumed_threads(c, changed, p.threads)
         torch.set_num_threads(p.threads)
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
@@ -278,6 +277,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()
+        if self._chooses_threads:
+            give_way(p.threads)
         (summed,) = self.processes.total(draw.targets)
         count = int(summed)
         total, parts = self._backward(batches, count)

@@ -22,6 +22,7 @@ from heed.observe.frames import EncoderFrame, Look
 from heed.observe.maps import Axis, Traces
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Trace, trace
+from heed.threads import sparing, threads_for
 
 _GATES = ("reset", "update", "input", "forget", "output")
 _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
@@ -41,6 +42,7 @@ class LooksAtText(ABC):
     def _look(self, text: str, *, edits: Sequence[Edit], choice: Choice, title: str, **options: Any) -> Look:
         """Everything that a look at a text shows."""
 
+    @sparing()
     def look(
         self,
         text: str,
@@ -74,11 +76,15 @@ class LooksAtText(ABC):
         return ShownLook(self._look(text, edits=edits, choice=choice, title=self.title, **options), steps)
 
 
+_WATCHED = 32
+"""Tokens that a look is at, roughly."""
+
+
 @contextmanager
 def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterator[Trace]:
     """A trace of a model in evaluation mode, without gradients; `only` one mechanism or layer (see `trace`)."""
     model.eval()
-    with torch.no_grad(), trace(model, edits=edits, **only) as seen:
+    with torch.no_grad(), threads_for(model, _WATCHED, "watched"), trace(model, edits=edits, **only) as seen:
         yield seen
 
 

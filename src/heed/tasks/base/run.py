@@ -22,6 +22,7 @@ from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.curves import ShownCurves, curves_of
 from heed.tasks.base.predictions import Predictions, Scores
 from heed.tasks.base.task import Task
+from heed.threads import sparing
 
 T = TypeVar("T", bound=Task[Any, Any])
 M = TypeVar("M", bound=nn.Module)
@@ -112,6 +113,7 @@ class Run(ABC, Generic[T, M]):
         `outputs` are the run's own predictions of these examples, where they are known.
         """
 
+    @sparing()
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, beside baselines where there are some; the report as plain values."""
         report: dict[str, Any] = Scores(self.report_of(examples), self.body)
@@ -147,6 +149,7 @@ class Run(ABC, Generic[T, M]):
         examples = self.task.hold(data, "examples", self.config, findings)
         return [one for one in examples if not one.blank]
 
+    @sparing()
     def evaluate(self, split: Any = "test") -> dict[str, Any]:
         """Score a split of the run's data, or other examples.
 
@@ -228,6 +231,7 @@ class TextRun(Run[T, M], Generic[T, M, P]):
     @overload
     def predict(self, text: Sequence[str], **options: Any) -> Predictions[P]: ...
 
+    @sparing()
     def predict(self, text: str | Sequence[str], **options: Any) -> P | Predictions[P]:
         """The prediction for a text, or for each of several; see `predictions` for the options.
 

@@ -33,6 +33,7 @@ from heed.tasks.classification import defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, hold_texts, split_texts, text_format
+from heed.threads import threads_for
 from heed.training.processes import current
 
 
@@ -258,12 +259,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @torch.no_grad()
     def logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """Outputs of the last layer for each text, `(texts, num_outputs)`, on the CPU."""
-        model.eval()
-        device = next(model.parameters()).device
-        result = torch.zeros(len(encoded), model.output.out_features)
+        device, result = next(model.eval().parameters()).device, torch.zeros(len(encoded), model.output.out_features)
         for indices in self.scoring_batches(encoded):
             batch = self.collate_encoded(encoded, indices).to(device)
-            result[indices] = model(batch.tokens, batch.mask).float().cpu()
+            with threads_for(model, batch.tokens.numel()):
+                result[indices] = model(batch.tokens, batch.mask).float().cpu()
         return result
 
     def probabilities(self, logits: Tensor) -> Tensor:

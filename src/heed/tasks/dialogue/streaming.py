@@ -13,6 +13,7 @@ from heed.generation import SamplingOptions, generate_steps, without_gradient
 from heed.tasks.dialogue.writing import drawing_of, options_of
 from heed.tasks.language_modelling.pieces import INCOMPLETE
 from heed.tasks.translation.writing import Prediction, prediction_of
+from heed.threads import threads_for
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.run import DialogueRun
@@ -44,7 +45,7 @@ def stream_response(
     history = task.encode([conversation]).conversations[0]
     model.eval()
     device = next(model.parameters()).device
-    with without_gradient():
+    with without_gradient(), threads_for(model, 1):
         memory = task.reading.memory(model, [history], device)
     start = task.reading.start(task.speakers.number(run.who_responds(conversation, speaker)))
     prompt = torch.tensor([[start]], device=device)

@@ -30,6 +30,7 @@ from heed.tasks.dialogue.overview import overview, report_counts
 from heed.tasks.dialogue.talk import Response, Speakers, Talk
 from heed.tasks.dialogue.writing import respond
 from heed.tasks.translation.task import output_measures
+from heed.threads import threads_for
 from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
@@ -236,8 +237,10 @@ class Dialogue(DialogueData):
             rows = np.array([place[response] for unit in chosen for response in unit])
             real = batch.target_mask
             owner = rows[real.nonzero()[:, 0].cpu().numpy()]
+            with threads_for(model, real.numel(), "forced"):
+                scored = list(_scored(model, reading.hidden(model, batch)[real], batch.labels[real]))
             for (nll, right), part in zip(
-                _scored(model, reading.hidden(model, batch)[real], batch.labels[real]),
+                scored,
                 np.split(owner, range(_POSITIONS, len(owner), _POSITIONS)),
                 strict=True,
             ):

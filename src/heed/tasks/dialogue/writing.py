@@ -12,6 +12,7 @@ from heed.data.batch.turns import TokenTurn
 from heed.generation import SamplingOptions, SearchOptions, generate, without_gradient
 from heed.models.base import DecoderBody
 from heed.tasks.translation.writing import Prediction, prediction_of, search_options, seeds_of
+from heed.threads import threads_for
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.task import Dialogue
@@ -62,7 +63,7 @@ def respond(
     results: list[list[Prediction]] = [[] for _ in histories]
     for chosen in reading.plan(histories, options.beam_size):
         read = [histories[i] for i in chosen]
-        with without_gradient():
+        with without_gradient(), threads_for(model, len(chosen)):
             memory = reading.memory(model, read, device)
         prompt = torch.tensor([[reading.start(speakers[i])] for i in chosen], device=device)
         generated = generate(model, memory, prompt, options, sampling=drawing_of(sampling, read))

@@ -46,6 +46,7 @@ from heed.tasks.images.overview import counts_of, overview_of, remarks_on
 from heed.tasks.images.page import samples_page
 from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
 from heed.tasks.images.starting import InterpolatesPositions
+from heed.threads import threads_for
 from heed.training.processes import current
 
 _SCORED = 4  # times as many pictures are scored together as in training
@@ -276,16 +277,15 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
     def logits(self, model: PictureClassifier, sized: Any, places: Sequence[int] | None = None) -> Tensor:
         """Outputs of the last layer for sized pictures (an array or a store: all, or those at some places), on the CPU.
 
-        Returns:
-            `(pictures, num_outputs)`.
+        `(pictures, num_outputs)`.
         """
-        model.eval()
-        device, made = next(model.parameters()).device, []
+        device, made = next(model.eval().parameters()).device, []
         at, step = range(len(sized)) if places is None else places, _SCORED * self.config.training.batch_size
         for start in range(0, len(at), step):
             chosen = at[start : start + step]
             part = sized.take(chosen) if isinstance(sized, PictureStore) else sized[list(chosen)]
-            made.append(model(self.form.tensor(part).to(device)).float().cpu())
+            with threads_for(model, len(chosen)):
+                made.append(model(self.form.tensor(part).to(device)).float().cpu())
         return torch.cat(made) if made else torch.zeros(0, model.output.out_features)
 
     def probabilities(self, logits: Tensor) -> Tensor:

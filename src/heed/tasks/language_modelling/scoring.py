@@ -28,6 +28,7 @@ from heed.attention import Rows
 from heed.data.batch.rows import pad_rows
 from heed.data.tokens.tokenizer import END, UNKNOWN, TextTokenizer
 from heed.models.base import LanguageModel
+from heed.threads import threads_for
 from heed.training.loss import PIECE_BYTES
 from heed.training.processes import current
 
@@ -189,7 +190,7 @@ def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: 
     chosen = mask.clone()
     for place, (first, _) in enumerate(wanted):
         chosen[place, :first] = False
-    with torch.no_grad():
+    with torch.no_grad(), threads_for(model, tokens.numel()):
         hidden = model(tokens.to(device))
         log_probs, found = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
     seen = (torch.arange(tokens.shape[1]) + 1).expand_as(tokens)[chosen].numpy().astype(np.int32)
@@ -222,7 +223,7 @@ def _carried(task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Seq
         before = [int(rows[row][start - 1]) if start else task.first_token for row in group[:active]]
         tokens, mask = pad_rows([[first, *part[:-1]] for first, part in zip(before, parts, strict=True)])
         labels, _ = pad_rows(parts)
-        with torch.no_grad():
+        with torch.no_grad(), threads_for(model, tokens.numel()):
             hidden, state = model.read(tokens.to(device), state)
             log_probs, found = _of_tokens(model, hidden[mask.to(device)], labels[mask].to(device), ranks)
         at = 0

@@ -18,6 +18,7 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import short
 from heed.tasks.pretraining.passages import plain_text
+from heed.threads import threads_for
 
 if TYPE_CHECKING:
     from heed.tasks.pretraining.model import Pretrainer
@@ -180,7 +181,8 @@ def _at_masks(task: Pretraining, model: Pretrainer, rows: Sequence[list[int]], m
     found: list[Tensor] = []
     for start in range(0, len(rows), _TOGETHER):
         tokens, real = (t.to(device) for t in pad_rows([frame(row) for row in rows[start : start + _TOGETHER]]))
-        scores = model.words(model(tokens, real)[tokens == mask]).float()
+        with threads_for(model, tokens.numel()):
+            scores = model.words(model(tokens, real)[tokens == mask]).float()
         found += log_softmax(scores, dim=-1).cpu().unbind()
     return found
 

@@ -16,6 +16,7 @@ from heed.data.read.documents import Document
 from heed.tasks.pretraining.batch import collate_rows
 from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.rows import NO_QUESTION, Rows
+from heed.threads import threads_for
 
 if TYPE_CHECKING:
     from heed.tasks.pretraining.model import Pretrainer
@@ -89,12 +90,14 @@ def _words(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows)
     assert model.words is not None
     for indices in _batches(task, rows):
         batch = collate_rows(passages, rows, indices, task.masking, _SEEDS, task.double_separator).to(device)
-        states = model.words.states(model(batch.tokens, batch.mask).flatten(0, 1)[batch.places])
+        with threads_for(model, batch.tokens.numel()):
+            states = model.words.states(model(batch.tokens, batch.mask).flatten(0, 1)[batch.places])
         owner = np.asarray(indices)[(batch.places // batch.tokens.shape[1]).cpu().numpy()]
         size = max(1, _PIECE // model.words.output.weight.shape[0])
         for start in range(0, len(states), size):
             part, targets = states[start : start + size], batch.words[start : start + size]
-            scores = log_softmax(model.words.output(part).float(), dim=-1)
+            with threads_for(model.words, len(part)):
+                scores = log_softmax(model.words.output(part).float(), dim=-1)
             nats = -scores.gather(1, targets.unsqueeze(1)).squeeze(1).double()
             right = (scores.argmax(1) == targets).double()
             each = torch.stack([torch.ones_like(nats), right, nats], dim=1).cpu().numpy()
@@ -109,7 +112,8 @@ def _order(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows)
     assert model.order is not None
     for indices in _batches(task, rows, np.flatnonzero(rows.labels != NO_QUESTION)):
         batch = collate_rows(passages, rows, indices, None, _SEEDS, task.double_separator).to(device)
-        logits = model.order_scores(model(batch.tokens, batch.mask), batch.mask)
+        with threads_for(model, batch.tokens.numel()):
+            logits = model.order_scores(model(batch.tokens, batch.mask), batch.mask)
         found[indices] = answers(log_softmax(logits.double(), dim=-1).cpu().numpy(), rows.labels[indices])
     return found
 

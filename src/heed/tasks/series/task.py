@@ -31,6 +31,7 @@ from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 from heed.tasks.series.dates import date_column
 from heed.tasks.series.model import Forecaster
+from heed.threads import threads_for
 
 Values = NDArray[np.float64]
 
@@ -179,7 +180,8 @@ class Series(NumericTask[SeriesConfig, Part]):
         for part in self.splits.examples["valid"]:
             first = max(0, part.start - self.config.data.window)
             rows = self.tensor(part.values[first:]).unsqueeze(0).to(device)
-            wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
+            with threads_for(model, rows.shape[1], "forced"):
+                wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
             total += float(wrong.square().sum())
             count += wrong.numel()
         return {"loss": total / count}
@@ -191,7 +193,9 @@ class Series(NumericTask[SeriesConfig, Part]):
         made: list[Values] = []
         for context in contexts:
             rows = self.tensor(context[-self.config.data.window :]).unsqueeze(0).to(device)
-            made.append(self.standard.undo(model.forecast(rows, horizon)[0].float().cpu().numpy().astype(np.float64)))
+            with threads_for(model, rows.shape[1] + horizon):
+                future = model.forecast(rows, horizon)[0]
+            made.append(self.standard.undo(future.float().cpu().numpy().astype(np.float64)))
         return made
 
 

@@ -36,6 +36,7 @@ from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 from heed.tasks.table.model import RowClassifier
+from heed.threads import threads_for
 
 
 class Table(NumericTask[TableConfig, Row]):
@@ -203,7 +204,8 @@ class Table(NumericTask[TableConfig, Row]):
         model.eval()
         device = next(model.parameters()).device
         parts = self.tensor(values).split(10_000)
-        return torch.cat([torch.softmax(model(part.to(device)).float(), dim=-1).cpu() for part in parts])
+        with threads_for(model, len(values)):
+            return torch.cat([torch.softmax(model(part.to(device)).float(), dim=-1).cpu() for part in parts])
 
     def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
         """The most probable label, `(rows, num_labels)` of bool."""

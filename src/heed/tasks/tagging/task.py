@@ -29,6 +29,7 @@ from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.tasks.tagging.memory import hold_sentences
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
 from heed.tasks.tagging.prediction import TagPrediction
+from heed.threads import threads_for
 from heed.training.processes import current
 
 _CHARACTERS = "characters.json"
@@ -247,7 +248,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         known = [i for i, e in enumerate(encoded) if e.words]
         for chosen in self.scoring_batches([encoded[i] for i in known]):
             batch = self.collate_encoded(encoded, [known[n] for n in chosen]).to(device)
-            best, probabilities = model.head.decode(self.hidden(model, batch), batch.word_mask)
+            with threads_for(model, batch.tokens.numel()):
+                best, probabilities = model.head.decode(self.hidden(model, batch), batch.word_mask)
             for row, i in enumerate(batch.indices):
                 count = len(encoded[i].words)
                 tags = [self.labels[tag] for tag in best[row, :count].tolist()]

@@ -34,6 +34,7 @@ from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
 from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
+from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
 from heed.training.micro_batches import kept_bytes
@@ -264,12 +265,12 @@ class Translation(TranslationData):
         Returns:
             Per example: negative log-likelihood in nats, right tokens, tokens (end token included).
         """
-        model.eval()
-        device = next(model.parameters()).device
+        device = next(model.eval().parameters()).device
         nll, correct, tokens = [0.0] * len(pairs), [0] * len(pairs), [0] * len(pairs)
         for indices in plan_batches([pair.cost for pair in pairs], self.config.training.batch_tokens):
             batch = collate_pairs(pairs, indices).to(device)
-            hidden = model(batch.source, batch.source_mask, batch.target)
+            with threads_for(model, batch.target.numel(), "forced"):
+                hidden = model(batch.source, batch.source_mask, batch.target)
             for row, index in enumerate(indices):  # one example's logits at a time
                 real = batch.target_mask[row]
                 labels = batch.labels[row][real]

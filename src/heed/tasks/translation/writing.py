@@ -17,6 +17,7 @@ from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, 
 from heed.models.base import PairDecoder
 from heed.tasks.base.predictions import short
 from heed.tasks.translation.same_words import SameWords
+from heed.threads import threads_for
 
 if TYPE_CHECKING:
     from heed.tasks.translation.task import Translation
@@ -118,7 +119,7 @@ def translate(
         return results
     for chosen in plan_batches([pair.cost for pair in encoded], GENERATE_TOKENS // options.beam_size):
         batch = collate_pairs(encoded, chosen).to(device)
-        with without_gradient():
+        with without_gradient(), threads_for(model, batch.source.numel()):
             memory = model.encode(batch.source, batch.source_mask)
         prompt = batch.source.new_tensor([[START, *forced]]).expand(len(chosen), -1)
         drawing = sampling and replace(sampling, seed=seeds_of(sampling.seed, [encoded[i].source for i in chosen]))

@@ -1,0 +1,60 @@
+"""The number of threads of a training: given, or measured before the first update; fewer beside other work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+import torch
+
+from heed.config import TrainingConfig
+from heed.cores import Company, choices, cores, given_by_user
+from heed.training.processes import Processes
+
+_COMPANY = Company(held=2.0)
+"""Asked before updates: short work of others changes nothing, and so no sums."""
+
+
+def may_choose_threads(config: TrainingConfig, device: torch.device, processes: Processes) -> bool:
+    """Whether the number of threads is neither given nor, as by a launcher of processes, shared out already."""
+    return config.threads is None and device.type == "cpu" and processes.count == 1 and not given_by_user()
+
+
+def give_way(threads: int) -> None:
+    """Of the threads that were chosen, use as many as have a free core while other work is running."""
+    torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
+
+
+def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
+    """Set and return the number of threads that makes `run` fastest: small models often lose by sharing it out.
+
+    `run` is a step on a real batch that leaves nothing behind. Results differ in their last bits between thread counts,
+    so a run stores the number and a resumed run uses it again. No more are tried than other work leaves cores.
+    """
+    free = _COMPANY.free_cores()
+    candidates = [count for count in choices(len(cores())) if count <= free]
+    rates = {}
+    for threads in candidates:
+        torch.set_num_threads(threads)
+        start, runs = time.perf_counter(), 1
+        run()
+        if time.perf_counter() - start < seconds / len(candidates):  # then what it pays for caches and pools counts
+            start, runs = time.perf_counter(), 0
+            while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
+                run()
+                runs += 1
+        rates[threads] = runs / (time.perf_counter() - start)
+    # A second thread must earn its place: below 5 % the difference is noise.
+    best = candidates[0]
+    for threads in candidates[1:]:
+        if rates[threads] > 1.05 * rates[best]:
+            best = threads
+    torch.set_num_threads(best)
+    return best
+
+
+def resumed_threads(config: TrainingConfig, changed: Collection[str], before: int) -> int:
+    """The number with which a run goes on: the one before, so that it repeats its sums, unless another is given."""
+    if "training.threads" in changed or given_by_user():
+        return config.threads or torch.get_num_threads()
+    return before
