@@ -129,7 +129,7 @@ class Scalars:
 @pytest.fixture
 def scalars(monkeypatch):
     monkeypatch.setattr(tensorboard, "check_log", lambda log: None)
-    monkeypatch.setattr("heed.runs.train.check_log", lambda log: None)
+    monkeypatch.setattr("heed.runs.begin.check_log", lambda log: None)
     monkeypatch.setattr(tensorboard, "_writer_class", lambda: Scalars)
     monkeypatch.setattr(Scalars, "made", [])
     return Scalars.made

@@ -209,7 +209,7 @@ def test_train_writes_a_run_and_says_what_to_type_next(call, config, tmp_path):
     assert out.count("\n\n") <= 2 and "update" not in out  # progress goes to stderr
     for part in ("steps: 3", "device cpu", "1 thread", "parameters", "run folder", "heed look"):
         assert part in err
-    made = {path.name for path in folder.iterdir()}
+    made = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     assert made == {
         *("README.md", "checkpoints", "checksums.json", "config.yaml", "curves.svg", "format.json", "metrics.jsonl"),
         *("model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json"),
@@ -298,7 +298,7 @@ def test_an_interrupt_outside_training_is_no_traceback(call, monkeypatch, run):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(heed.runs.train, "load", interrupted)
+    monkeypatch.setattr("heed.cli.evaluate.open_together", interrupted)
     code, out, err = call("evaluate", run.folder)
     assert code != 0 and "Traceback" not in err and out == ""
 

@@ -530,7 +530,7 @@ def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
     for run, label in ((gru, "a"), (rnn, "b"), (gru_again, "a")):
         name = run.folder.name
         shutil.copytree(run.folder, tmp_path / "both" / name)
-        plan[name] = {"label": label, "config": {}}
+        plan[name] = {"label": label, "config": {"task": "translation", "data": {}, "tokenizer": {}}}
     (tmp_path / "both" / "compare.plan.json").write_text(json.dumps({"format": 1, "runs": plan}))
     (entries,) = finished_entries(tmp_path / "both").values()
     assert [(entry.label, entry.seeds) for entry in entries] == [("a", [1, 2]), ("b", [1])]

@@ -14,7 +14,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
     {"errors", "shapes", "device", "visible"},
-    {"kernels"},
+    {"kernels", "memory"},
     {"attention"},
     {"layers"},
     {"models"},

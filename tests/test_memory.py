@@ -14,6 +14,7 @@ from heed.cli import main
 from heed.data.read.memory import Table
 from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
+from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
 from test_sklearn import TEXT_ONLY
 
@@ -72,7 +73,7 @@ def forms(rows, *names):
 def held(task, data, name="train", **settings):
     """The examples that a task makes of data."""
     values = {"task": task, "data": {"memory": {}, **settings}}
-    return training.task_class(task).hold(data, name, training.check_config(values, "the test"), _findings())
+    return task_class(task).hold(data, name, check_config(values, "the test"), _findings())
 
 
 def _findings():
@@ -124,12 +125,12 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     with pytest.raises(DataError, match="train has no column 'reviw'; did you mean 'review'"):
         held("classification", wide, columns={"text": "reviw"})
     findings = _findings()
-    training.task_class("classification").hold(frame, "train", _config("classification"), findings)
+    task_class("classification").hold(frame, "train", _config("classification"), findings)
     assert findings.remarks == ["column 'review' is the text, column 'stars' is the label"]
 
 
 def _config(task):
-    return training.check_config({"task": task, "data": {"memory": {}}}, "the test")
+    return check_config({"task": task, "data": {"memory": {}}}, "the test")
 
 
 def test_labels_are_texts_whatever_their_type():

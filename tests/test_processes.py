@@ -278,13 +278,14 @@ def test_predicting_changes_neither_model_nor_random_state(tmp_path):
 
 
 def test_memory_counts_the_keys_and_values_of_a_validation(tmp_path):
-    """Of a Transformer, whose validation holds more than a step of training where batches are small."""
+    """Of a Transformer; of other models the states of the sources that are read together."""
     short, long = (
         decoding(tmp_path, length=length, name="transformer", size="tiny", num_layers=2)
         for length in ([2, 6], [40, 80])
     )
     assert long > 5 * short > 0
-    assert decoding(tmp_path, length=[40, 80], **CONFIG["model"]) == 0
+    narrow, wide = (decoding(tmp_path, length=[40, 80], **{**CONFIG["model"], "d_hidden": d}) for d in (8, 32))
+    assert wide > 2 * narrow > 0
 
 
 def decoding(tmp_path, length, **model):

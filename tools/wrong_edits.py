@@ -639,8 +639,8 @@ EDITS = [
     ),
     Edit(
         "columns are standardised by their variance",
-        "np.where(deviation > 0, deviation, 1.0)",
-        "np.where(deviation > 0, deviation**2, 1.0)",
+        "np.where(constant | (deviation == 0), 1.0, deviation)",
+        "np.where(constant | (deviation == 0), 1.0, deviation**2)",
         ("tests/test_validation.py", "tests/test_numbers.py"),
     ),
     Edit(

@@ -52,6 +52,10 @@ class TrainingError(HeedError):
     exit_code = 3
 
 
+class OutOfMemoryError(TrainingError):
+    """There is no memory left, in training or elsewhere; the message says for what, how much, and what to lower."""
+
+
 class DiskError(HeedError):
     """What must be kept cannot be written: the disk is full, or refuses."""
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """What systems answer that cannot write."""
@@ -40,10 +40,23 @@ def _run(arguments: list[str] | None) -> None:
         sys.exit(1)
     except OSError as error:
         if error.filename is not None or error.errno not in _REFUSED:
-            raise
+            _say_memory_or_raise(error)
         _give_up_stdout()
         print(f"heed: cannot write to stdout: {error.strerror}", file=sys.stderr)
         sys.exit(DiskError.exit_code)
+    except Exception as error:
+        _say_memory_or_raise(error)
+
+
+def _say_memory_or_raise(error: Exception) -> NoReturn:
+    """End with one line where memory ran out in what explains nothing itself."""
+    from heed.memory import READING, asked_for, explanation, is_memory_error
+
+    if not is_memory_error(error):
+        raise error
+    said = explanation("in this command", asked_for(error), READING)
+    print(f"heed: {'; '.join([str(said), *_notes(error)])}", file=sys.stderr)
+    sys.exit(said.exit_code)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -66,7 +67,8 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             kind = kinds[part]
         elif part in kind.model_fields:
             annotation = kind.model_fields[part].annotation
-            annotation = get_args(annotation)[0] if get_origin(annotation) is list else annotation
+            while get_origin(annotation) in (list, UnionType):  # items of a list; a section that may be left out
+                annotation = get_args(annotation)[0]
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
     names = [field.alias or name for name, field in kind.model_fields.items()]

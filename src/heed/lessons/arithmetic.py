@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from heed.attention import Dot, ScaledDot, Score, attend, causal_mask
+from heed.errors import ConfigError
+from heed.lessons.parts import find
 from heed.lessons.schema import LessonFile
+
+_RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
 
 
 @dataclass(frozen=True)
@@ -24,10 +29,6 @@ class Inputs:
     key: Tensor
     value: Tensor
     mask: Tensor | None
-
-    def unlearned(self) -> Inputs:
-        """The same rows with q = k = v = x."""
-        return replace(self, query=self.x, key=self.x, value=self.x)
 
     def part(self, rows: list[int], keys: list[int]) -> Inputs:
         """Some queries and some keys."""
@@ -63,17 +64,13 @@ class Numbers:
         return {name: value for name, value in vars(self).items() if name != "mask"}
 
 
-def score_for(scale: str | float, *, d_model: int, d_query: int, rows: int) -> Score:
-    """The score that a file's `scale` names."""
-    widths = {"query_width": d_query, "model_width": d_model, "rows": rows}
-    if scale == "none":
-        return Dot()
-    if isinstance(scale, str):
-        root = re.fullmatch(r"sqrt\((\d+)\)", scale)
-        return ScaledDot(int(root[1]) if root else widths[scale])
-    divided = Dot()
-    divided.scale = 1.0 / scale  # a divisor that is no root of a width
-    return divided
+def compute(given: Inputs, score: Score) -> Numbers:
+    """Attention with every intermediate result: scores by `score` before and after its scale, the rest by `attend`."""
+    query, key, value = given.query, given.key, given.value
+    context, weights = attend(query, key, value, given.mask, score)
+    scores = Dot().scores(query, key)
+    scaled = score.scores(score.project(query), score.prepare(key))
+    return Numbers(query, key, value, scores, scaled, weights, context, given.mask)
 
 
 def divisor(score: Score) -> float:
@@ -82,22 +79,79 @@ def divisor(score: Score) -> float:
     return 1.0 / score.scale
 
 
-def inputs(file: LessonFile) -> Inputs:
-    """The matrices of a file, projected: `q = x W_Q`, or `q = x` where there are no weights."""
-    x = torch.tensor(file.input, dtype=torch.float64)
-    weights = (file.w_query, file.w_key, file.w_value)
-    query, key, value = (x if w is None else x @ torch.tensor(w, dtype=torch.float64) for w in weights)
-    mask = None if file.mask is None else torch.tensor(file.mask)
-    if file.causal:
-        earlier = causal_mask(len(x), len(x))
-        mask = earlier if mask is None else mask & earlier
-    return Inputs(x, query, key, value, mask)
+class Bench:
+    """The basis of all stages: a file, its rows projected, and attention over all of them.
 
+    Attributes:
+        where: Name of the file in messages.
+        tokens: One per row.
+        given: The rows, projected: `q = x W_Q`, or `q = x` where there are no weights.
+        chosen: The row that single rows are shown for; by default the first that has something to weigh.
+        asked: Whether the reader chose it.
+        rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
 
-def compute(given: Inputs, score: Score) -> Numbers:
-    """Attention with every intermediate result: scores by `score` before and after its scale, the rest by `attend`."""
-    query, key, value = given.query, given.key, given.value
-    context, weights = attend(query, key, value, given.mask, score)
-    scores = Dot().scores(query, key)
-    scaled = score.scores(score.project(query), score.prepare(key))
-    return Numbers(query, key, value, scores, scaled, weights, context, given.mask)
+    Raises:
+        ConfigError: There is no such row, or the numbers overflow.
+    """
+
+    def __init__(self, file: LessonFile, where: str, row: int | str | None) -> None:
+        self.file, self.where, self.tokens, self.asked = file, where, tuple(file.tokens), row is not None
+        x = torch.tensor(file.input, dtype=torch.float64)
+        weights = (file.w_query, file.w_key, file.w_value)
+        query, key, value = (x if w is None else x @ torch.tensor(w, dtype=torch.float64) for w in weights)
+        mask = None if file.mask is None else torch.tensor(file.mask)
+        if file.causal:
+            earlier = causal_mask(len(x), len(x))
+            mask = earlier if mask is None else mask & earlier
+        self.given = Inputs(x, query, key, value, mask)
+        self.chosen = self._telling_row() if row is None else find(row, self.tokens, f"{where}: --row")
+        for numbers in (self.unlearned, self.learned):
+            if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
+                raise ConfigError(f"{where}: a score is too large for a number; make the input or the weights smaller")
+        self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
+
+    def _telling_row(self) -> int:
+        """The first row whose query is not zero and that may attend to several keys."""
+        telling = self.given.query.any(dim=-1)
+        if self.given.mask is not None:
+            telling = telling & (self.given.mask.sum(dim=-1) > 1)
+        return int(telling.double().argmax())
+
+    @cached_property
+    def learned(self) -> Numbers:
+        """Attention over all rows."""
+        return compute(self.given, self.score)
+
+    @cached_property
+    def unlearned(self) -> Numbers:
+        """Attention with q = k = v = x and no scale."""
+        x = self.given.x
+        return compute(replace(self.given, query=x, key=x, value=x), Dot())
+
+    @cached_property
+    def score(self) -> Score:
+        """The score of the file."""
+        return self.named_score(self.file.scale)
+
+    def named_score(self, scale: str | float) -> Score:
+        """The score of any scale that a file may name, on these rows."""
+        if scale == "none":
+            return Dot()
+        if isinstance(scale, str):
+            d_query, d_model = self.given.query.shape[-1], self.given.x.shape[-1]
+            widths = {"query_width": d_query, "model_width": d_model, "rows": len(self.tokens)}
+            root = re.fullmatch(r"sqrt\((\d+)\)", scale)
+            return ScaledDot(int(root[1]) if root else widths[scale])
+        divided = Dot()
+        divided.scale = 1.0 / scale  # a divisor that is no root of a width
+        return divided
+
+    @property
+    def scale(self) -> str:
+        """The rule with its value: "sqrt(d_k) = 1.732"."""
+        number = not isinstance(self.file.scale, str)
+        return self.rule if number or not self.rule else f"{self.rule} = {divisor(self.score):.3f}"
+
+    def over(self, product: str) -> str:
+        """A product as the equation writes it: with the scale, where there is one."""
+        return f"{product} / {self.rule}" if self.rule else product

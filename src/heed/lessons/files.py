@@ -7,19 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heed.config import Section, check_section, read_config
+from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, hindi, logan, mess, milk, order, patches, pizza, politics, teddy
-from heed.lessons.parts import Stage
-from heed.lessons.places import count, name_of
-from heed.lessons.schema import LessonFile, OtherScales, Remark, Step
+from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
+from heed.lessons.parts import Stage, count, name_of
+from heed.lessons.schema import LessonFile
 
-_LISTS: dict[str, type[Section]] = {
-    "steps": Step,
-    "other_scales": OtherScales,
-    "does_not_compute": Remark,
-    "does_not_do_what_it_says": Remark,
-}
+_EARLIER = ("does_not_compute", "does_not_do_what_it_says")
+"""Earlier names of `remarks`, whose items could also be mappings with a `text` and values to compare."""
 
 
 class Trained(NamedTuple):
@@ -37,6 +32,7 @@ class Trained(NamedTuple):
 TRAINED: dict[str, Trained] = {
     "cat": Trained(cat.TITLE, cat.cat_stages, 35),
     "hindi": Trained(hindi.TITLE, hindi.hindi_stages, 0, hindi.SOURCE),
+    "it": Trained(it.TITLE, it.it_stages, 0, it.SOURCE),
     "logan": Trained(logan.TITLE, logan.logan_stages, 0, logan.SOURCE),
     "mess": Trained(mess.TITLE, mess.mess_stages, 30),
     "milk": Trained(milk.TITLE, milk.milk_stages, 0),
@@ -73,13 +69,8 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
     else:
         hint = suggest(str(source), [*paths, *TRAINED])
         raise ConfigError(f"unknown lesson '{source}'{hint} (matrices of your own go into a .yaml file)")
-    values = read_config(path)
+    values = _with_remarks(read_config(path), where)
     _check_tokens(values, where)
-    for field, kind in _LISTS.items():
-        items = values.get(field)
-        for i, item in enumerate(items if isinstance(items, list) else []):
-            if isinstance(item, dict):  # checked alone, so that a misspelt field gets the right suggestion
-                check_section(kind, item, f"{where}: {field}[{i}]")
     file = check_section(LessonFile, values, where)
     file = _with_input(file, where)
     _check_shapes(file, where)
@@ -90,6 +81,24 @@ def _paths() -> dict[str, Path]:
     """The file name is the registry."""
     folder = Path(str(files("heed.lessons")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def _with_remarks(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """The fields of a file in which errors of a page have earlier forms; their texts become remarks."""
+    earlier = [(name, values[name]) for name in _EARLIER if isinstance(values.get(name), list)]
+    remarks = [(f"{name}[{i}]", item) for name, items in earlier for i, item in enumerate(items)]
+    for name, item in remarks:
+        if isinstance(item, dict) and "text" not in item:
+            raise ConfigError(f"{where}: {name}: field 'text' is missing; a remark is a text")
+    texts = [item["text"] if isinstance(item, dict) else item for _, item in remarks]
+    if "from_printed" in values or any(isinstance(item, dict) and len(item) > 1 for _, item in remarks):
+        texts.append("Not compared here: the values of 'from_printed' and those inside remarks.")
+    kept = {name: value for name, value in values.items() if name not in (*dict(earlier), "from_printed")}
+    notes = values.get("notes")
+    if texts and isinstance(notes, dict):
+        stages = {name.replace("_", "-"): "remarks" for name in _EARLIER}
+        kept["notes"] = {stages.get(stage, stage): lines for stage, lines in notes.items()}
+    return {**kept, "remarks": [*values.get("remarks", []), *texts]} if texts else kept
 
 
 def _check_tokens(values: dict[str, Any], where: str) -> None:

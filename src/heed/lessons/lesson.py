@@ -9,8 +9,7 @@ from pathlib import Path
 from heed.errors import ConfigError, suggest
 from heed.lessons.files import TRAINED, read_lesson
 from heed.lessons.parts import Check, Moment, Stage
-from heed.lessons.show_html import lesson_to_html
-from heed.lessons.show_text import head_to_lines, lesson_to_text, stage_to_lines
+from heed.lessons.show import head_to_lines, lesson_to_html, lesson_to_text, stage_to_lines
 from heed.lessons.stages import build_stages
 from heed.observe.shown import framed, save_as
 from heed.observe.to_json import plain
@@ -111,14 +110,9 @@ class Lesson:
 
 def _stage(stage: Stage) -> dict[str, object]:
     names = ("name", "title", "prose", "equation", "numbers", "moments", "lines")
-    values = {name: plain(getattr(stage, name)) for name in names}
-    return {**values, "checks": [_check(check) for check in stage.checks]}
-
-
-def _check(check: Check) -> dict[str, object]:
-    names = ("name", "printed", "computed", "difference", "tolerance", "equal", "tolerated")
-    values = {name: getattr(check, name) for name in names}
-    return values | {name: plain(values[name]) for name in ("computed", "difference")}
+    of_checks = ("name", "printed", "computed", "difference", "tolerance", "equal", "tolerated")
+    checks = [{name: plain(getattr(check, name)) for name in of_checks} for check in stage.checks]
+    return {**{name: plain(getattr(stage, name)) for name in names}, "checks": checks}
 
 
 def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from heed.lessons.arithmetic import Numbers
-from heed.lessons.parts import THREE_DECIMALS, Moment
-from heed.lessons.places import name_of
+from heed.lessons.parts import THREE_DECIMALS, Moment, name_of
 
 
 def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:

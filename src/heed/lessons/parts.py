@@ -1,41 +1,20 @@
-"""What a lesson is made of: stages with tables, named moments, and values that were compared."""
+"""The parts of a lesson: stages with tables, named moments, compared values; and rows and columns found by name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor
+
+from heed.errors import ConfigError, suggest
+from heed.observe.number_tables import Table as Table
+from heed.observe.number_tables import number as number
 
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: two numbers nearer than this are printed alike."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A matrix `(rows, columns)` with labels on its rows and columns.
-
-    Attributes:
-        heat: Per row, whether its numbers are weights in 0..1, to be coloured.
-        mask: `(rows, columns)`, True = may attend, or None.
-        notes: A text per row, or none.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: Tensor
-    heat: tuple[bool, ...] = ()
-    mask: Tensor | None = None
-    notes: tuple[str, ...] = ()
-
-    def cell(self, i: int, j: int) -> float | None:
-        """One number, None where masked."""
-        return float(self.values[i, j]) if self.mask is None or bool(self.mask[i, j]) else None
-
-    def has_heat(self, i: int) -> bool:
-        """Whether a row is coloured."""
-        return bool(self.heat) and self.heat[i]
 
 
 @dataclass(frozen=True)
@@ -71,16 +50,6 @@ class Check:
         """Whether the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
 
-    @property
-    def outcome(self) -> str:
-        """The result in a word or two."""
-        return "equal" if self.equal else "within tolerance" if self.tolerated else "DIFFERS"
-
-
-def number(value: float) -> str:
-    """A number as it is written in text and on a page: three decimals, never "-0.000"."""
-    return f"{round(value, 3) + 0.0:.3f}"
-
 
 def verdict(checks: tuple[Check, ...]) -> str:
     """How many values are equal, tolerated, and different."""
@@ -92,6 +61,23 @@ def verdict(checks: tuple[Check, ...]) -> str:
     if differ := len(checks) - equal - tolerated:
         parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
     return ", ".join(parts)
+
+
+def check_table(title: str, checks: Sequence[Check]) -> Table:
+    """Stated and computed values of some checks, and how far they lie apart."""
+    values = torch.tensor([[check.printed, check.computed, check.difference] for check in checks], dtype=torch.float64)
+    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)
+
+
+def check_tables(checks: Sequence[Check]) -> tuple[Table, ...]:
+    """The checks that are not equal, in a table for each outcome and tolerance; the title says both."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        if not check.equal:
+            allowed = f"within the tolerance of {check.tolerance:g}"
+            differs = f"DIFFERS: off by more than {max(check.tolerance, 0.0005):g}"
+            groups.setdefault(allowed if check.tolerated else differs, []).append(check)
+    return tuple(check_table(title, groups[title]) for title in sorted(groups))
 
 
 @dataclass(frozen=True)
@@ -119,3 +105,35 @@ class Stage:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.numbers[name]
+
+
+def find(place: int | str, labels: Sequence[str], where: str) -> int:
+    """The number of a row or column, given as a number from 0, a token, or a number written as text.
+
+    Raises:
+        ConfigError: No such token or number, or several tokens of that name; `where` is the place in messages.
+    """
+    if isinstance(place, str) and place not in labels and place.isdecimal():
+        place = int(place)
+    if isinstance(place, int):
+        if not 0 <= place < len(labels):
+            raise ConfigError(f"{where}: there is no {place}; numbers go from 0 to {len(labels) - 1}")
+        return place
+    found = [i for i, label in enumerate(labels) if label == place]
+    if not found:
+        raise ConfigError(f"{where}: no token '{place}'{suggest(place, labels)}")
+    if len(found) > 1:
+        raise ConfigError(
+            f"{where}: '{place}' stands at {', '.join(map(str, found[:-1]))} and {found[-1]}; give the number"
+        )
+    return found[0]
+
+
+def name_of(index: int, labels: Sequence[str]) -> str:
+    """A token as a message names it, with its number where another token is called the same."""
+    return f"{labels[index]} ({index})" if labels.count(labels[index]) > 1 else labels[index]
+
+
+def count(number: int, what: str) -> str:
+    """A number of things: "1 row", "2 rows"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

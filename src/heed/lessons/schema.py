@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr
 from pydantic_core import PydanticCustomError
@@ -23,10 +23,6 @@ def _as_mapping(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: dict(enumerate(row)) if isinstance(row, list) else row for key, row in value.items()}
     return value
-
-
-def _as_remark(value: Any) -> Any:
-    return {"text": value} if isinstance(value, str) else value
 
 
 def _as_scale(value: Any) -> Any:
@@ -82,25 +78,6 @@ class OtherScales(Section):
     """The weight under each scale, as sqrt(3): 0.883."""
 
 
-class Remark(Section):
-    """Something on the page that does not compute, or does not do what it says. A text alone is enough."""
-
-    text: str
-    """What is wrong."""
-    rows: list[Place] = Field([])
-    """Tokens whose query and largest weight are shown beside the text."""
-    of: Literal["learned", "unlearned", "printed", "embedding"] = "learned"
-    """What `printed` belongs to: attention with weights, without, or computed from the printed vectors; of embedding, a
-    printed context is not compared with a computed one, only set beside the token's own embedding."""
-    printed: Values = Values()
-    """The numbers that do not compute."""
-    input: dict[Place, list[Number]] = Field({})
-    """A misprinted input of a token; the query it would give is compared with the one printed or expected."""
-
-
-Remarks = list[Annotated[Remark, BeforeValidator(_as_remark)]]
-
-
 class LessonFile(Section):
     """A worked example of attention."""
 
@@ -146,15 +123,11 @@ class LessonFile(Section):
     """Numbers as a page prints them, right within `tolerance`."""
     tolerance: float = Field(0.0005, gt=0)
     """How far `printed` may lie off, as when a page rounded its inputs after computing."""
-    from_printed: Values = Values()
-    """Numbers that must come out, to three decimals, of the printed queries, keys and values."""
     unlearned: Values = Values()
     """Numbers that must come out, to three decimals, of attention without weights (q = k = v = x)."""
     other_scales: list[OtherScales] = Field([])
     """Weights under other scales, to three decimals."""
     notes: dict[str, list[str]] = Field({})
     """Lines to add below a stage, by the name of the stage."""
-    does_not_compute: Remarks = Field([])
-    """What on the page is not what the arithmetic gives."""
-    does_not_do_what_it_says: Remarks = Field([])
-    """Where the example's own words and its numbers disagree."""
+    remarks: list[str] = Field([])
+    """Open questions and errors of the page, each a text; shown as the last stage."""

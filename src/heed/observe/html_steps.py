@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from html import escape
 
+import torch
 from torch import Tensor
 
-from heed.observe import palette
 from heed.observe.frames import DecoderFrame, EncoderFrame, Glance, Look
 from heed.observe.html_map import shaded_words
 from heed.observe.labels import FIXED_VECTOR, clean, visible
 from heed.observe.maps import unmasked
+from heed.observe.number_tables import Table, table_to_html
 
 _ATTENDS = "it scores the source, turns scores into weights, sums up the context, and names the next token."
 _FIXED = "it moves its state, which knows the source through one fixed vector only, and names the next token."
@@ -196,19 +197,9 @@ def _strip(vector: Tensor, scale: float) -> str:
 
 def _numbers(glance: Glance) -> str:
     """Keys, scores and weights under each other."""
-    lines = ["".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in glance.key.labels)]
-    names = ["key", "weight"]
-    if glance.scores is not None:
-        names.insert(1, "score")
-        lines.append("".join(_number(score) for score in unmasked(glance.scores, glance.mask)))
-    weights = unmasked(glance.weights, glance.mask)
-    lines.append("".join(_number(weight, f' class="w{palette.level(weight or 0.0)}"') for weight in weights))
-    rows = "".join(f'<tr><th scope="row">{n}</th>{line}</tr>' for n, line in zip(names, lines, strict=True))
-    return (
-        '<div class="scroll" tabindex="0" role="group" aria-label="scores and weights">'
-        f'<table class="numbers">{rows}</table></div>'
-    )
-
-
-def _number(value: float | None, style: str = "") -> str:
-    return '<td class="m" title="masked"></td>' if value is None else f"<td{style}>{value:.3f}</td>"
+    rows = {"score": glance.scores, "weight": glance.weights}
+    shown = {name: values.detach() for name, values in rows.items() if values is not None}
+    mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)
+    heat = tuple(name == "weight" for name in shown)
+    values = torch.stack([values.double() for values in shown.values()])
+    return table_to_html(Table("scores and weights", tuple(shown), glance.key.labels, values, heat, mask))

@@ -13,6 +13,7 @@ from heed import folder as folders
 from heed.config import RunConfig
 from heed.config.memory import InMemory
 from heed.errors import DataError, RunError
+from heed.runs.building import build_to_train
 from heed.runs.epochs import settle_epochs
 from heed.runs.resume import Unfinished, write_settings
 from heed.storage.lock import Ownership
@@ -121,7 +122,7 @@ def model_to_train(task: Any) -> Any:
     Raises:
         ConfigError: The model cannot be trained so.
     """
-    model = task.build_model()
+    model = build_to_train(task)
     if task.config.training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)
     check_micro_batches(model, task.config.model.name, task.config.training.micro_batches)

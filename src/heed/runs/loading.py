@@ -11,6 +11,7 @@ from warnings import warn
 
 from heed import folder as folders
 from heed.errors import HeedWarning, RunError
+from heed.runs.building import build_to_load
 from heed.runs.unfinished import check_can_be_used, load_best_so_far
 from heed.storage.disk import CHECKSUMS
 from heed.storage.files import read_bytes
@@ -74,7 +75,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         kind = run_class(config.task)
         task = kind.task_class.restore(config, path)
         task.folder = path
-        model = task.build_model()
+        model = build_to_load(task, weights)
     if is_final:
         load_weights(model, weights)
     else:

@@ -78,19 +78,23 @@ def owned(folder: Path) -> Iterator[None]:
         except FileNotFoundError:  # removed by its last owner; a lock on a file without a name keeps nobody out
             _release(lock)
             continue
-        except OSError as error:
+        except BaseException as error:
             _release(lock)
-            raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
+            if isinstance(error, OSError):
+                raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
+            raise
         break
     else:
         raise DiskError(f"cannot lock '{folder}': {path.name} is removed again and again")
     try:
         yield
     finally:
-        with suppress(OSError):
-            if _identity(path) == identity:  # and not another's, in a folder that was made anew
-                path.unlink()
-        _release(lock)
+        try:
+            with suppress(OSError):
+                if _identity(path) == identity:  # and not another's, in a folder that was made anew
+                    path.unlink()
+        finally:
+            _release(lock)
 
 
 class Ownership:

@@ -29,8 +29,9 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
+from heed.memory import check_memory
 from heed.training.contracts import Scores, Trainable, parts_of
-from heed.training.device import autocast, peak_memory, probe_threads
+from heed.training.device import autocast, lower_step, peak_memory, probe_threads
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import Optimizer
 from heed.training.processes import Processes
@@ -129,6 +130,11 @@ def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) ->
         widest = max(range(len(plan)), key=positions.__getitem__)
         kept = activations * positions[widest]
         step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
+        if device.type == "cpu":
+            moments = 8 if config.optimizer != "sgd" else 0
+            needed = round(kept / step.micro_batches) + (4 + moments) * parameters
+            when = f"before the first update, for a batch of {positions[widest]:,} positions"
+            check_memory(needed, when, lower_step(step.micro_batches))
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
         step.run(plan[widest])
         step.timed.clear()

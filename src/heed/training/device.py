@@ -7,14 +7,21 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import torch
 
 from heed.config import TrainingConfig
-from heed.errors import ConfigError, TrainingError
+from heed.errors import ConfigError
+from heed.memory import memory_explained
 from heed.training.processes import Processes
+
+LOWER_VALIDATION = (
+    "lower training.batch_tokens, by which batches of the validation set are made, leave out its longest examples, or "
+    "choose a smaller model"
+)
+"""What to do where memory runs out in a validation."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -94,23 +101,21 @@ def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
     return best
 
 
-@contextlib.contextmanager
-def memory_explained(when: str, micro_batches: int) -> Iterator[None]:
-    """Context manager that says what to do where memory runs out.
+def step_explained(when: str, micro_batches: int) -> AbstractContextManager[None]:
+    """Context manager that says what to do where memory runs out in a training step.
 
     Raises:
-        TrainingError: It did.
+        OutOfMemoryError: It did.
     """
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not known and "can't allocate memory" not in str(error):
-            raise
-        raise TrainingError(
-            f"out of memory {when}; raise training.micro_batches (now {micro_batches}), which leaves the gradient as "
-            "it is, or choose a smaller model"
-        ) from None
+    return memory_explained(when, lower_step(micro_batches))
+
+
+def lower_step(micro_batches: int) -> str:
+    """What makes a training step smaller."""
+    return (
+        f"raise training.micro_batches (now {micro_batches}), which leaves the gradient as it is, lower "
+        "training.batch_tokens, or choose a smaller model"
+    )
 
 
 def peak_memory(device: torch.device | None = None) -> int:

@@ -17,6 +17,7 @@ from heed.config import TrainingConfig
 from heed.device import pin
 from heed.errors import DiskError
 from heed.evaluation.report import score_line
+from heed.memory import memory_explained
 from heed.training.batches import Draw, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
@@ -33,7 +34,7 @@ from heed.training.checkpoint import (
 from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, predict_cost
-from heed.training.device import autocast, choose_precision, device_of, memory_explained
+from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, device_of, step_explained
 from heed.training.failure import not_finite, not_saved
 from heed.training.feed import Feed
 from heed.training.interrupt import Interrupts
@@ -159,7 +160,7 @@ class Trainer:
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         # A launcher shares the cores out itself.
         choose_threads = self.config.threads is None and self.device.type == "cpu" and self.processes.count == 1
-        with memory_explained("before the first update", self._micro_batches):
+        with step_explained("before the first update", self._micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, choose_threads)
         self._micro_batches = self.processes.broadcast(cost.micro_batches)
         return cost
@@ -306,7 +307,7 @@ class Trainer:
         """
         total, parts = 0.0, dict[str, float]()
         when = f"at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a time"
-        with memory_explained(when, self.progress.micro_batches):
+        with step_explained(when, self.progress.micro_batches):
             for number, (batch, counts) in enumerate(batches, start=1):
                 last = number == len(batches)
                 with nullcontext() if last else self.processes.no_sync(self._losses):
@@ -363,7 +364,7 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Scores of the model as it stands, without changing it or the random state."""
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), memory_explained("while validating", LOWER_VALIDATION):
             return self.task.validate(self.model)
 
     def _write(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Protocol
 
@@ -38,21 +37,33 @@ class SubwordSampler:
         self._cutter = _cutter(library, amount)
         self._bytes = isinstance(library.decoder, decoders.ByteLevel)
 
-    def encode(self, text: str, seed: int) -> list[int]:
-        """One text to ids, without start and end; a function of text and seed."""
+    @property
+    def samples(self) -> bool:
+        """Whether texts are cut at random at all."""
+        return self._cutter is not None
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a text that is cut as always."""
+        return len(self._plain.encode(text, add_special_tokens=False).ids)
+
+    def encode(self, text: str, seed: int, most: int | None = None) -> list[int]:
+        """One text to ids, without start and end; a function of text and seed.
+
+        Where these are more than `most`, words taken at random are cut as always until they are not, or all are.
+        """
         if self._cutter is None:
             ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
             return ids
-        return [token for _, _, cut in self._cut(self._normalized(text), seed) for token, _, _ in cut]
+        return [token for _, _, cut in self._cut(self._normalized(text), seed, most) for token, _, _ in cut]
 
-    def encode_spans(self, text: str, seed: int) -> tuple[list[int], list[tuple[int, int]]]:
+    def encode_spans(self, text: str, seed: int, most: int | None = None) -> tuple[list[int], list[tuple[int, int]]]:
         """As `encode`, and the span of characters `(start, end)` of each token in the text as it is normalised."""
         text = self._normalized(text)
         if self._cutter is None:
             encoding = self._plain.encode(text, add_special_tokens=False)
             return encoding.ids, encoding.offsets
         ids, spans = [], []
-        for piece, (start, end), cut in self._cut(text, seed):
+        for piece, (start, end), cut in self._cut(text, seed, most):
             places = self._places(piece, text, start, end)
             ids += [token for token, _, _ in cut]
             spans += [(places[first], places[last - 1] + 1) for _, first, last in cut]
@@ -61,12 +72,26 @@ class SubwordSampler:
     def _normalized(self, text: str) -> str:
         return text if self._normalizer is None else str(self._normalizer.normalize_str(text))
 
-    def _cut(self, text: str, seed: int) -> Iterator[tuple[str, tuple[int, int], list[Cut]]]:
+    def _cut(self, text: str, seed: int, most: int | None) -> list[tuple[str, tuple[int, int], list[Cut]]]:
         """The pieces of a normalised text, where each stands in it, and its tokens."""
         assert self._cutter is not None
         draw = random.Random(seed)
-        for piece, span in self._splitter.pre_tokenize_str(text):
-            yield piece, span, self._cutter.cut(piece, draw)
+        cuts = [(piece, span, self._cutter.cut(piece, draw)) for piece, span in self._splitter.pre_tokenize_str(text)]
+        excess = 0 if most is None else sum(len(cut) for _, _, cut in cuts) - most
+        for place in draw.sample(range(len(cuts)), len(cuts)) if excess > 0 else ():
+            piece, span, cut = cuts[place]
+            plain = self._cut_as_always(piece)
+            if len(plain) < len(cut):
+                cuts[place] = piece, span, plain
+                excess -= len(cut) - len(plain)
+            if excess <= 0:
+                break
+        return cuts
+
+    def _cut_as_always(self, piece: str) -> list[Cut]:
+        character = [n for n, c in enumerate(piece) for _ in c.encode()] + [len(piece)]  # of each byte
+        tokens = self._plain.model.tokenize(piece)
+        return [(token.id, *(character[offset] for offset in token.offsets)) for token in tokens]
 
     def _places(self, piece: str, text: str, start: int, end: int) -> list[int]:
         """For each character of a piece the character of the text that it stands for.

@@ -11,6 +11,7 @@ from heed.models.base.config import (
     TokenConfig,
     TranslatorConfig,
     TurnConfig,
+    learned_positions,
     named_sizes,
 )
 from heed.models.base.decoders import LanguageModel, PairDecoder, TurnDecoder
@@ -44,6 +45,7 @@ __all__ = [
     "TranslatorConfig",
     "TurnConfig",
     "TurnDecoder",
+    "learned_positions",
     "named_sizes",
     "ragged",
     "state_at",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,15 @@ def named_sizes(
 ) -> dict[str, dict[str, Any]]:
     """Fields that differ from the defaults, per size; "base" is the defaults."""
     return {"tiny": tiny, "small": small or {}, "base": {}, **others}
+
+
+def learned_positions(config_class: type[BaseModel], fields: Mapping[str, Any]) -> int | None:
+    """Positions of the learned table of a model with these fields, others at their defaults; None without a table."""
+    own = config_class.model_fields
+    if "max_length" not in own:
+        return None
+    kind = fields.get("positions", own["positions"].default) if "positions" in own else "learned"
+    return int(fields.get("max_length", own["max_length"].default)) if kind == "learned" else None
 
 
 class ModelConfig(BaseModel):

@@ -8,13 +8,13 @@ shades for weights.
 from __future__ import annotations
 
 import textwrap
-from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
 import torch
 
 from heed.data.pictures.decode import Array
+from heed.observe.blocks import GAP, Block, beside
 from heed.observe.labels import clean, cut, shaded
 from heed.observe.pictures.distance import Distances
 from heed.observe.pictures.frames import Figure, Gallery, PictureLook, PictureMap, Step, Table
@@ -25,15 +25,11 @@ Ink = Literal["24-bit", "grey", "none"]
 """What a terminal can show."""
 
 _COLUMNS, _SMALL = 46, 14
-_GAP = 3
 _BRIGHTNESS = " .:-=+*#%@"
 _NOTHING = "\u00a0"  # not taken for the end of a line
 _UPPER = "\u2580"
 _RESET = "\x1b[0m"
 _FIRST_GREY, _GREYS = 232, 24
-
-Block = list[tuple[str, int]]
-"""Lines with the columns that each takes, which colours do not tell."""
 
 
 def look_to_lines(look: PictureLook, *, steps: bool, width: int, ink: Ink) -> list[str]:
@@ -41,7 +37,7 @@ def look_to_lines(look: PictureLook, *, steps: bool, width: int, ink: Ink) -> li
     lines = [clean(look.title), f"picture {clean(look.source)} ({look.picture.shape[1]} x {look.picture.shape[0]})"]
     lines += [f"label   {clean(look.said)}"] if look.said else []
     lines += [f"note    {clean(note)}" for note in look.notes]
-    columns = max(8, min(_COLUMNS, (width - _GAP) // 2))
+    columns = max(8, min(_COLUMNS, (width - GAP) // 2))
     blocks = [_picture_block(look, columns, ink), *(_map_block(one, look, columns, ink) for one in look.maps)]
     lines += ["", *beside(blocks, width)]
     if look.gallery is not None:
@@ -75,30 +71,6 @@ def blocks_of(picture: Array, ink: Ink) -> Block:
             for a, b in zip(top.tolist(), bottom.tolist(), strict=True)
         )
         lines.append(("".join(cells) + _RESET, columns))
-    return lines
-
-
-def beside(blocks: list[Block], width: int) -> list[str]:
-    """Blocks side by side, as many as fit the width, the others under them."""
-    lines: list[str] = []
-    row: list[Block] = []
-    used = 0
-    for block in blocks:
-        size = max(columns for _, columns in block)
-        if row and used + _GAP + size > width:
-            lines += [*_joined(row), ""]
-            row, used = [], 0
-        row.append(block)
-        used += size + (_GAP if used else 0)
-    return [*lines, *_joined(row)]
-
-
-def _joined(blocks: list[Block]) -> list[str]:
-    sizes = [max(columns for _, columns in block) for block in blocks]
-    lines = []
-    for parts in zip_longest(*blocks, fillvalue=("", 0)):
-        cells = [text + " " * (size - used) for (text, used), size in zip(parts, sizes, strict=True)]
-        lines.append((" " * _GAP).join(cells).rstrip(" "))
     return lines
 
 

@@ -16,11 +16,12 @@ from heed.data.read.word_vectors import FoundVectors, vector_width
 from heed.data.store.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
-from heed.models.base import Body, ModelConfig, TokenEncoder
+from heed.models.base import Body, ModelConfig, TokenEncoder, learned_positions
 from heed.tasks.base.config import LabelledConfig
 from heed.tasks.base.fine_tuning import is_fine_tuning, with_fine_tuning
 from heed.tasks.base.labelled_overview import overview_of
 from heed.tasks.base.labels import check_labels, load_labels, number_of, save_labels
+from heed.tasks.base.scoring import library_memory
 from heed.tasks.base.sizes import labelled_size, num_subwords, with_tokenizer
 from heed.tasks.base.started import Started
 from heed.tasks.base.task import Task
@@ -30,8 +31,6 @@ from heed.tasks.base.word_vectors import Coverage, cover, embedding_of, fill, fi
 from heed.training.contracts import Batch
 
 _TOKENIZER = "tokenizer.json"
-_SCIKIT = 95 * 2**20
-"""What importing scikit-learn and scipy takes."""
 
 C = TypeVar("C", bound=LabelledConfig)
 E = TypeVar("E", bound=Text | Sentence)
@@ -252,20 +251,25 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
 
     @property
     def room(self) -> int | None:
-        """How many tokens a framed text may have beside its start and end token; None for other models."""
-        body = self.body_class
-        if not (issubclass(body, TokenEncoder) and body.framed):
+        """How many tokens of a text a model with learned positions reads; None for other models.
+
+        A framed text has its start and end token beside these.
+        """
+        if not issubclass(self.body_class, TokenEncoder):
             return None
-        config, _ = self.model_and_head()
-        return int(config.max_length) - frame_size(False)  # type: ignore[attr-defined]  # framed models have positions
+        section = self.config.model
+        given = section.model_extra or {} if section.size == "auto" else vars(self.model_and_head()[0])
+        positions = learned_positions(self.body_class.config_class, given)
+        return None if positions is None else positions - self.framed * frame_size(False)
 
     @cached_property
-    def _frame(self) -> int:
-        return 0 if self.room is None else frame_size(False)
+    def framed(self) -> bool:
+        """Whether the model reads a text between a start and an end token."""
+        return issubclass(self.body_class, TokenEncoder) and self.body_class.framed
 
     def cost(self, encoded: T) -> tuple[int, int]:
         """What an example costs in a batch, in positions."""
-        return max(1, self._frame + len(self.tokens_of(encoded))), 0
+        return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded))), 0
 
     def train_batches(self, epoch: int) -> list[list[int]]:
         """The batches of one pass over the training set."""
@@ -280,7 +284,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""
         batch = round(4 * self.config.training.batch_tokens * activations)
-        return batch + (_SCIKIT if set(self.split_names) - {"train", "valid"} else 0)
+        return batch + library_memory(self.split_names)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
         """One batch of the training set."""

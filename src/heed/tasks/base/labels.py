@@ -64,8 +64,6 @@ def load_labels(folder: Path) -> list[str]:
         RunError: The file is missing or damaged.
     """
     labels = read_list(folder / _LABELS, str)
-    if not labels:
-        raise damaged(folder / _LABELS, "it holds no label")
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise damaged(folder / _LABELS, f"it holds the label '{twice}' twice")

@@ -16,6 +16,7 @@ from heed.data.read.memory import to_texts
 from heed.errors import ConfigError, DataError, UnknownKeywordError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
+from heed.memory import explain_methods
 from heed.tasks.base.baselines import beside
 from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
 from heed.tasks.base.curves import ShownCurves, curves_of
@@ -47,6 +48,11 @@ class Run(ABC, Generic[T, M]):
     """
 
     task_class: ClassVar[type[Task[Any, Any]]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Where memory runs out, what a run is asked for says what to do; so it is for the classes of every task."""
+        super().__init_subclass__(**options)
+        explain_methods(cls)
 
     def __init__(
         self,
@@ -188,6 +194,9 @@ class Run(ABC, Generic[T, M]):
     def title(self) -> str:
         """Title of a look."""
         return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
+
+
+explain_methods(Run)
 
 
 def check_one_task(runs: Sequence[Run[Any, Any]], what: str) -> None:

@@ -30,14 +30,14 @@ class Coding(Generic[E, T, B]):
 
     `encode` puts a tag, if given, before each first text; `lengths` counts it without encoding; `costs` are padded
     lengths `(examples, sides)`, which batches are sorted by (first column); `cut` cuts an example's text anew in each
-    pass, given its tag and (seed, pass, number).
+    pass, given its tag, (seed, pass, number) and its lengths, to tokens that cost at most what `costs` says.
     """
 
     encode: Callable[[Sequence[E], str | None], list[T]]
     lengths: Callable[[Sequence[E], str | None], Lengths]
     costs: Callable[[Lengths], Lengths]
     collate: Callable[[Sequence[T], list[int]], B]
-    cut: Callable[[E, str | None, tuple[int, int, int]], T] | None = None
+    cut: Callable[[E, str | None, tuple[int, int, int], NDArray[np.int32]], T] | None = None
 
 
 class Encoding(Lazy[T]):
@@ -169,8 +169,8 @@ class TrainingSet(Generic[E, T, B]):
         if (cut := self.coding.cut) is None:
             tokens = self.tokens_at(indices)
         else:
-            examples = zip(self.examples_at(indices), indices, strict=True)
-            tokens = [cut(example, self.corpus_of(i)[1], self.drawn(i)) for example, i in examples]
+            examples = zip(self.examples_at(indices), indices, self.lengths_at(indices), strict=True)
+            tokens = [cut(example, self.corpus_of(i)[1], self.drawn(i), lengths) for example, i, lengths in examples]
         batch: Any = self.coding.collate(tokens, list(range(len(tokens))))
         return replace(batch, indices=indices)  # type: ignore[no-any-return]
 
@@ -178,8 +178,10 @@ class TrainingSet(Generic[E, T, B]):
 class StreamSet(TrainingSet[E, T, B]):
     """The windows of a stream, one pass each; an example's number is its place in the stream."""
 
-    def __init__(self, stream: ExampleStream[E], coding: Coding[E, T, B], max_length: int) -> None:
+    def __init__(self, stream: ExampleStream[E], coding: Coding[E, T, B], max_length: int, rule: str) -> None:
+        """Examples longer than `max_length` are left out and counted under the name of `rule`."""
         super().__init__((), coding)
+        self._rule = rule
         self.size, self._stream, self._max_length = stream.size, stream, max_length
         self._windows: dict[int, Corpus[E, T]] = {}
 
@@ -194,10 +196,9 @@ class StreamSet(TrainingSet[E, T, B]):
             examples = self._stream.window(number)
             lengths = self.coding.lengths(examples, None)
             short = np.flatnonzero(lengths.max(1) <= self._max_length)
-            rule = f"longer than data.max_length {self._max_length} tokens"
-            self._stream.count_out(rule, len(examples) - len(short))
+            self._stream.count_out(self._rule, len(examples) - len(short))
             if not len(short):
-                raise DataError(f"every {self._stream.unit} of window {number} of {self._stream.name} is {rule}")
+                raise DataError(f"every {self._stream.unit} of window {number} of {self._stream.name} is {self._rule}")
             tokens = Encoding(examples, lambda some: self.coding.encode(some, None))
             before = {n: held for n, held in self._windows.items() if n == number - 1}
             self._windows = before | {number: Corpus(examples, tokens, lengths, chosen=short)}

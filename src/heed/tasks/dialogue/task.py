@@ -18,9 +18,10 @@ from heed.data.examples import Conversation
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.evaluation.measures import share, values_of
-from heed.models.base import DecoderBody
+from heed.models.base import DecoderBody, learned_positions
 from heed.storage.disk import write_whole
 from heed.storage.files import read_list
+from heed.tasks.base.positions import check_positions
 from heed.tasks.base.sizes import num_subwords, with_tokenizer
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.dialogue.config import DialogueConfig
@@ -104,7 +105,15 @@ class Dialogue(DialogueData):
             tokenizer = TextTokenizer.train(texts, config.tokenizer)
         else:
             tokenizer = spoken.tokenizer("tokens", cls)
-        return cls(config, tokenizer, speakers, splits).settle(parent)
+        task = cls(config, tokenizer, speakers, splits)
+        if task.positions is not None:
+            talks = {name: task.encoded(name) for name in task.split_names}
+            costs = {
+                name: task.reading.costs(talk, task.reading.units(talk, talk.responses)) for name, talk in talks.items()
+            }
+            needed = {name: int(cost.max(initial=1)) for name, cost in costs.items()}
+            check_positions(task.positions, needed, config.generation.max_length)
+        return task.settle(parent)
 
     @classmethod
     def restore(cls, config: DialogueConfig, folder: Path) -> Self:
@@ -144,8 +153,13 @@ class Dialogue(DialogueData):
             return config
         talk = self.encoded("train")
         longest = max(len(talk.target(one).ids) for unit in self.training for one in unit)
-        most = min(math.ceil(1.5 * longest) + 20, _LONGEST)
+        most = min(math.ceil(1.5 * longest) + 20, _LONGEST, self.positions or _LONGEST)
         return config.model_copy(update={"generation": config.generation.model_copy(update={"max_length": most})})
+
+    @property
+    def positions(self) -> int | None:
+        """Positions of the model's learned table; None where it has none."""
+        return learned_positions(self.body_class.config_class, self.config.model.model_extra or {})
 
     def axes(self) -> dict[str, list[str]]:
         """The tokens; for a model that reads turn by turn, the speakers."""

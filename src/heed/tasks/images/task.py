@@ -35,6 +35,7 @@ from heed.tasks.base.labels import (
     one_hot,
     save_labels,
 )
+from heed.tasks.base.scoring import library_memory
 from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.images import defaults
@@ -263,6 +264,11 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         loss = float(label_loss(logits, torch.tensor(true), self.sigmoid)) / len(true)
         predicted = one_hot(self.probabilities(logits).argmax(-1).numpy(), count)
         return {"loss": loss, **values_of(f1_measures(one_hot(true, count), predicted))}
+
+    def scoring_memory(self, model: PictureClassifier, activations: float) -> int:
+        """Bytes of pictures that are scored together, or of scikit-learn, which comes after them for a test set."""
+        held = 0.7 * _SCORED * self.config.training.batch_size  # measured: 0.5 to 0.9 of what training keeps of each
+        return max(round(held * activations), library_memory(self.split_names))
 
     # Using a model --------------------------------------------------------------------------------------------
 

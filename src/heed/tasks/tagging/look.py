@@ -61,19 +61,19 @@ def look_at_tags(
     own = Axis("text", "word", words)
     read = Words.counted(own, map(len, encoded[0].words))
     length = sum(map(len, encoded[0].words))
-    if task.room is not None:
-        if length > task.room:
-            raise ConfigError(
-                f"the text has {length} tokens, and model {task.config.model.name} reads {task.room} at a time; look "
-                "at a part of it"
-            )
+    if task.room is not None and length > task.room:
+        raise ConfigError(
+            f"the text has {length} tokens, and model {task.config.model.name} reads {task.room} at a time; look at a "
+            "part of it"
+        )
+    if task.framed:
         ends = task.tokenizer.token(START), task.tokenizer.token(END)
         framed = replace(own, labels=(ends[0], *words, ends[1]))
         read, length = Words.counted(framed, [1, *map(len, encoded[0].words), 1]), length + 2
     if pieces:
         ids = [token for word in encoded[0].words for token in word]
-        special = {} if task.room is None else {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
-        read = Words.of(task.tokenizer, ids if task.room is None else [START, *ids, END], "text", special, pieces=True)
+        special = {} if not task.framed else {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
+        read = Words.of(task.tokenizer, [START, *ids, END] if task.framed else ids, "text", special, pieces=True)
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     views = views_of_text(seen, choice, read, length + model.delay)

@@ -15,7 +15,7 @@ from heed.data.batch.words import DistinctWords
 from heed.data.read.tags import may_follow
 from heed.data.tokens.tokenizer import END
 from heed.layers import CharacterFeatures, LinearChainCRF
-from heed.models.base import TokenEncoder
+from heed.models.base import TokenEncoder, learned_positions
 
 
 class TagHead(nn.Module, ABC):
@@ -104,7 +104,7 @@ class Tagger(nn.Module):
     """A body that reads tokens, with the characters of their words where wanted, and a head over the words' states.
 
     The state of a word is the mean of those of its tokens, or that of its first. A body that reads framed texts is
-    given them framed, and a sentence longer than its positions in pieces.
+    given them framed. A sentence longer than a table of learned positions is read in pieces.
 
     With a delay of n the state of token t is the one that the body has at token t + n: it reads on for n tokens, behind
     the text's end further end tokens.
@@ -124,6 +124,7 @@ class Tagger(nn.Module):
         self.delay = delay
         self.word = word
         self.body = body
+        self._positions = learned_positions(body.config_class, vars(body.config))
         body.without_last()
         self.characters = characters
         self.head = head
@@ -170,7 +171,11 @@ class Tagger(nn.Module):
             parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
             return torch.cat([self._framed_states(*part) for part in parts], dim=1)
         if not self.delay:
-            return self.body(tokens, mask, features)  # type: ignore[no-any-return]
+            most = self._positions or tokens.shape[1]
+            pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)
+            parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
+            states = [self.body(*part) for part in parts]
+            return states[0] if len(states) == 1 else torch.cat(states, dim=1)
         read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), END)
         if features is not None:

@@ -84,7 +84,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             raise DataError(f"every training sentence is longer than data.max_length {most} tokens")
         if len(short) < len(train):
             counts = splits.counts["train"]
-            counts.filtered[f"longer than data.max_length {most} tokens"] = len(train) - len(short)
+            limit = "data.max_length" if most == self.config.data.max_length else "the model's"
+            counts.filtered[f"longer than {limit} {most} tokens"] = len(train) - len(short)
             counts.kept = len(short)
             splits.examples["train"] = [train[i] for i in short]
             self._encoded["train"] = [encoded[i] for i in short]

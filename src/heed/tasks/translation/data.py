@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,16 @@ from heed.data.read.findings import Findings
 from heed.data.read.memory import hold
 from heed.data.read.pairs import pair_reader
 from heed.data.read.shuffled import sentence_reader
-from heed.data.sequences import select
+from heed.data.sequences import select, take
 from heed.data.store.lengths import Lengths, lengths_of
 from heed.data.store.pairs import open_pairs
 from heed.data.store.splits import Splits
+from heed.data.tokens.growth import MEASURED, Growth
+from heed.data.tokens.subwords import SubwordSampler
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import DataError
+from heed.models.base import learned_positions
 from heed.tasks.base.contents import advice
 from heed.tasks.base.task import Task
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
@@ -109,6 +112,33 @@ class TranslationData(Task[TranslationConfig, Pair]):
         """
         return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
 
+    @property
+    def positions(self) -> int | None:
+        """Positions of the model's learned table; None where it has none."""
+        return learned_positions(self.body_class.config_class, self.config.model.model_extra or {})
+
+    @property
+    def _most(self) -> int:
+        """Tokens that a side of a training pair may have."""
+        most = self.config.data.max_length if isinstance(self.config.data, FilesData) else 2**30
+        return most if self.positions is None else min(most, self.positions - 1)  # before a target the start token
+
+    @cached_property
+    def _growth(self) -> list[Growth]:
+        """How much longer subword sampling makes the texts of each side."""
+        # Of a stream the held-out pairs: its first window is not there any more when a run goes on.
+        examples = self.splits.examples["valid" if self.splits.stream else "train"]
+        pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
+        sides = zip(self._samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
+        return [Growth.measured(sampler, texts) for sampler, texts in sides]
+
+    def trained(self, lengths: Lengths) -> Lengths:
+        """Most tokens of pairs of these lengths in training, `(pairs, 2)`: more of them where texts are cut anew."""
+        if not self._samplers:
+            return lengths
+        bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(self._growth)]
+        return np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self._most))
+
     def _lengths_of(self, name: str) -> Lengths:
         """How many tokens the pairs of a training corpus have, the tag among them."""
         if name not in self._lengths:
@@ -134,13 +164,21 @@ class TranslationData(Task[TranslationConfig, Pair]):
         sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
         return [TokenPair(self.framed([*before, *s]), t) for s, t in zip(sources, targets, strict=True)]
 
-    def _cut_anew(self, pair: Pair, tag: str | None, drawn: tuple[int, int, int]) -> TokenPair:
+    def _cut_anew(
+        self, pair: Pair, tag: str | None, drawn: tuple[int, int, int], lengths: NDArray[np.int32]
+    ) -> TokenPair:
         source, target = (
-            sampler.encode(text, draw_seed(*drawn, side))
-            for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
+            sampler.encode(text, draw_seed(*drawn, side), most)
+            for side, (sampler, text, most) in enumerate(self._to_cut(pair, tag, lengths))
         )
         before = [] if tag is None else [self.source_tokenizer.tags[tag]]
         return TokenPair(self.framed([*before, *source]), target)
+
+    def _to_cut(self, pair: Pair, tag: str | None, lengths: NDArray[np.int32]) -> list[tuple[SubwordSampler, str, int]]:
+        """The sampler, the text and the most tokens of both sides; a source's length counts its tag and frame."""
+        source, target = self.trained(lengths[None])[0].tolist()
+        most = source - len(self.framed([])) - (tag is not None), target
+        return list(zip(self._samplers, pair.texts, most, strict=True))
 
     @property
     def cuts_anew(self) -> bool:
@@ -158,10 +196,10 @@ class TranslationData(Task[TranslationConfig, Pair]):
         if not self._samplers:
             source, target = (tokenizer.encode(text).spans for tokenizer, text in zip(both, pair.texts, strict=True))
             return (source, target), (pair.source, pair.target)
-        drawn = self.training.drawn(index)
+        drawn, (lengths,) = self.training.drawn(index), self.training.lengths_at([index])
         source, target = (
-            sampler.encode_spans(text, draw_seed(*drawn, side))[1]
-            for side, (sampler, text) in enumerate(zip(self._samplers, pair.texts, strict=True))
+            sampler.encode_spans(text, draw_seed(*drawn, side), most)[1]
+            for side, (sampler, text, most) in enumerate(self._to_cut(pair, self.training.corpus_of(index)[1], lengths))
         )
         return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
 
@@ -174,9 +212,10 @@ class TranslationData(Task[TranslationConfig, Pair]):
         """Everything that is trained on: the training set, then the further corpora; or a stream."""
         if self._training is None:
             stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
-            coding = Coding(self.encode_pairs, self._word_lengths, self.costs, collate_pairs, cut)
+            planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
+            coding = Coding(self.encode_pairs, self._word_lengths, planned, collate_pairs, cut)
             if stream is not None and isinstance(self.config.data, FilesData):
-                self._training = StreamSet(stream, coding, self.config.data.max_length)
+                self._training = StreamSet(stream, coding, self._most, self._rule)
                 return self._training
             corpora = [Corpus(self.splits.examples["train"], self.encoded("train"), self._lengths_of("train"))]
             for name, corpus in self.splits.extra.items():
@@ -185,6 +224,13 @@ class TranslationData(Task[TranslationConfig, Pair]):
             self._training = TrainingSet(corpora, coding)
         return self._training
 
+    @property
+    def _rule(self) -> str:
+        """Why a training pair is left out as too long."""
+        if isinstance(self.config.data, FilesData) and self._most == self.config.data.max_length:
+            return f"longer than data.max_length {self._most} tokens"
+        return f"longer than {self._most} tokens, for which model.max_length has positions"
+
     def _leave_out_long(self) -> None:
         """Drop training pairs that are too long, and count them; a stream does so window by window."""
         data, splits = self.config.data, self.splits
@@ -192,7 +238,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
             return
 
         def keep(name: str, examples: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
-            kept = np.flatnonzero(self._lengths_of(name).max(1) <= data.max_length)
+            kept = np.flatnonzero(self._lengths_of(name).max(1) <= self._most)
             if len(kept) < len(examples):
                 examples = select(examples, kept)
                 held = not isinstance(self.encoded(name), Encoding)
@@ -200,7 +246,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
                 self._lengths[name] = self._lengths[name][kept]
             return examples, kept
 
-        rule = f"longer than data.max_length {data.max_length} tokens"
+        rule = self._rule
         pairs = splits.examples["train"]
         splits.examples["train"], kept = keep("train", pairs)
         if not len(kept):

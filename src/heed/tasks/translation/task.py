@@ -23,6 +23,7 @@ from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
+from heed.tasks.base.positions import check_positions
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.data import TranslationData
@@ -35,6 +36,7 @@ from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers,
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
+from heed.training.micro_batches import kept_bytes
 from heed.training.processes import current
 
 _WITHOUT_END = sys.maxsize
@@ -85,7 +87,17 @@ class Translation(TranslationData):
         task = cls(config, tokenizers, splits)
         task._leave_out_long()
         _ = task.supervision  # what is wrong with its files is said before anything is trained
+        task._check_positions()
         return task.settle(parent)
+
+    def _check_positions(self) -> None:
+        """Say before training where a text has more tokens than the model has learned positions."""
+        if self.positions is not None:
+            names = [
+                name for name in self.split_names if name != "train" or not isinstance(self.config.data, FilesData)
+            ]
+            needed = {name: max(max(len(s), len(t) + 1) for s, t in self.encoded(name)) for name in names}
+            check_positions(self.positions, needed, self.config.generation.max_length)
 
     @staticmethod
     def _of_parent(config: TranslationConfig, parent: Parent | None) -> Mapping[str, TextTokenizer]:
@@ -148,7 +160,7 @@ class Translation(TranslationData):
         config = super().settled()
         if config.generation.max_length is not None:
             return config
-        longest = math.ceil(1.5 * self.training.longest(1)) + 20
+        longest = min(math.ceil(1.5 * self.training.longest(1)) + 20, self.positions or sys.maxsize)
         return config.model_copy(update={"generation": config.generation.model_copy(update={"max_length": longest})})
 
     def build_model(self) -> PairDecoder:
@@ -181,22 +193,30 @@ class Translation(TranslationData):
         return self._supervision
 
     def scoring_memory(self, model: PairDecoder, activations: float) -> int:
-        """Bytes of keys and values that a Transformer keeps while it writes; the states of other models are small.
+        """Bytes that writing takes: of a Transformer its keys and values, of other models the states of the sources.
 
-        What was written is held twice where room is made for more, the source's as the model prepares them and as the
-        search reads them.
+        Keys and values of what was written are held twice where room is made for more, those of the source as the model
+        prepares them and as the search reads them. A recurrent encoder holds about what it would keep for the way back.
         """
-        widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
-        if not widths:
-            return 0
-        sources = [len(pair.source) for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
-        batches = plan_batches([(1, length) for length in sources], GENERATE_TOKENS)
-        positions = max(len(rows) * (self._longest_written() + max(sources[i] for i in rows)) for rows in batches)
+        sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
+        batches = plan_batches([(1, len(source)) for source in sources], GENERATE_TOKENS)
+        longest = [max(len(sources[i]) for i in rows) for rows in batches]
+        if not (
+            widths := [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
+        ):
+            few = collate_pairs([TokenPair(source, []) for source in sources[:8]], [*range(len(sources[:8]))])
+            read = few.to(next(model.parameters()).device)
+            model.eval()
+            kept = kept_bytes(model, lambda: model.encode(read.source, read.source_mask)) / few.source.numel()
+            return round(kept * max(len(rows) * length for rows, length in zip(batches, longest, strict=True)))
+        written = self._longest_written()
+        positions = max(len(rows) * (written + length) for rows, length in zip(batches, longest, strict=True))
         return 2 * 2 * 4 * sum(widths) * positions
 
     def _longest_written(self) -> int:
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        return max(len(pair.target) for pair in self.encoded("valid")) + 2
+        longest = max(len(pair.target) for pair in self.encoded("valid")) + 2
+        return min(longest, self.positions or longest)
 
     def links_shown(self, index: int, pair: Pair) -> str:
         """The links by which attention to a training pair is supervised, for people; "" for none."""

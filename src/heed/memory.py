@@ -1,0 +1,178 @@
+"""Where memory runs out: what was asked for, what is free, and what to lower, in place of a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from heed.errors import OutOfMemoryError
+
+_SIGNS = ("can't allocate memory", "cannot allocate memory", "std::bad_alloc", "out of memory", "unable to allocate")
+_ASKED = re.compile(
+    r"(?:tried to allocate|allocate) (\d[\d,.]*) ?(bytes|[KMGTPE]i?B)?|(\d+) bytes requested", re.IGNORECASE
+)
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
+SCORING = "evaluate fewer examples at a time, divide the longest ones, or end other programs"
+READING = "shorten or divide the longest input, give fewer at a time, or end other programs"
+"""What to do where a trained model cannot answer."""
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: Python's, NumPy's, torch's on any device, or the system's."""
+    if isinstance(error, OutOfMemoryError):
+        return False  # it has been explained
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    known = isinstance(error, RuntimeError) or type(error).__module__.startswith("safetensors")
+    return known and any(sign in str(error).lower() for sign in _SIGNS)
+
+
+def asked_for(error: BaseException) -> int | None:
+    """Bytes that were asked for, where the message of an error says so."""
+    found = _ASKED.search(str(error))
+    if found is None:
+        return None
+    number, unit, alone = found.groups()
+    return round(float((alone or number).replace(",", "").rstrip(".")) * _UNITS[(unit or "b")[0].lower()])
+
+
+def free_memory() -> int | None:
+    """Bytes that this process may still take: of the machine, of its control group, of its own limit; None if unknown.
+
+    Swap space counts.
+    """
+    limits = [_of_machine(), _of_group(), _of_process()]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _of_machine() -> int | None:
+    found = _fields("/proc/meminfo")
+    return found["MemAvailable"] + found.get("SwapFree", 0) if "MemAvailable" in found else None
+
+
+def _of_group() -> int | None:
+    root = Path("/sys/fs/cgroup")
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            cache = sum(
+                int(line.split()[1])
+                for line in (root / limit).with_name("memory.stat").read_text().splitlines()
+                if line.split()[0] in ("inactive_file", "active_file")
+            )  # what the kernel gives back when it is needed
+            return max(0, int((root / limit).read_text()) - int((root / used).read_text()) + cache)
+    return None
+
+
+def _of_process() -> int | None:
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            return max(0, limit - _fields("/proc/self/status")["VmSize"])
+    return None
+
+
+def _fields(place: str) -> dict[str, int]:
+    """The sizes in a file of the kernel, in bytes."""
+    with contextlib.suppress(OSError):
+        lines = re.findall(r"^(\w+):\s+(\d+) kB$", Path(place).read_text(), re.MULTILINE)
+        return {name: int(number) * 1024 for name, number in lines}
+    return {}
+
+
+def size_text(count: int) -> str:
+    """Bytes for people: "512 MiB", "3.7 GiB"."""
+    return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB"
+
+
+def explanation(when: str, asked: int | None, lower: str) -> OutOfMemoryError:
+    """The error that says what memory was for, what was asked for, what is free, and what to do."""
+    free = free_memory()
+    amounts = [f"{size_text(asked)} asked for"] if asked is not None else []
+    amounts += [f"{size_text(free)} free"] if free is not None else []
+    said = f" ({', '.join(amounts)})" if amounts else ""
+    return OutOfMemoryError(f"out of memory {when}{said}; {lower}")
+
+
+@contextlib.contextmanager
+def memory_explained(when: str, lower: str) -> Iterator[None]:
+    """Context manager that says what to do where memory runs out.
+
+    Args:
+        when: What was being done: "while predicting".
+        lower: What to do: the settings to lower.
+
+    Raises:
+        OutOfMemoryError: It did.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_memory_error(error):
+            raise
+        explained = explanation(when, asked_for(error), lower)
+        for note in getattr(error, "__notes__", ()):
+            explained.add_note(note)
+        raise explained from None
+
+
+def check_memory(needed: int, when: str, lower: str) -> None:
+    """Refuse what needs far more memory than there is: a system may end the program in place of an error.
+
+    Raises:
+        OutOfMemoryError: More than is free, by a quarter, since predictions are not exact.
+    """
+    free = free_memory()
+    if free is not None and needed > 1.25 * free:
+        raise explanation(when, needed, lower)
+
+
+_METHODS = {
+    "while predicting": (READING, ("predict", "predictions", "predict_file", "predict_files", "predict_words")),
+    "while making a look": (READING, ("look", "align")),
+    "while scoring": (SCORING, ("evaluate", "score", "outcomes", "report_of")),
+}
+
+
+_explaining: ContextVar[bool] = ContextVar("explaining", default=False)
+
+
+def explain_methods(cls: type) -> None:
+    """Let the methods of a class of runs that need memory for an input say what to do where it runs out.
+
+    Where one of them calls another, the message is that of the one that a user called.
+    """
+    for when, (lower, names) in _METHODS.items():
+        for name in names:
+            method = getattr(cls, name, None)
+            if inspect.isfunction(method) and not hasattr(method, "explains_memory"):
+                setattr(cls, name, _explained(method, when, lower))
+
+
+def _explained(method: Callable[..., Any], when: str, lower: str) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _explaining.get():
+            return method(*args, **kwargs)
+        token = _explaining.set(True)
+        try:
+            with memory_explained(when, lower):
+                return method(*args, **kwargs)
+        finally:
+            _explaining.reset(token)
+
+    call.explains_memory = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,121 @@
+"""Tables of numbers with labels, weights coloured: as HTML, and as lines of a terminal in blocks that fit its width."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from torch import Tensor
+
+from heed.observe import palette
+from heed.observe.blocks import beside
+from heed.observe.labels import MASKED, clean, cut, lines_up, visible
+
+_LABEL = 20
+_LONG_LABEL = 40
+_NARROW = 6
+_ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A matrix `(rows, columns)` with labels on its rows and columns.
+
+    Attributes:
+        heat: Per row, whether its numbers are weights in 0..1, to be coloured.
+        mask: `(rows, columns)`, True = may attend, or None.
+        notes: A text per row, or none.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: Tensor
+    heat: tuple[bool, ...] = ()
+    mask: Tensor | None = None
+    notes: tuple[str, ...] = ()
+
+    def cell(self, i: int, j: int) -> float | None:
+        """One number, None where masked."""
+        return float(self.values[i, j]) if self.mask is None or bool(self.mask[i, j]) else None
+
+    def has_heat(self, i: int) -> bool:
+        """Whether a row is coloured."""
+        return bool(self.heat) and self.heat[i]
+
+
+def number(value: float) -> str:
+    """A number as it is written in text and on a page: three decimals, never "-0.000"."""
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
+def table_to_html(table: Table) -> str:
+    """Draw a table that scrolls sideways; its title is its label for readers of the screen."""
+    heads = "".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in table.columns)
+    lines = [f'<thead><tr><td class="corner"></td>{heads}{"<td></td>" if table.notes else ""}</tr></thead><tbody>']
+    for i, label in enumerate(table.rows):
+        cells = "".join(_cell(table.cell(i, j), table.has_heat(i)) for j in range(len(table.columns)))
+        note = f'<td class="note">{escape(clean(table.notes[i]))}</td>' if table.notes else ""
+        lines.append(f'<tr><th scope="row"><bdi>{escape(visible(label))}</bdi></th>{cells}{note}</tr>')
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(clean(table.title))}">'
+        f'<table class="numbers">{"".join(lines)}</tbody></table></div>'
+    )
+
+
+def _cell(value: float | None, heat: bool) -> str:
+    if value is None:
+        return '<td class="m" title="masked"></td>'
+    return f'<td class="w{palette.level(value)}">{number(value)}</td>' if heat else f"<td>{number(value)}</td>"
+
+
+def tables_to_lines(tables: Sequence[Table], width: int, color: bool) -> list[str]:
+    """Draw tables, side by side where they fit, the others under them."""
+    blocks = [[(line, len(_ESCAPE.sub("", line))) for line in _drawn(one, width, color)] for one in tables]
+    return beside(blocks, width)
+
+
+def _drawn(table: Table, width: int, color: bool) -> list[str]:
+    """A table whose labels are cut where that is enough, and whose columns are laid in blocks where it is not."""
+    values = [[table.cell(i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
+    cells = [[MASKED[0] if value is None else number(value) for value in row] for row in values]
+    numbers = max(len(cell) for row in cells for cell in row)
+    columns, column_key = _labels(table.columns, "column")
+    rows, row_key = _labels(table.rows, "row")
+    natural = max(numbers, *(min(len(label), _LABEL) for label in columns))
+    label_width = min(_LONG_LABEL, width // 2)
+    if not table.notes:  # what the numbers leave
+        label_width = max(label_width, width - 2 - len(columns) * (natural + 1))
+    label_width = min(label_width, max(map(len, rows)))
+    room = width - 2 - label_width
+    fitting = room // len(columns) - 1
+    cell_width = natural if natural <= fitting else max(numbers, min(natural, max(fitting, _NARROW)))
+    per_block = max(1, room // (cell_width + 1))
+    title = textwrap.wrap(clean(table.title), width, break_on_hyphens=False) or [""]
+    lines = [*title, *column_key, *(line for line in row_key if line not in column_key)]
+    for start in range(0, len(columns), per_block):
+        part = range(start, min(start + per_block, len(columns)))
+        lines.append(f"  {'':{label_width}}" + "".join(f" {cut(columns[j], cell_width):>{cell_width}}" for j in part))
+        for i, label in enumerate(rows):
+            heat = color and table.has_heat(i)
+            row = "".join(_painted(f" {cells[i][j]:>{cell_width}}", values[i][j], heat) for j in part)
+            note = clean(table.notes[i]) if table.notes and part.stop == len(columns) else ""
+            left = room - 2 - (cell_width + 1) * len(part)
+            tail = f"  {cut(note, left)}" if note and left > _NARROW else ""
+            lines.append(f"  {cut(label, label_width):>{label_width}}{row}{tail}")
+    return lines
+
+
+def _painted(text: str, value: float | None, heat: bool) -> str:
+    return palette.paint(text, value) if heat and value is not None else text
+
+
+def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
+    """Labels as they are drawn; numbers, and a list of what they stand for, where characters have no fixed width."""
+    if all(lines_up(label) for label in labels):
+        return [visible(label) for label in labels], []
+    key = [f"  {i} = {visible(label)}" for i, label in enumerate(labels)]
+    return [str(i) for i in range(len(labels))], [f"  {what}s are numbered:", *key]
