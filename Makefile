@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test slow fuzz mutants check fix bench
+.PHONY: demo test slow fuzz mutants check fix docs bench
 
 demo: $(VENV)/.heed
 	$(BIN)/heed demo
@@ -28,6 +28,10 @@ check: $(VENV)/.dev
 fix: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.heed  # build/site/index.html
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"

@@ -227,7 +227,7 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
         (["--gold", "short"], "'short' has 2 lines and there are 10 pairs; line N must have the links of pair N"),
         (
             ["--gold", "one"],
-            "'one' never links a word 0, and 1 link to a word behind the last (the first on line 1: 1-6)",
+            "'one' never links a word 0, and 1 link to a word after the last (the first on line 1: 1-6)",
         ),
         (["--gold", "empty"], "'empty' has no links"),
     ],
@@ -244,7 +244,7 @@ def test_what_cannot_be_is_refused(run, data, words, message, capsys, monkeypatc
 def test_gold_links_to_words_that_are_not_there_count_as_missed(run, data, pairs):
     (data / "beyond").write_text("0-0 0-40\n" + 9 * "\n")
     found = run.align(*texts(pairs), gold=data / "beyond", layer=0, head=0)
-    assert f"'{data / 'beyond'}': 1 link names a word behind the last one, the first on line 1: 0-40" in found.notes[0]
+    assert f"'{data / 'beyond'}': 1 link names a word after the last one, the first on line 1: 0-40" in found.notes[0]
     assert found.report["test"]["alignment_recall"]["value"] <= 0.5
 
 

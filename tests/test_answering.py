@@ -219,7 +219,7 @@ def test_the_lines_before_a_bad_one_are_answered_and_it_is_named(run, call):
     assert out == "".join(run.predict(text).text + "\n" for text in ("12", "34"))
     last = err.splitlines()[-1]
     assert last.startswith("heed: stdin line 3: byte 0xff at position 2 (after '5') is not UTF-8")
-    assert last.endswith("; --bad-lines skip writes an empty line in its place and goes on")
+    assert last.endswith("; --bad-lines skip writes an empty line in its place and continues")
 
 
 def test_bad_lines_are_named_and_leave_an_empty_line(short, call):

@@ -176,7 +176,7 @@ def test_a_carriage_return_inside_a_line_shifts_nothing(tmp_path):
     files = write(tmp_path, with_line(7, b"the\rcat"))
     pairs, _, _ = opened(files)
     assert Pair("the cat", CLEAN[6][1]) in [*pairs["train"], *pairs["valid"]]
-    assert found(files) == {"a.en": [("carriage return inside the line, read as a blank", 1, ["7"])]}
+    assert found(files) == {"a.en": [("carriage return inside the line, read as a space", 1, ["7"])]}
 
 
 def test_a_file_whose_lines_end_in_cr_alone_is_read_by_them(tmp_path):
@@ -510,7 +510,7 @@ def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsy
         "  train, a.en",
         "    NUL byte, left out: 1 line (3)",
         "    not UTF-8, left out: 1 line (6)",
-        "    carriage return inside the line, read as a blank: 1 line (12)",
+        "    carriage return inside the line, read as a space: 1 line (12)",
         "  train, a.yo",
         "    more than data.max_line 100,000 characters, left out: 1 line (9)",
         "  train",

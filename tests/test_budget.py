@@ -273,7 +273,7 @@ def ended(step, total, **more):
 def test_after_training_the_command_that_goes_on_or_what_is_given_back():
     adviser = Adviser(Known(minutes=1))
     advice = adviser.after(Path("runs/a"), ended(50, 50, best_step=50), 60.0)
-    assert advice.startswith("validation was still improving at the end; to go on to ")
+    assert advice.startswith("validation was still improving at the end; to train for ")
     minutes = int(re.fullmatch(r".*: heed train runs/a --resume training.minutes=(\d+)", advice)[1])
     assert minutes > 1
     assert adviser.after(Path("runs/a"), ended(50, 50, best_step=10, bad=2), 59.0) == ""

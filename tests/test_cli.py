@@ -281,7 +281,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(config, tmp_path, call):
     out, err = (text.decode() for text in process.communicate(timeout=60))
     assert process.returncode == 130
     assert "Traceback" not in err and out == ""
-    go_on = re.search(r"interrupted at update (\d+); saved. Go on with: heed (train \S+ --resume)$", err.strip())
+    go_on = re.search(r"interrupted at update (\d+); saved. Resume with: heed (train \S+ --resume)$", err.strip())
     assert go_on, err
     done = int(go_on[1])
     code, out, err = call("predict", "last", "1")

@@ -462,14 +462,14 @@ def test_what_models_may_not_be(models, message):
         planned(models)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/compare.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/compare.md", "docs/first-steps.md"])
 def test_the_commands_of_the_pages_can_be_given(page):
     from typer.main import get_command
 
     from heed.cli.app import app
 
     text = (Path(__file__).parent.parent / page).read_text(encoding="utf-8")
-    commands = re.findall(r"^heed compare (.*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
+    commands = re.findall(r"^ *heed compare (.*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
     assert commands
     for command in commands:
         given = get_command(app).commands["compare"].make_context("compare", shlex.split(command)).params
@@ -570,7 +570,7 @@ def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = (text.decode() for text in process.communicate(timeout=120))
     assert process.returncode == 130 and out == "" and "Traceback" not in err, err
-    assert err.strip().endswith("interrupted; saved. The same command goes on")
+    assert err.strip().endswith("interrupted; saved. The same command resumes it")
     assert not any(folders.glob("*/model.safetensors"))
     code, out, err = call(*words)
     assert code == 0 and re.search(r"resumed at update \d+", err)

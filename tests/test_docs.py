@@ -2,12 +2,15 @@
 
 import importlib.util
 import re
+import shlex
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
+import heed
 from heed.cli.flags import options_of
 from heed.config import short_config_text
 from heed.errors import ConfigError
@@ -40,23 +43,37 @@ def test_a_recipe_is_a_valid_configuration_and_opens_with_its_command(path):
     assert any("minute" in line.lower() for line in head), "a recipe says what it took and what it reached"
 
 
-def test_the_configuration_in_the_readme_is_valid():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```yaml\n(.*?)```", readme, flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        check_config(yaml.safe_load(block), "README.md")
+def test_the_readme_is_short():
+    assert len(page("README.md").split()) <= 900, "move what a newcomer does not need to the page where it belongs"
 
 
-def test_the_commands_in_the_readme_exist():
+def test_the_first_steps_configuration_is_valid():
+    (block,) = re.findall(r"```yaml\n(.*?)```", page("docs/first-steps.md"), flags=re.DOTALL)
+    check_config(yaml.safe_load(block), "docs/first-steps.md")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/install.md", "docs/first-steps.md", "docs/looking.md"])
+def test_the_commands_on_the_first_pages_can_be_given(name):
     from typer.main import get_command
 
     from heed.cli.app import app
 
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    used = set(re.findall(r"^(?:\$ |\.venv/bin/)?heed (\w+)", readme, flags=re.MULTILINE))
-    assert used <= set(get_command(app).commands)
-    assert {"predict", "look", "evaluate", "train"} <= used
+    blocks = "".join(re.findall(r"^ *```.*?^ *```", page(name), flags=re.MULTILINE | re.DOTALL))
+    given = re.findall(r"^ *(?:\$ |\.venv/bin/)?heed (\w+)(.*)$", blocks, flags=re.MULTILINE)
+    given += re.findall(r"`heed (\w+)([^`]*)`", page(name))
+    assert {"install": {"demo"}, "README": {"check", "train", "evaluate", "predict", "look", "compare"}}.get(
+        Path(name).stem, {"look"}
+    ) <= {command for command, _ in given}
+    for command, words in given:
+        words = shlex.split(words.split(" > ")[0], comments=True)
+        get_command(app).commands[command].make_context(command, words, resilient_parsing=not words)
+
+
+def test_the_page_on_installing_has_every_extra():
+    extras = tomllib.loads(page("pyproject.toml"))["project"]["optional-dependencies"]
+    (table,) = re.findall(r"^\| extra \|.*?\n\n", page("docs/install.md"), flags=re.MULTILINE | re.DOTALL)
+    rows = "".join(line.split("|")[1] for line in table.splitlines()[2:] if line)
+    assert set(re.findall(r"`(\w+)`", rows)) == set(extras)
 
 
 def test_the_table_of_capabilities_is_that_of_the_code():
@@ -117,6 +134,21 @@ def test_links_of_a_page_lead_to_files_and_headings_that_exist(name):
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target.relative_to(ROOT).as_posix()), link
+
+
+def test_every_page_is_in_the_navigation_of_the_site_once():
+    """`make docs` needs packages that tests do not; this much holds without them."""
+    nav = page("mkdocs.yml").split("\nnav:\n")[1].split("\n\n")[0]
+    spec = importlib.util.spec_from_file_location("docs_site", ROOT / "tools" / "docs_site.py")
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {*site.OUTSIDE.values(), "api.md"}
+    assert sorted(re.findall(r": ([\w-]+\.md)$", nav, flags=re.MULTILINE)) == sorted(pages)
+    assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == ["Tutorials", "How-to", "Reference", "Explanation"]
+    for name in heed.__all__:
+        assert re.search(rf"^::: heed\.[\w.]+\.{name}$", site.api(), flags=re.MULTILINE), name
+    moved = site.linked("[a](docs/data.md#x) [b](benchmarks/NOTES.md) [c](#d) [e](examples/f.yaml)", "")
+    assert moved == "[a](data.md#x) [b](notes.md) [c](#d) e"
 
 
 def test_pages_that_code_and_recipes_name_exist():

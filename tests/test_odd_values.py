@@ -129,19 +129,19 @@ def test_one_file_as_source_and_target_is_named(call, tmp_path):
 def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": "x"}\n{"text": "a", "label": "x", "label": "y"}\n')
-    with pytest.raises(DataError, match=r"line 2 is not JSON: the key 'label' stands there twice"):
+    with pytest.raises(DataError, match=r"line 2 is not JSON: the key 'label' occurs twice"):
         list(json_rows(path, Findings(), ("text", "label")))
     findings = Findings("skip")
     assert len(list(json_rows(path, findings, ("text", "label")))) == 1
     path.write_text('{"text": "a", "more": {"b": 1, "b": 2}}\n')
-    with pytest.raises(DataError, match="the key 'b' stands there twice"):
+    with pytest.raises(DataError, match="the key 'b' occurs twice"):
         list(json_rows(path, Findings(), ("text",)))
 
 
 def test_a_configuration_with_a_field_twice_is_refused(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("task: translation\ntraining:\n  steps: 4\ndata: {name: copy}\ntraining:\n  minutes: 3\n")
-    with pytest.raises(ConfigError, match=r"a.yaml line 5: the field 'training' stands there twice"):
+    with pytest.raises(ConfigError, match=r"a.yaml line 5: the field 'training' occurs twice"):
         read_config(path)
     path.write_text("a: &a {x: 1}\nb:\n  <<: *a\n  x: 2\n")  # a merged key may be given anew
     assert read_config(path)["b"] == {"x": 2}

@@ -441,7 +441,7 @@ def test_check_names_every_damaged_file_of_a_run_folder(folder, capsys):
     assert rows["tokenizer.target.json"].strip() == "missing"
     assert rows["checkpoints/step-4/progress.json"].strip().startswith("altered: it has 2 bytes")
     assert rows["config.yaml"].strip() == "ok"
-    assert "a resumed run goes on from step-6" in out
+    assert "a resumed run starts from step-6" in out
 
 
 def test_check_says_of_an_unfinished_run_how_to_go_on(tmp_path):
@@ -449,7 +449,7 @@ def test_check_says_of_an_unfinished_run_how_to_go_on(tmp_path):
         train(tmp_path / "run", translation(), reporter=Killer(3))
     state = heed.check_run(tmp_path / "run")
     assert state.whole
-    assert "its training has not finished; go on with: heed train" in str(state)
+    assert "training has not finished; resume it with: heed train" in str(state)
 
 
 def main_ok(arguments):

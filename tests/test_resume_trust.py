@@ -126,7 +126,7 @@ def test_a_damaged_tokenizer_or_label_stops_and_the_seal_stays(case, run, name):
     folder = case / run
     flip(folder / name)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(RunError, match=rf"{name} is altered: .*training cannot go on with it. Put back the file"):
+    with pytest.raises(RunError, match=rf"{name} is altered: .*training cannot be resumed with it. Restore the file"):
         resume(folder)
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert not heed.check_run(folder).whole
@@ -134,7 +134,7 @@ def test_a_damaged_tokenizer_or_label_stops_and_the_seal_stays(case, run, name):
 
 def test_a_missing_file_that_training_needs_is_named(case):
     (case / "killed" / "labels.json").unlink()
-    with pytest.raises(RunError, match=r"labels.json is missing: training cannot go on with it"):
+    with pytest.raises(RunError, match=r"labels.json is missing: training cannot be resumed with it"):
         resume(case / "killed")
 
 

@@ -208,7 +208,7 @@ def test_between_the_weights_and_the_seal_a_run_is_unfinished(tmp_path, monkeypa
     assert (out / "model.safetensors").is_file() and "scores" in json.loads((out / "report.json").read_text())
     code, said, _ = call("check", out)
     assert code == 0 and "not finished; every file with a checksum is whole" in said
-    assert f"its training has not finished; go on with: heed train {out} --resume" in said
+    assert f"training has not finished; resume it with: heed train {out} --resume" in said
     code, said, err = call("predict", out, "1 2")
     assert code == 0 and said and "training has not finished (saved up to update 8 of 8): using the best weights" in err
     with pytest.raises(RunError, match=r"holds no final model\.safetensors: its training has not finished"):

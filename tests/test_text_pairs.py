@@ -168,7 +168,7 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
     assert code == 0 and len(out.splitlines()) == 2
     assert out == heed_says("predict", run.folder, "red old\tbig", "red\tcat")[1]
     code, _, err = heed_says("predict", run.folder, "red old")
-    assert code != 0 and "this run reads pairs of texts, and 1 text stood there; give two: 'FIRST' 'SECOND'" in err
+    assert code != 0 and "this run reads pairs of texts, and 1 text was given; give two: 'FIRST' 'SECOND'" in err
     (folder / "two.tsv").write_text("hypothesis\tpremise\nbig\tred old\ncat\tred\n")
     (folder / "lines.txt").write_text("red old\tbig\n\nred\tcat\n")
     code, of_columns, err = heed_says("predict", run.folder, "--input", folder / "two.tsv")

@@ -170,7 +170,9 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The classes as heed names labels."""
         names = [str(one).strip() for one in self.classes_.tolist()]
         if len(set(names)) < len(names) or "" in names:
-            raise ValueError(f"the classes {self.classes_.tolist()} are not told apart, or blank, when written as text")
+            raise ValueError(
+                f"the classes {self.classes_.tolist()} are not distinct, or one is blank, when written as text"
+            )
         return names
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803

@@ -98,7 +98,7 @@ def train(
     out: Annotated[
         Path | None, option("Run folder", metavar="DIR", help="The folder to make; runs/<data>-<model>-N by default.")
     ] = None,
-    resume: Annotated[bool, option("Run folder", "--resume", help="Go on from the run's last checkpoint.")] = False,
+    resume: Annotated[bool, option("Run folder", "--resume", help="Resume from the run's last checkpoint.")] = False,
     dry_run: Annotated[bool, option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
     verbose: Annotated[bool, option("--verbose", help="Print all settings, not only those that were changed.")] = False,
 ) -> None:

@@ -71,7 +71,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         out = out or default_folder(settings)
         trained = train_and_compare(planned, out, conduct, options.baseline, reporter)
         if trained is None:
-            print("interrupted; saved. The same command goes on", file=sys.stderr)
+            print("interrupted; saved. The same command resumes it", file=sys.stderr)
             raise SystemExit(130)
         made = trained
     if options.as_json:

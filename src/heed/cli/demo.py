@@ -49,7 +49,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
 
     run, result = train_config(config, out, TerminalReporter(), on_validation=early_map)
     if run is None:
-        print(f"\nStopped and saved. Go on with:  heed train {shell_word(result.folder)} --resume")
+        print(f"\nStopped and saved. Resume with:  heed train {shell_word(result.folder)} --resume")
         raise SystemExit(130)
     assert isinstance(run, TranslationRun)
     _tell(run)
@@ -95,7 +95,7 @@ def _tell(run: TranslationRun) -> None:
     misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
     if misses:
         worst, out = max(misses, key=lambda miss: miss[1].log_prob)
-        print(f"\nIts worst miss, the wrong answer it is surest of ({len(misses)} wrong in all):")
+        print(f"\nIts worst error, the wrong output it was most confident of ({len(misses)} wrong in all):")
         print(f"  {worst.source}  ({worst.origin})\n  is {worst.target}, it wrote {out.text}")
     else:
         print("\nIt missed none of the held-out dates.")

@@ -63,7 +63,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
     typed = run.typed(texts) if isinstance(run, TextRun) else texts
     several = getattr(run, "looks_at_several", False)
     if len(typed) != 1 and not several:
-        raise ConfigError(f"look is at one text, and {len(typed)} were given; put a text with blanks into quotes")
+        raise ConfigError(f"look takes one text, and {len(typed)} were given; put a text with spaces in quotes")
     layer, head = drawing.layer, drawing.head
     return capability(run, Looks).look(
         typed[0] if len(typed) == 1 else typed,

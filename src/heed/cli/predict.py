@@ -22,7 +22,7 @@ from heed.threads import sparing
 
 SOME_BAD = 4
 """Exit status where some inputs could not be used."""
-_HINT = "--bad-lines skip writes an empty line in its place and goes on"
+_HINT = "--bad-lines skip writes an empty line in its place and continues"
 
 
 def outputs_of(run: Run[Any, Any], given: dict[str, Any]) -> Outputs:

@@ -27,7 +27,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
             raise ConfigError(f"'{files[0]}' is not section.key=value, and '{first}' names its own files")
         values, where = with_paths(read_config(first), Path(first).absolute().parent), first
     elif Path(first).is_dir():
-        raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to go on with a run")
+        raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to resume a run")
     elif first in task_names():
         values, where = {"task": first}, "command line"
         if files and files[0].startswith("hub:"):

@@ -28,7 +28,7 @@ def run_train(
         raise ConfigError("--minutes and --epochs are two ways to say how long to train; give one of them")
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
-            raise ConfigError(f"--resume goes on in '{words[0]}' itself; leave --out away")
+            raise ConfigError(f"--resume continues in '{words[0]}' itself; omit --out")
         out = folder.find(words[0], folder.State.BEGUN)
         folder.check_format(out)
         words = [str(out / folder.CONFIG), *words[1:]]
@@ -41,7 +41,7 @@ def run_train(
     )
     if run is None:
         going_on = f"heed train {shell_word(result.folder)} --resume"
-        print(f"interrupted at update {result.progress.step}; saved. Go on with: {going_on}", file=sys.stderr)
+        print(f"interrupted at update {result.progress.step}; saved. Resume with: {going_on}", file=sys.stderr)
         raise SystemExit(130)
     if not is_first():
         return

@@ -136,5 +136,5 @@ def _text(text: str) -> str:
 
 def _maps(run: Run[Any, Any], comparison: Compared, index: int, numbers: Iterator[int]) -> str:
     if not comparison.examiner.sources[index].strip():
-        return f'<p class="hint">A blank {comparison.examiner.names[0]}: there is nothing to look at.</p>'
+        return f'<p class="hint">The {comparison.examiner.names[0]} is blank.</p>'
     return comparison.examiner.drawing(run, index, comparison.conditions.beam_size, numbers)

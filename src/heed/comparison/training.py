@@ -186,8 +186,8 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
         raise type(outcome)(f"{planned.label}: {outcome}")
     if outcome is None:
         raise TrainingError(
-            f"{planned.label}: its process ended with exit code {process.exitcode}, perhaps for want of memory; "
-            "the same command goes on where it was"
+            f"{planned.label}: its process ended with exit code {process.exitcode}, perhaps because memory ran out; "
+            "the same command resumes it"
         )
     return bool(outcome)
 

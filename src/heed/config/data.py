@@ -104,7 +104,9 @@ class ExtraData(Section):
     @classmethod
     def _unlike_text(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"<[^<>\s]+>", value):
-            raise ValueError(f"data.extra tag is {value!r}, expected a name in angle brackets without blanks, as <bt>")
+            raise ValueError(
+                f"data.extra tag is {value!r}, expected a name in angle brackets without spaces, such as <bt>"
+            )
         if value in ("<pad>", "<unk>", "<s>", "</s>"):
             raise ValueError(f"data.extra tag {value} has a meaning already; choose another name, as <bt>")
         return value

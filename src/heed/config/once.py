@@ -18,7 +18,7 @@ class _OnceLoader(yaml.SafeLoader):
         """A mapping as a dict.
 
         Raises:
-            yaml.YAMLError: A key stands there twice.
+            yaml.YAMLError: A key occurs twice.
         """
         seen: set[str] = set()
         for key, _ in node.value:
@@ -27,7 +27,7 @@ class _OnceLoader(yaml.SafeLoader):
             if not isinstance(key.value, str):
                 continue
             if key.value in seen:
-                raise RepeatedFieldError(None, None, f"the field '{key.value}' stands there twice", key.start_mark)
+                raise RepeatedFieldError(None, None, f"the field '{key.value}' occurs twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

@@ -1,4 +1,4 @@
-"""Activations of feed-forward nets, by name."""
+"""Activations of feed-forward networks, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -60,8 +60,8 @@ class BahdanauConfig(TranslatorConfig):
     num_layers: int = Field(1, gt=0)
     """Layers of the encoder; the decoder has one."""
     bidirectional: bool = True
-    """Whether a second net reads the source from its end, as in the paper; false is the notes' encoder, whose states
-    have seen the words up to their own only."""
+    """Whether a second network reads the source from its end, as in the paper; false is the notes' encoder, whose
+    states have seen the words up to their own only."""
     first_state: Literal["layer", "copied"] = "layer"
     """How the decoder starts: from a tanh layer on the encoder's last state (the paper's), or from that state itself
     (the notes' s_0 = h_m). The last state is the backward net's at the first word where there are two directions."""

@@ -62,9 +62,9 @@ class BertConfig(TokenConfig):
     num_layers: int = Field(12, gt=0)
     """Blocks."""
     d_ff: int = Field(3072, gt=0)
-    """Inner width of the feed-forward nets."""
+    """Inner width of the feed-forward networks."""
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
-    """Between the layers of the feed-forward nets: gelu (the paper's), its approximation by tanh, relu, or silu."""
+    """Between the layers of the feed-forward networks: gelu (the paper's), its approximation by tanh, relu, or silu."""
     norm_eps: float = Field(1e-12, gt=0)
     """What every layer normalisation adds to the variance."""
     max_length: int = Field(512, gt=0)

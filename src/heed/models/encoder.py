@@ -42,7 +42,7 @@ class EncoderConfig(TokenConfig):
     num_layers: int = Field(6, gt=0)
     """Blocks."""
     d_ff: int = Field(2048, gt=0)
-    """Inner width of the feed-forward nets."""
+    """Inner width of the feed-forward networks."""
     norm: NormKind = "post"
     """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without long warm-up)."""
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"

@@ -71,8 +71,8 @@ class BlocksConfig(TextConfig):
     num_layers: int = Field(12, gt=0)
     """Blocks."""
     d_ff: int | None = Field(None, gt=0)
-    """Inner width of the feed-forward nets; null for 4 d_model, and for two thirds of it with swiglu, which has three
-    matrices for two: as many parameters."""
+    """Inner width of the feed-forward networks; null for 4 d_model, and for two thirds of it with swiglu, which has
+    three matrices for two: as many parameters."""
     max_length: int = Field(1024, gt=0)
     """Positions of a learned table; other positions have no limit."""
     positions: Literal["learned", "rotary", "sinusoidal"] = "learned"
@@ -82,8 +82,8 @@ class BlocksConfig(TextConfig):
     norm_eps: float = Field(1e-5, gt=0)
     """What normalisation adds to the variance, or to the mean square."""
     activation: Literal["gelu", "gelu_exact", "relu", "silu", "swiglu"] = "gelu"
-    """Between the layers of the feed-forward nets: gelu (by tanh, GPT-2's), gelu_exact (by the normal distribution),
-    relu, silu, or swiglu, which has a gate."""
+    """Between the layers of the feed-forward networks: gelu (by tanh, GPT-2's), gelu_exact (by the normal
+    distribution), relu, silu, or swiglu, which has a gate."""
     bias: bool = True
     """Biases in all layers of the blocks and in the layer normalisation."""
     dropout: float = Field(0.1, ge=0, lt=1)
@@ -94,7 +94,7 @@ class BlocksConfig(TextConfig):
 
     @property
     def inner_width(self) -> int:
-        """Width of the feed-forward nets; of a gated one a multiple of 8."""
+        """Width of the feed-forward networks; of a gated one a multiple of 8."""
         if self.d_ff is not None:
             return self.d_ff
         return 8 * math.ceil(self.d_model / 3) if _ACTIVATIONS[self.activation].width == 2 else 4 * self.d_model

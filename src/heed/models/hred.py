@@ -67,7 +67,7 @@ class HREDConfig(TurnConfig):
     num_layers: int = Field(1, gt=0)
     """Layers over the words, over the turns and of the decoder."""
     bidirectional: bool = True
-    """Whether a second net reads each utterance from its end."""
+    """Whether a second network reads each utterance from its end."""
     word_attention: bool = False
     """Whether the decoder looks at the words of the turns so far; with `turn_attention` the weights inside a turn are
     shares of that turn's weight. The paper has none."""

@@ -48,7 +48,7 @@ class TransformerConfig(TranslatorConfig):
     num_layers: int = Field(6, gt=0)
     """Blocks of the encoder, and as many of the decoder."""
     d_ff: int = Field(2048, gt=0)
-    """Inner width of the feed-forward nets."""
+    """Inner width of the feed-forward networks."""
     norm: NormKind = "post"
     """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without long warm-up)."""
     positions: PositionKind = "sinusoidal"
@@ -70,10 +70,10 @@ class TransformerConfig(TranslatorConfig):
     decoder_heads: int | None = Field(None, gt=0)
     """Heads of the decoder's attentions; null for as many as the encoder's have."""
     decoder_d_ff: int | None = Field(None, gt=0)
-    """Inner width of the decoder's feed-forward nets; null for that of the encoder's."""
+    """Inner width of the decoder's feed-forward networks; null for that of the encoder's."""
     activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
-    """Between the layers of the feed-forward nets: relu (the paper's), gelu, its approximation by tanh, or silu (also
-    called swish)."""
+    """Between the layers of the feed-forward networks: relu (the paper's), gelu, its approximation by tanh, or silu
+    (also called swish)."""
     norm_eps: float = Field(1e-5, gt=0)
     """What layer normalisation adds to the variance."""
     scaled_embeddings: bool = True

@@ -19,8 +19,9 @@ section 4: channels double up to d_model, batch normalisation and relu after eac
 
 Initial weights as in the authors' code: the matrices of the blocks from Glorot and Bengio's uniform distribution, the
 embedding normal with a deviation of 1 / sqrt(numbers in a patch), positions normal with a deviation of 0.02, the class
-token zero, biases zero (theirs in the feed-forward nets are normal with a deviation of 1e-6). Dropout after positions,
-inside the feed-forward nets and on each sublayer's output; `attention_dropout` for attention weights is 0 there.
+token zero, biases zero (theirs in the feed-forward networks are normal with a deviation of 1e-6). Dropout after
+positions, inside the feed-forward networks and on each sublayer's output; `attention_dropout` for attention
+weights is 0 there.
 
 Source: arXiv:2010.11929, section 3.1, equations 1 to 4, appendices B and D.3 (mean); docs/systems.md, C9.
 Differs from the paper: no layer with tanh before the head in pretraining; the stem is Xiao et al.'s and not a ResNet.
@@ -72,7 +73,7 @@ class VitConfig(ImageConfig):
     num_layers: int = Field(12, gt=0)
     """Blocks."""
     d_ff: int = Field(3072, gt=0)
-    """Inner width of the feed-forward nets."""
+    """Inner width of the feed-forward networks."""
     norm_eps: float = Field(1e-6, gt=0)
     """What every layer normalisation adds to the variance."""
     dropout: float = Field(0.1, ge=0, lt=1)

@@ -100,7 +100,7 @@ class Adviser:
         if minutes is None or minutes <= training.minutes:
             minutes = round_minutes(2 * training.minutes)
         return (
-            "validation was still improving at the end; to go on to "
+            "validation was still improving at the end; to train for "
             f"{count(minutes, 'minute')} in all: heed train {shell_word(folder)} --resume training.minutes={minutes}"
         )
 

@@ -52,7 +52,7 @@ def check_run(run: str | Path = "last") -> RunState:
         remarks.append(f"it has no {CHECKSUMS}: it was killed while it began, or the file was removed")
     finished = folders.state_of(path) is folders.State.FINISHED or folders.WEIGHTS in files
     if not finished:
-        remarks.append(f"its training has not finished; go on with: heed train {shell_word(path)} --resume")
+        remarks.append(f"training has not finished; resume it with: heed train {shell_word(path)} --resume")
     checkpoints = path / "checkpoints"
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
     for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):
@@ -61,7 +61,7 @@ def check_run(run: str | Path = "last") -> RunState:
         files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
     resumable = [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
     if resumable:
-        remarks.append(f"a resumed run goes on from {resumable[0]}")
+        remarks.append(f"a resumed run starts from {resumable[0]}")
     return RunState(path, files, tuple(remarks), finished)
 
 

@@ -37,7 +37,7 @@ _CLOSE = 1e-5
 """Largest difference of a state that float32 may make."""
 _TEXTS = (
     "The quick brown fox doesn't jump over 1,234.50 lazy dogs (e.g. in N.Y.)!",
-    "  Two  blanks,\ta tab, naïve café, ÅNGSTRÖM, and a/b_c-d@e.org  ",
+    "  Two  spaces,\ta tab, naïve café, ÅNGSTRÖM, and a/b_c-d@e.org  ",
     "Der Fluß überschwemmte Städte. Il a été près de l'œuvre. ¿Qué? ¡No!",
     "Москва слезам не верит. Καλημέρα κόσμε. 東京タワーは333メートルです。 안녕하세요 세계",
     "مرحبا بالعالم नमस्ते दुनिया ไทย 🙂🙃 [CLS] </s> <unk>",

@@ -80,7 +80,7 @@ class Unfinished:
             same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
             return cls(folder, began, began) if same and not damage else None
         if type(began) is not type(given):
-            raise ConfigError(f"{folder} is a run of {began.task}, and cannot go on with {given.task}")
+            raise ConfigError(f"{folder} is a run of {began.task} and cannot be resumed as {given.task}")
         _refuse_damage(folder, damage)
         for name in ("name", "size"):
             old, new = getattr(began.model, name), getattr(given.model, name)
@@ -162,8 +162,8 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
             )
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
             raise RunError(
-                f"{folder / name} is {problem}: training cannot go on with it. Put back the file as it was written, "
-                "from a copy of the run folder, or train anew with another --out"
+                f"{folder / name} is {problem}: training cannot be resumed with it. Restore the file as it was written "
+                "from a copy of the run folder, or train a new run with another --out"
             )
 
 

@@ -174,7 +174,7 @@ def train_config(
     """
     began = time.perf_counter()
     if resume and out is None:
-        raise ConfigError("--resume needs the run folder to go on with")
+        raise ConfigError("--resume needs the folder of the run to resume")
     processes = join(config.training.device)
     resume = resume or (out is not None and was_restarted())
     with Ownership() as ownership:

@@ -32,7 +32,7 @@ def check_can_be_used(path: Path, finished: bool) -> None:
     if (path / folders.WEIGHTS).is_file() and folders.state_of(path) is folders.State.BEGUN:
         raise RunError(
             f"{path / folders.WEIGHTS} has no checksum: writing the folder was interrupted, or its checksums.json was "
-            "removed; make or copy it anew, or use it as it is with --force (in Python force=True)"
+            "removed; write or copy it again, or use it as it is with --force (in Python force=True)"
         )
     if finished:
         raise RunError(

@@ -24,7 +24,7 @@ _DEPTH = 64
 """Levels of lists and objects within one another; no file of heed's has more than ten."""
 _VALUES = 1 << 26
 """Values and characters of a file with aliases written out: a few lines of YAML can stand for billions."""
-_REMEDY = "restore the file from a copy, or make the folder anew"
+_REMEDY = "restore the file from a copy, or make the folder again"
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),

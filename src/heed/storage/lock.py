@@ -223,5 +223,5 @@ class Presence:
             what = "was deleted or moved"
         raise DiskError(
             f"the run folder '{self._folder}' {what} while it was trained; training stops, since nothing more can be "
-            "saved there. If it was moved, go on with: heed train NEW_FOLDER --resume"
+            "saved there. If it was moved, resume it with: heed train NEW_FOLDER --resume"
         )

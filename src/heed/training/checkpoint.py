@@ -230,7 +230,7 @@ def _check_format(path: Path) -> None:
         age = "a newer" if number > FORMAT else "an older"
         raise RunError(
             f"{path} was written by {age} heed (checkpoint format {number}); this one reads formats {_BY_NUMBER} and "
-            f"{FORMAT}: go on with the heed that wrote it, or start from its weights with --from"
+            f"{FORMAT}: resume it with the heed that wrote it, or start from its weights with --from"
         )
 
 

@@ -16,7 +16,7 @@ def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
     before = latest_checkpoint(checkpoints)
     last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
     return DiskError(
-        f"{error}; stopped at update {p.step}, {last}; when there is room, go on with: "
+        f"{error}; stopped at update {p.step}, {last}; when there is space on the disk, resume with: "
         f"heed train {shell_word(checkpoints.parent)} --resume"
     )
 

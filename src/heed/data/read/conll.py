@@ -69,7 +69,7 @@ class ColumnFile:
             else:
                 message = (
                     f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
-                    f"the lines before it have {width}, separated by {'tabs' if tabs else 'blanks'}"
+                    f"the lines before it have {width}, separated by {'tabs' if tabs else 'spaces'}"
                 )
                 rows.append(findings.bad("another number of columns", path, number, message))
         return cls(path, lines, rows, tabs)

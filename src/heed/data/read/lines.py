@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 from heed.data.read.findings import BadLine, Findings
 from heed.errors import DataError
 
-INNER_RETURN = "carriage return inside the line, read as a blank"
+INNER_RETURN = "carriage return inside the line, read as a space"
 _CHUNK = 1 << 16
 _MARK = "\ufeff".encode()
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"

@@ -71,7 +71,7 @@ def _links_in(line: str, path: Path, number: int, base: int, findings: Findings)
         found = _LINK.fullmatch(written)
         if found is None:
             message = (
-                f"'{path}' line {number} holds {written!r:.60}, expected links between words separated by blanks: "
+                f"'{path}' line {number} holds {written!r:.60}, expected links between words, separated by spaces: "
                 "source-target as 3-5, or 3p5 where the link is only possible"
             )
             return findings.bad("no link", path, number, message)

@@ -25,5 +25,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise RepeatedKeyError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' stands there twice")
+        raise RepeatedKeyError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' occurs twice")
     return made

@@ -123,7 +123,7 @@ class ExampleStream(Generic[E]):
                 raise DataError(f"no training {self.unit} is left of {self.name}: {self.counts}")
             if self._once:
                 ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
-                raise DataError(f"{self.name} {ended}; give a pipe that goes on, or files")
+                raise DataError(f"{self.name} {ended}; give a pipe without an end, or files")
             self.passes += 1
             self._file = None
 

@@ -176,7 +176,7 @@ class Gpt2Family(Family):
                 raise self._lacks(name, value, f"{why}; train with model.{name}={str(expressible).lower()}")
         if body.activation not in _THEIR_ACTIVATION:
             known = " or ".join(_THEIR_ACTIVATION)
-            raise self._lacks("activation", body.activation, f"its feed-forward nets have no gate; use {known}")
+            raise self._lacks("activation", body.activation, f"its feed-forward networks have no gate; use {known}")
         if isinstance(body, GPTEncoderConfig) and body.d_features:
             raise self._lacks("d_features", body.d_features, "models that read characters beside tokens stay here")
 

@@ -83,9 +83,9 @@ class SentencePieceFile:
         if (kind := trainer.get(3, 1)) not in _KINDS:
             raise ValueError("it is of whole words or characters; unigram and bpe are read")
         if not normalizer.get(5, 1):
-            raise ValueError("its blanks are not escaped")
+            raise ValueError("its spaces are not escaped")
         if trainer.get(24, 0):
-            raise ValueError("its pieces carry the blank behind them")
+            raise ValueError("its pieces end with the space instead of starting with it")
         return cls(
             pieces,
             _KINDS[kind],

@@ -92,4 +92,4 @@ def label_errors(report: Mapping[str, Any], most: int) -> list[str]:
         f"({e['probability']:.3f})\n    {e['text']}"
         for e in shown_errors(report, most)
     ]
-    return ["errors, the surest first:", *lines] if lines else ["no errors"]
+    return ["errors, most confident first:", *lines] if lines else ["no errors"]

@@ -57,10 +57,8 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         if not self.task.pairs or all(BETWEEN in text for text in texts):
             return list(texts)
         if len(texts) % 2:
-            raise ConfigError(
-                f"this run reads pairs of texts, and {len(texts)} text{'s' * (len(texts) > 1)} stood there; give two: "
-                "'FIRST' 'SECOND'"
-            )
+            given = "1 text was" if len(texts) == 1 else f"{len(texts)} texts were"
+            raise ConfigError(f"this run reads pairs of texts, and {given} given; give two: 'FIRST' 'SECOND'")
         return [joined(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options

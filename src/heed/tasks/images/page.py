@@ -58,7 +58,7 @@ def errors_page(task: Images, errors: Mapping[str, Sequence[Mapping[str, Any]]],
     """The wrong pictures of each set, with what they are and what was said of them, the surest first."""
     parts = []
     for name, wrong in errors.items():
-        hint = f"{len(wrong):,} wrong pictures, those first that the model was surest of." if wrong else "No errors."
+        hint = f"{len(wrong):,} wrong pictures, most confident first." if wrong else "No errors."
         figures = "".join(_wrong(task, error) for error in wrong)
         parts.append(f'<h2>{_text(name)}</h2><p class="hint">{hint}</p><div class="grid">{figures}</div>')
     return _page(title, parts)

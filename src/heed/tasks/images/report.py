@@ -25,4 +25,4 @@ def picture_errors(report: Mapping[str, Any], most: int) -> list[str]:
         f"  {e['origin']}  is {e['true']}, predicted {e['predicted']} ({e['probability']:.3f})"
         for e in shown_errors(report, most)
     ]
-    return ["errors, the surest first:", *lines] if lines else ["no errors"]
+    return ["errors, most confident first:", *lines] if lines else ["no errors"]

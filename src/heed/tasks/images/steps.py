@@ -205,9 +205,9 @@ def _label(
         if attention is None:
             vector, how = body.pooled(states[-1])[0], "what the last feature maps are made into"
         elif attention.patches.leading:
-            vector, how = body.norm(states[-1])[0, 0], "the class token behind the last normalisation"
+            vector, how = body.norm(states[-1])[0, 0], "the class token after the last normalisation"
         else:
-            vector, how = body.norm(states[-1])[0].mean(0), "the mean of the patches behind the last normalisation"
+            vector, how = body.norm(states[-1])[0].mean(0), "the mean of the patches after the last normalisation"
     ranked = probabilities.argsort(descending=True)[:_LABELS].tolist()
     if task.sigmoid:
         said = f"One output, {float(logits[0]):.3f}: the sigmoid of it is the probability of {task.labels[1]}."

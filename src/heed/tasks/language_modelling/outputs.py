@@ -197,7 +197,7 @@ class LanguageModelOutputs(TextOutputs):
                 f"{context} tokens before them"
             )
         if self._blank_ends:
-            lines.append("a prompt ends with a blank, which belongs to the next word's token; leave it out")
+            lines.append("a prompt ends with a space, which belongs to the next word's token; leave it out")
         if self._num_unread:
             length, read = self._unread
             if self._num_unread == 1:

@@ -24,7 +24,7 @@ SPEC = TaskSpec(
             "predict",
             "engine",
             ("torch", "ctranslate2", "ctranslate2-int8"),
-            "What runs the model; others than torch need heed export.",
+            "Program that runs the model; all but torch need heed export.",
             default="torch",
         ),
         Flag("evaluate", "alignment", str, "True links of the pairs, a line for each: score those of the run."),

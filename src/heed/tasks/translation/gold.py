@@ -54,11 +54,11 @@ def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) 
     where = f"the first on line {number}: {first.written(base)}"
     if base == 0 and not any(0 in link[:2] for link in links):
         raise DataError(
-            f"'{path}' never links a word 0, and {counted(len(beyond), 'link')} to a word behind the last ({where}): "
+            f"'{path}' never links a word 0, and {counted(len(beyond), 'link')} to a word after the last ({where}): "
             "it seems to count words from 1 (--gold-base 1 of `heed align`, --alignment-base 1 of `heed evaluate`)"
         )
     is_one = len(beyond) == 1
-    what = f"{counted(len(beyond), 'link')} {'names' if is_one else 'name'} a word behind the last one"
+    what = f"{counted(len(beyond), 'link')} {'names' if is_one else 'name'} a word after the last one"
     return gold, [f"'{path}': {what}, {where}; {'it counts' if is_one else 'they count'} as missed"]
 
 

@@ -1,0 +1,91 @@
+"""What `make docs` adds to the pages of docs/: pages that lie elsewhere, and the public names of Python.
+
+mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml, hooks).
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/NOTES.md": "notes.md"}
+"""Pages outside docs/, and their names on the site."""
+PARTS = ("heed", "heed.attention", "heed.observe.edits", "heed.sklearn")
+"""Modules whose public names are on the page of the Python interface."""
+
+
+def parsed(module: str) -> ast.Module:
+    """A module of heed, or the `__init__` of a package."""
+    path = ROOT / "src" / Path(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def home(module: str, name: str) -> str:
+    """The module that defines a public name: imports of packages are followed."""
+    for node in ast.walk(parsed(module)):
+        if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
+            return home(str(node.module), name)
+    return module
+
+
+def public(module: str) -> list[str]:
+    """The names in `__all__`; without it the classes and functions that a module defines."""
+    body = parsed(module).body
+    for node in body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return list(ast.literal_eval(node.value))
+    return [node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_"]
+
+
+def api() -> str:
+    """The page of the Python interface, for mkdocstrings."""
+    lines = ["# Python interface", "", "Made from the docstrings. How to use it: [python.md](python.md).", ""]
+    listed: set[str] = set()
+    for module in PARTS:
+        names = [f"{home(module, name)}.{name}" for name in public(module)]
+        lines += [f"## {module}", "", *(f"::: {name}\n" for name in names if name not in listed)]
+        listed |= set(names)
+    return "\n".join(lines)
+
+
+def linked(text: str, folder: str) -> str:
+    """Links of a page that lies in `folder`, for the site: to pages by their names there, to other files none."""
+
+    def mended(link: re.Match[str]) -> str:
+        shown, target, anchor = link.groups(default="")
+        if re.match(r"[a-z]+:", target):
+            return link[0]
+        path = posixpath.normpath(posixpath.join(folder, target))
+        if path in OUTSIDE:
+            return f"[{shown}]({OUTSIDE[path]}{anchor})"
+        return f"[{shown}]({path.removeprefix('docs/')}{anchor})" if path.startswith("docs/") else shown
+
+    parts = re.split(r"(^ *```.*?^ *```)", text, flags=re.MULTILINE | re.DOTALL)  # code stays as it is
+    parts[::2] = [re.sub(r"\[([^][]*)\]\(([^)#\s]+)(#[^)\s]*)?\)", mended, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages outside docs/ and the page of the Python interface."""
+    from mkdocs.structure.files import File
+
+    for path, name in OUTSIDE.items():
+        text = linked((ROOT / path).read_text(encoding="utf-8"), posixpath.dirname(path))
+        files.append(File.generated(config, name, content=text))
+    files.append(File.generated(config, "api.md", content=api()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Mend links that leave docs/."""
+    return markdown if page.file.src_uri in (*OUTSIDE.values(), "api.md") else linked(markdown, "docs")
