@@ -13,7 +13,6 @@ from heed.cli.complete import complete_run
 from heed.cli.help import option
 from heed.cli.options import ForceOption, RunArgument
 from heed.errors import ConfigError
-from heed.threads import sparing
 
 _TOGETHER = 2_000
 """Pairs aligned and written at a time, so that links flow."""
@@ -82,12 +81,12 @@ class AlignOptions:
     force: bool = False
 
 
-@sparing()
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, a line for each pair; where they were read, and scores, on stderr."""
     import heed
     from heed.cli.terminal import open_output
     from heed.tasks.base.capabilities import Aligns, capability
+    from heed.threads import sparing
 
     run: Any = heed.load(name, force=options.force)
     aligns = capability(run, Aligns)
@@ -101,19 +100,21 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     pairs = run.read(files)
     for line in run.reading:
         print(f"heed: {line}", file=sys.stderr)
-    aligner = aligns.aligner(
-        pairs,
-        reverse=None if options.reverse is None else heed.load(options.reverse, force=options.force),
-        symmetrize=options.symmetrize,
-        layer=options.layer,
-        head=_head(options.head),
-        state=options.state,
-        gold=options.gold,
-        gold_base=options.gold_base,
-    )
+    back = None if options.reverse is None else heed.load(options.reverse, force=options.force)
+    with sparing():
+        aligner = aligns.aligner(
+            pairs,
+            reverse=back,
+            symmetrize=options.symmetrize,
+            layer=options.layer,
+            head=_head(options.head),
+            state=options.state,
+            gold=options.gold,
+            gold_base=options.gold_base,
+        )
     for line in aligner.notes:
         print(f"heed: {line}", file=sys.stderr)
-    with open_output(options.out) as file:
+    with sparing(), open_output(options.out) as file:
         for start in range(0, len(pairs), _TOGETHER):
             for one in aligner.align(pairs[start : start + _TOGETHER], scores=options.scores):
                 file.write(f"{one.scored() if options.scores else one}\n")
