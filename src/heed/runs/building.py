@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from heed.memory import check_memory, memory_explained
 
@@ -43,10 +45,19 @@ def build_to_load(task: Any, weights: Path) -> Any:
         return task.build_model()
 
 
+class _WithoutNumbers(TorchFunctionMode):
+    """Draws no initial numbers: on the device "meta" torch would import its compiler for them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def _parameters(task: Any) -> int | None:
     """Parameters of a task's model, counted without memory for them; None where it cannot be built so."""
     try:
-        with torch.random.fork_rng([]), torch.device("meta"):
+        with torch.random.fork_rng([]), torch.device("meta"), _WithoutNumbers():
             sizes: list[int] = [p.numel() for p in task.build_model().parameters()]
             return sum(sizes)
     except (NotImplementedError, RuntimeError):

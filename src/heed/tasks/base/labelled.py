@@ -257,9 +257,8 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         """
         if not issubclass(self.body_class, TokenEncoder):
             return None
-        section = self.config.model
-        given = section.model_extra or {} if section.size == "auto" else vars(self.model_and_head()[0])
-        positions = learned_positions(self.body_class.config_class, given)
+        section, config = self.config.model, self.body_class.config_class
+        positions = learned_positions(config, config.sizes.get(section.size, {}) | (section.model_extra or {}))
         return None if positions is None else positions - self.framed * frame_size(False)
 
     @cached_property
