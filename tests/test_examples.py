@@ -162,7 +162,10 @@ def test_a_stream_of_any_kind_gives_each_window_once(tmp_path, make, reader):
     assert f"windows of 25 {reader.kind.unit}s" in splits.notes
     sides = zip(*(example.texts for example in examples), strict=True)
     windows = StreamSet(
-        splits.stream, coding_of([TextTokenizer.train_characters(side) for side in sides]), 1_000, "too_long"
+        splits.stream,
+        coding_of([TextTokenizer.train_characters(side) for side in sides]),
+        1_000,
+        "longer than data.max_length",
     )
     plan = windows.batches(300, 1, 2)
     assert sorted(i for batch in plan for i in batch) == list(range(50, 75))

@@ -1,6 +1,7 @@
 """Memory that is not there: one line that says for what, how much, and what to lower, and never a traceback."""
 
 import errno
+import importlib
 
 import numpy as np
 import pytest
@@ -125,7 +126,8 @@ def test_the_runs_of_every_task_explain_it(task):
 
 
 def test_a_command_ends_with_one_line(monkeypatch, capsys):
-    monkeypatch.setattr("heed.cli.app.app", lambda *given, **options: torch_refuses())
+    commands = importlib.import_module("heed.cli.app")
+    monkeypatch.setattr(commands, "app", lambda *given, **options: torch_refuses())
     with pytest.raises(SystemExit) as ended:
         main(["models"])
     said = capsys.readouterr().err
