@@ -498,7 +498,7 @@ def assert_one_line(result, message, code=2):
         (["data.length=[3, 2]"], r"length is \(3, 2\)"),
         (["data.name=paste"], "data.name is 'paste'"),
         (["--device", "cuda:77"], "training.device is 'cuda:77'"),
-        (["--resume"], "--resume needs the run folder"),
+        (["--resume"], "--resume needs the folder of the run to resume"),
     ],
     ids=" ".join,
 )

@@ -49,7 +49,7 @@ def test_anything_else_is_named_with_file_line_and_value(tmp_path, written):
     path = write(tmp_path, f"0-0\n\n1-1 {written}\n")
     with pytest.raises(DataError) as error:
         read_links(path)
-    assert str(error.value).startswith(f"'{path}' line 3 holds {written!r}, expected links between words separated by")
+    assert str(error.value).startswith(f"'{path}' line 3 holds {written!r}, expected links between words, separated by")
 
 
 def test_a_word_zero_where_words_are_counted_from_one_is_an_error(tmp_path):
