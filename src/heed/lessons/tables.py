@@ -23,7 +23,7 @@ def vectors(
 
 
 def attention_tables(
-    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: tuple[str, str, str]
+    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: str
 ) -> tuple[Table, ...]:
     """Scores, scaled scores, weights and context of queries (rows) and keys (columns).
 
