@@ -30,7 +30,11 @@ class RunState:
         width = max(map(len, self.files), default=0)
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
         bad = sum(state != "ok" for state in self.files.values())
-        verdict = f"{bad} of {len(self.files)} files are missing or altered" if bad else "every file is whole"
+        verdict = (
+            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing or altered"
+            if bad
+            else "every file is whole"
+        )
         if not self.finished:
             verdict = f"not finished; {verdict if bad else 'every file with a checksum is whole'}"
         return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
