@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from heed.kernels import enabled, layer_cross_entropy, linear_cross_entropy
 
 PIECE_BYTES = 2**23
-"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (docs/benchmarks.md)."""
+"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (benchmarks/NOTES.md)."""
 
 
 def vocabulary_loss(
