@@ -40,6 +40,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     interfaces = ("language_model",)
     texts_are_examples = True
     size_fields: ClassVar = {"tokens": "vocab_size"}
+    may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length", _ABSENT)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     overview = overview
