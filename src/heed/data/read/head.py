@@ -1,4 +1,7 @@
-"""The first part of a file, for recognising how it is written; nothing is counted and nothing raised."""
+"""The first part of a file, for recognising how it is written; nothing is counted and nothing raised.
+
+At most 10,000 lines or 4 million characters are read; pipes are not looked into.
+"""
 
 from __future__ import annotations
 
