@@ -1,4 +1,8 @@
-"""Whether an exported model writes what the run writes."""
+"""Whether an exported model writes what the run writes; an export that does not is refused.
+
+The two beam searches are not the same function, so they are compared under equal terms, and the difference in use is
+counted.
+"""
 
 from __future__ import annotations
 

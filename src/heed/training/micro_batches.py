@@ -1,6 +1,8 @@
 """A batch in micro-batches, one after the other: the same gradient, and the activations of one of them in memory.
 
 memory of activations = what autograd keeps of the batch / micro-batches
+
+Their number is kept in the checkpoint, since dropout's draws depend on it.
 """
 
 from __future__ import annotations

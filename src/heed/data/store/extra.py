@@ -1,4 +1,8 @@
-"""Further training corpora: back-translations, another domain. Weighted, perhaps tagged, never held out."""
+"""Further training corpora: back-translations, another domain. Weighted, perhaps tagged, never held out or scored.
+
+What one pass sees of them is a function of (seed, pass). Tags are tokens that no text can contain: special tokens in
+texts are read as text.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@
     origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
     hashes.bin   uint64 (examples, fields)
 
-The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory.
+The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
+memory-mapped Arrow table would). An entry of the cache is written as a checkpoint is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Streamed corpora: read forward without end, a window of examples at a time; two windows are held at most."""
+"""Streamed corpora: read forward without end, a window of examples at a time; two windows are held at most.
+
+Window e is pass e, so the training loop, its checkpoints and its sharding need not know of streams. An example is
+identified by its place in the stream.
+"""
 
 from __future__ import annotations
 

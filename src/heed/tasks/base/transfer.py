@@ -1,4 +1,8 @@
-"""A run that starts from another one, of the same task or not: weights by name, rows of weights by their own names."""
+"""A run that starts from another one, of the same task or not: weights by name, rows of weights by their own names.
+
+Which axis of which tensor runs over tokens, labels or columns is found by building the model, without numbers, with one
+more row; models declare nothing for it.
+"""
 
 from __future__ import annotations
 
