@@ -25,7 +25,7 @@ from heed.tasks.translation.task import Translation
 from heed.training import checkpoint
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.optimizer import make_optimizer
-from heed.training.progress import Quiet
+from reporters import Killed, Killer, Listener
 
 HERE = Path(__file__).parent
 SMALL = {"batch_tokens": 150, "threads": 1, "device": "cpu", "precision": "float32", "warmup": 2}
@@ -41,32 +41,6 @@ def translation(**training):
         },
         "the test",
     )
-
-
-class Listener(Quiet):
-    def __init__(self):
-        self.said = []
-
-    def say(self, message):
-        self.said.append(message)
-
-    @property
-    def text(self):
-        return "\n".join(self.said)
-
-
-class Killed(BaseException):
-    """As sudden as a kill: nothing in heed catches it."""
-
-
-class Killer(Quiet):
-    def __init__(self, at):
-        self.left = at
-
-    def update(self, message):
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 def train(out, config, resume=False, reporter=None):

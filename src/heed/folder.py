@@ -17,10 +17,14 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 from warnings import warn
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
@@ -314,9 +318,43 @@ def read_report(path: Path) -> dict[str, Any]:
         RunError: It is damaged.
     """
     try:
-        return read_object(path / REPORT)
+        report = read_object(path / REPORT)
     except MissingFileError:
         return {}
+    try:
+        _checked_report().validate_python(report, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path / REPORT, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return report
+
+
+class _Training(TypedDict, total=False):
+    """What commands read of a report's `training`."""
+
+    updates: int
+    planned_updates: int | None
+    ended: str
+    kept: str
+    target_tokens_per_second: float
+    padding_share: float
+    waiting_share: float
+    device: str
+    threads: int
+
+
+class _Report(TypedDict, total=False):
+    """What commands read of a report."""
+
+    parameters: int
+    data: dict[str, dict[str, Any]]
+    scores: dict[str, dict[str, Any]]
+    training: _Training
+
+
+@cache
+def _checked_report() -> TypeAdapter[_Report]:
+    return TypeAdapter(_Report)
 
 
 def read_settings(path: Path) -> tuple[dict[str, Any], str]:

@@ -68,14 +68,14 @@ def _shown(folder: str) -> str:
 def _text(one: Any) -> str:
     if not isinstance(one, dict):
         return f"{one:.4g}"
-    span = f" [{one['low']:.4g}, {one['high']:.4g}]" if "low" in one else ""
+    span = f" [{one['low']:.4g}, {one['high']:.4g}]" if {"low", "high"} <= one.keys() else ""
     return f"{one['value']:.4g}{span}"
 
 
 def _value(one: Any) -> float | None:
     """The number of a score, with its interval or without; None for what is no score."""
-    value = one.get("value") if isinstance(one, dict) else one
-    return float(value) if isinstance(value, float) else None
+    value, *ends = [one.get(n, 0.0) for n in ("value", "low", "high")] if isinstance(one, dict) else [one]
+    return value if isinstance(value, float) and all(isinstance(end, int | float) for end in ends) else None
 
 
 def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -71,7 +71,11 @@ class Unfinished:
             return None
         folders.check_format(folder)
         written = check_config(*folders.read_settings(folder))
-        damage = folders.damage(folder)
+        damage = {**folders.damage(folder)}
+        try:
+            folders.read_report(folder)
+        except RunError:
+            damage.setdefault(folders.REPORT, "not what a report is")
         began = written
         if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
             began = kept
@@ -145,7 +149,24 @@ class Unfinished:
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
                     f"start a new run (--from {shell_word(self.folder)} takes over what fits), or leave the field out"
                 )
+        self._check_sizes(task)
         return task
+
+    def _check_sizes(self, task: Task[Any, Any]) -> None:
+        """Refuse a model that does not fit what the run learned from the data when it began.
+
+        Raises:
+            ConfigError: It names the file and the field.
+        """
+        fields = self.config.model.model_extra or {}
+        for kind, name in task.size_fields.items():
+            right, unit = task.count_of(kind), task.units.get(kind, kind)
+            given = fields.get(name, right)
+            if given != right and not (kind in task.may_be_more and given > right):
+                raise ConfigError(
+                    f"{self.folder / folders.CONFIG}: model.{name} is {given!r}, but the run has {right:,} {unit}; "
+                    f"set it to {right}, as it was when the run began"
+                )
 
 
 def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:

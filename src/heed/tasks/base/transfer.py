@@ -46,6 +46,8 @@ class Transfers(ABC):
     """Fields of the head, which stand in the `model` section beside the body's."""
     size_fields: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> the field of `model` that counts such rows."""
+    may_be_more: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of rows of which a model may have more than a run that goes on asks for."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
     alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}
