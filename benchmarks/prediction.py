@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
+from machine import print_machine
 
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
@@ -71,7 +71,8 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.updates, given.threads, given.processor_time, given.widest)))
         return
-    print(f"torch {torch.__version__}, {given.updates} updates; predicted, actual, ratio")
+    print_machine()
+    print(f"{given.updates} updates; predicted, actual, ratio")
     for recipe in (name for name in given.recipes if given.only in name):
         command = [sys.executable, __file__, "--measure", recipe, "--updates", str(given.updates)]
         command += ["--threads", str(given.threads)] if given.threads else []
