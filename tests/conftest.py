@@ -6,8 +6,9 @@ import jaxtyping
 import pytest
 import torch
 
-# Before anything imports heed: a module that is already loaded cannot be instrumented any more.
-jaxtyping.install_import_hook(["heed.attention", "heed.kernels", "heed.layers"], "beartype.beartype")
+import shape_checks
+
+shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
 
 torch.set_num_threads(1)  # tensors in tests are tiny
 

@@ -484,14 +484,15 @@ def test_a_run_goes_on_with_another_kind_of_budget_or_optimiser(folder):
         ({"model": {"d_hidden": 16}}, "model.d_hidden: 12 -> 16: the weights .* have other shapes"),
         ({"model": {"name": "luong"}}, "model.name is 'luong', but the run .* began with 'bahdanau'"),
         ({"tokenizer": {"lowercase": True}}, "tokenizer.lowercase: False -> True: the tokenizer was trained"),
+        ({"training": {"steps": 4}}, "training.steps is 4, but the run in .* has already made 6 updates; give"),
     ],
-    ids=["width", "model", "tokenizer"],
+    ids=["width", "model", "tokenizer", "updates"],
 )
 def test_what_cannot_change_is_refused_before_anything_is_written(folder, section, problem):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     values = {"data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16}}
     with pytest.raises(ConfigError, match=problem):
-        train(folder, check_config({**values, **section, "training": {"steps": 6}}, "the test"), resume=True)
+        train(folder, check_config({**values, "training": {"steps": 6}, **section}, "the test"), resume=True)
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -1,4 +1,8 @@
-"""The scores of the run that a run started from, beside its own, where both are of the same examples."""
+"""The scores of the run that a run started from, beside its own, where both are of the same examples.
+
+The numbers are those of the parent's report. They are left out where validation or test data are not the same, as far
+as the configurations and the dates of the files tell, and scores per token where the tokenizers differ.
+"""
 
 from __future__ import annotations
 

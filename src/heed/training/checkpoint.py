@@ -299,7 +299,7 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """The checkpoints of a folder that hold more than weights, newest first."""
-    return [p for p in sorted(_steps_in(folder), key=_step, reverse=True) if _holds_progress(p)]
+    return [p for p in sorted(_steps_in(folder), key=step_of, reverse=True) if _holds_progress(p)]
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
@@ -324,7 +324,7 @@ def prune_checkpoints(folder: Path) -> None:
     for path in _steps_in(folder):
         if path in whole:
             continue
-        if _step(path) in wanted:
+        if step_of(path) in wanted:
             _keep_weights(path)
         else:
             remove_folder(path)
@@ -348,7 +348,8 @@ def _steps_in(folder: Path) -> list[Path]:
     return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """The number of updates after which a checkpoint was written."""
     return int(path.name.removeprefix("step-"))
 
 

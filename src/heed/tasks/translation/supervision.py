@@ -138,8 +138,10 @@ class Supervision:
         for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
             findings = Findings.of(data)
             table = LinkTable(path, section.base, section.possible == "use", findings, skipped)
-            held_out = splits.examples["valid"] if name == "train" and not isinstance(data.valid, list) else ()
-            splits.remarks.append(table.check(pairs, counts.read, name, held_out))
+            unused: list[Sequence[Pair]] = []
+            if name == "train":  # of its files, too
+                unused = [splits.left_out, *([] if isinstance(data.valid, list) else [splits.examples["valid"]])]
+            splits.remarks.append(table.check(pairs, counts.read, name, unused))
             counts.found += findings.found
             tables.append(table)
         return tables
