@@ -78,7 +78,7 @@ def _text(one: Any) -> str:
 
 def _value(one: Any) -> float | None:
     """The number of a score, with its interval or without; None for what is no score."""
-    value, *ends = [one.get(n, 0.0) for n in ("value", "low", "high")] if isinstance(one, dict) else [one]
+    value, *ends = [one.get("value"), one.get("low", 0.0), one.get("high", 0.0)] if isinstance(one, dict) else [one]
     return value if isinstance(value, float) and all(isinstance(end, int | float) for end in ends) else None
 
 
