@@ -24,6 +24,7 @@ time.perf_counter = time.process_time  # budgets in processor time
 
 from default_classifier import dialogue_acts, film_reviews  # noqa: E402  (the clock must be set first)
 from default_models import pair_files  # noqa: E402
+from machine import print_machine  # noqa: E402
 
 from heed.runs.advice import Adviser  # noqa: E402
 from heed.runs.train import train_config  # noqa: E402
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("what", choices=("predict", "train"))
     parser.add_argument("names", nargs="*", default=list(RUNS))
     given = parser.parse_args()
+    print_machine()
     random.seed(1)
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.names:

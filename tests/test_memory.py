@@ -16,6 +16,7 @@ from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
+from reporters import Killed
 from test_sklearn import TEXT_ONLY
 
 SMALL = {
@@ -261,10 +262,6 @@ def code_of(words):
     with pytest.raises(SystemExit) as end:
         main(words)
     return end.value.code
-
-
-class Killed(BaseException):
-    """As sudden as a kill: nothing in heed catches it."""
 
 
 class KilledAtFour(Quiet):

@@ -4,28 +4,12 @@ import pytest
 import yaml
 
 import heed
-from heed.cli import main
 from heed.config import read_config
 from heed.data.read.findings import Findings
 from heed.data.read.memory_numbers import hold_numbers
 from heed.data.read.numbers import Standard, read_numbers
 from heed.data.read.rows import json_rows
 from heed.errors import ConfigError, DataError
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*words):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
 
 
 def table(path, header, *rows):

@@ -19,7 +19,8 @@ from heed.runs.train import train_config
 from heed.storage.disk import checksum
 from heed.storage.seal import describe_damage
 from heed.training.progress import Quiet
-from test_unfinished import Killed, Killer, copying, killed
+from reporters import Killed, Killer
+from test_unfinished import copying, killed
 
 TEXTS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]
 

@@ -1,4 +1,4 @@
-"""Whether an exported model writes what the run writes.
+"""Whether an exported model writes what the run writes; an export that does not is refused.
 
 16 sentences of the validation set are written by both (random tokens, where the run's data is gone). For float32 every
 token of the run's outputs must have the same log-probability, to 0.001 nats; greedy outputs must be the same tokens

@@ -78,8 +78,8 @@ def _text(one: Any) -> str:
 
 def _value(one: Any) -> float | None:
     """The number of a score, with its interval or without; None for what is no score."""
-    value, *ends = [one.get("value"), one.get("low", 0.0), one.get("high", 0.0)] if isinstance(one, dict) else [one]
-    return value if isinstance(value, float) and all(isinstance(end, int | float) for end in ends) else None
+    numbers = [one.get("value"), one.get("low", 0.0), one.get("high", 0.0)] if isinstance(one, dict) else [one]
+    return numbers[0] if all(isinstance(number, float) for number in numbers) else None
 
 
 def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -45,6 +45,7 @@ from heed.training.progress import Reporter, begin_line, duration, progress_line
 from heed.training.rising import RisingLoss
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
+from heed.training.sums import Sums
 from heed.training.threads import give_way, may_choose_threads, resumed_threads
 
 
@@ -281,8 +282,9 @@ class Trainer:
             give_way(p.threads)
         (summed,) = self.processes.total(draw.targets)
         count = int(summed)
-        total, parts = self._backward(batches, count)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
+        sums = self._backward(batches, count)
+        gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
+        total, parts, norm = sums.read(gradient_norm, self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
             examples = self.task.describe([i for batch, _ in batches for i in batch.indices])
             raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
@@ -301,12 +303,12 @@ class Trainer:
         self.reporter.update(progress_line(p, self.budget, total / count, draw.padding, self.task.targets))
         self.budget.updated(time.perf_counter() - start)
 
-    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
+    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> Sums:
         """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one; the sums.
 
         DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
         """
-        total, parts = 0.0, dict[str, float]()
+        sums = Sums()
         when = f"at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a time"
         with step_explained(when, self.progress.micro_batches):
             for number, (batch, counts) in enumerate(batches, start=1):
@@ -317,10 +319,8 @@ class Trainer:
                     if not counts:
                         loss, terms = loss * 0.0, {name: term * 0.0 for name, term in terms.items()}
                     (loss / (count / self.processes.count)).backward()
-                total += loss.item()
-                parts = {name: parts.get(name, 0.0) + term.item() for name, term in terms.items()}
-        total, *others = self.processes.total(total, *parts.values())
-        return total, dict(zip(parts, others, strict=True))
+                sums.add(loss, terms)
+        return sums
 
     def _plan(self, after_validation: bool = True) -> None:
         """Decide how many updates fit the budget; said once, then kept up to date."""

@@ -5,6 +5,9 @@ and only what fits is taken; where no matrix fits, that is refused. The parent's
 let the runs form an ensemble. From a translator, `rnn` gets embeddings and encoder of `bahdanau`, `luong` and
 `seq2seq`, with their widths and cell where none are given; `encoder` of the same width gets the embeddings of
 `transformer` only. RUN is a run folder, relative to the current folder, or `last`.
+
+Which axis of which tensor runs over tokens, labels or columns is found by building the model, without numbers, with one
+more row; models declare nothing for it.
 """
 
 from __future__ import annotations
