@@ -5,7 +5,7 @@
 
 DATA is the folder of the corpora. `predict` says what a run is expected to reach, without training; `train` trains it,
 scores it on its test set, and trains the run whose score counts as final where RUNS names no known one. One thread,
-budgets in processor time. docs/benchmarks.md has the results.
+budgets in processor time. benchmarks/NOTES.md has the results.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def clusters(data: Path, out: Path) -> dict[str, Any]:
 CNN = {"tokenizer": {"min_count": 1}, "model": {"name": "cnn", "size": "base"}}
 CNN_TRAINING = {"learning_rate": 0.001, "label_smoothing": 0.1, "average": 3}
 RUNS: dict[str, dict[str, Any]] = {
-    # final: a test score of a longer run, known before (docs/benchmarks.md), or the updates of one trained here
+    # final: a test score of a longer run, known before (benchmarks/NOTES.md), or the updates of one trained here
     "captions": {
         "task": "translation", "data": captions, "training": {"minutes": 2},
         "score": "chrf", "guess": 10.0, "final": 54.27,

@@ -20,9 +20,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_checksums, write_folder
-from heed.storage.files import damaged, read_object
-from heed.storage.seal import describe_damage, listed
+from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_folder
+from heed.storage.files import check_regular, damaged, read_object
+from heed.storage.seal import describe_damage, listed, record, recorded
 from heed.storage.tensors import check_finite, save_tensors
 from heed.training.optimizer import Optimizer
 
@@ -85,15 +85,22 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Read a model's weights.
 
     Raises:
-        RunError: The file is missing, damaged, or of another model; the message names the first tensor that differs.
+        RunError: The file is missing, no regular file of its folder, damaged, or of another model; the message names
+            the first tensor that differs.
     """
-    if not path.is_file():
-        raise RunError(f"{path} is missing")
     try:
-        weights = load_file(str(path))
+        weights = _read_tensors(path)
+    except RunError:
+        raise
     except Exception as error:
         raise RunError(f"{path} is damaged: {error}") from None
     apply_weights(model, weights, str(path))
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a regular file; opening a pipe would wait without end."""
+    check_regular(path)
+    return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
@@ -181,8 +188,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         number, progress = _read_progress(path)
-        weights, optimizer, random = (load_file(str(path / name)) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
-        carried = load_file(str(path / _CARRIED)) if (path / _CARRIED).is_file() else {}
+        weights, optimizer, random = (_read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        carried = _read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
         return Checkpoint(weights, optimizer, random, progress, number, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
@@ -292,7 +299,7 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """The checkpoints of a folder that hold more than weights, newest first."""
-    return [p for p in sorted(_steps_in(folder), key=_step, reverse=True) if _holds_progress(p)]
+    return [p for p in sorted(_steps_in(folder), key=step_of, reverse=True) if _holds_progress(p)]
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
@@ -317,7 +324,7 @@ def prune_checkpoints(folder: Path) -> None:
     for path in _steps_in(folder):
         if path in whole:
             continue
-        if _step(path) in wanted:
+        if step_of(path) in wanted:
             _keep_weights(path)
         else:
             remove_folder(path)
@@ -325,8 +332,13 @@ def prune_checkpoints(folder: Path) -> None:
 
 def _keep_weights(path: Path) -> None:
     files = [p for p in path.iterdir() if p.name not in (_WEIGHTS, CHECKSUMS)]
-    if files:
-        write_checksums(path, [_WEIGHTS])  # first, so that the folder is never one with missing files
+    try:
+        weights = (recorded(path) or {}).get(_WEIGHTS)
+    except RunError:
+        weights = None
+    if files and weights is not None:  # what was never recorded, or cannot be read, stays as it is
+        # First, so that the folder is never one with missing files; not hashed anew, so that damage stays visible.
+        record(path, [_WEIGHTS], {_WEIGHTS: weights})
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -336,7 +348,8 @@ def _steps_in(folder: Path) -> list[Path]:
     return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """The number of updates after which a checkpoint was written."""
     return int(path.name.removeprefix("step-"))
 
 
@@ -351,7 +364,7 @@ def average_weights(paths: list[Path]) -> dict[str, Tensor]:
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 6.1, average the last checkpoints.
     """
-    files = [load_file(str(path)) for path in paths]
+    files = [_read_tensors(path) for path in paths]
     return {
         name: torch.stack([f[name].double() for f in files]).mean(0).to(tensor.dtype)
         for name, tensor in files[0].items()

@@ -13,6 +13,9 @@ bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (r
 Activations are what autograd keeps for the backward pass of a real batch. Where blocks are computed again in the
 backward pass (`training.activation_checkpointing`), these are what it keeps outside of them, their inputs, and the
 inside of one.
+
+Measured with the threads that training will use, after a first step that is not timed; kept under `training` and
+`training.predicted` in the report. `benchmarks/prediction.py` compares them for five recipes.
 """
 
 from __future__ import annotations

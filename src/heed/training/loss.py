@@ -9,7 +9,7 @@ from heed.kernels import enabled, layer_cross_entropy, linear_cross_entropy
 from heed.shapes import Bool, Float, Int
 
 PIECE_BYTES = 2**23
-"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (docs/benchmarks.md)."""
+"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (benchmarks/NOTES.md)."""
 
 
 def vocabulary_loss(

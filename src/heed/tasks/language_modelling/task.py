@@ -40,6 +40,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     interfaces = ("language_model",)
     texts_are_examples = True
     size_fields: ClassVar = {"tokens": "vocab_size"}
+    may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length", _ABSENT)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     overview = overview
@@ -173,7 +174,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """Rotary positions for models that have them, where nothing else is asked for and the size is below base.
 
         A learned table needs more text: of 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
-        nats with rotary positions and 2.45 with a table (docs/language-models.md).
+        nats with rotary positions and 2.45 with a table (benchmarks/NOTES.md).
         """
         size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
         has_them = "positions" in self.body_class.config_class.model_fields
