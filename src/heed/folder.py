@@ -2,7 +2,12 @@
 
 config.yaml (effective, every default written), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
 checkpoints/step-N/, README.md, and checksums.json of all but what grows while training goes on; export/ENGINE/, what
-was written for other programs, with checksums of its own.
+was written for other programs, with checksums of its own. What the task learned from the data has files of its own
+(`labels.json`, `characters.json`, `standard.json`); `huggingface.json` is of imported runs and their children,
+`data.json` has digests of the data files, and `curves.svg` is for people. The folder can be moved.
+
+`checksums.json` loses the names of files before they change and gets them back last, with new hashes for those files
+only, so that damage to others stays visible. Weights are final where it names them. Hidden files are not sealed.
 """
 
 from __future__ import annotations

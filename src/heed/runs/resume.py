@@ -1,4 +1,9 @@
-"""Going on with a run: its settings, and those that a user changes meanwhile."""
+"""Resuming a run: its settings, and those that a user changes meanwhile.
+
+An edit of `config.yaml` counts as if it had been given on the command line, which comes first; the hidden file
+`.config.yaml` is the copy that it is compared with. Runs of earlier versions have neither this copy nor hashes of their
+data, so nothing is said of changes to them.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@
     origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
     hashes.bin   uint64 (examples, fields)
 
-The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory.
+The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
+memory-mapped Arrow table would). An entry of the cache is written as a checkpoint is.
 
 Of 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, places and hashes 76 MiB, lengths 15 MiB. In memory are
 8 bytes a pair of lengths, 16 of which pairs are trained on and the order of a pass, 8 a link of given alignments, and

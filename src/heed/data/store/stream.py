@@ -7,7 +7,8 @@ that depend on the number of pairs are those of the largest corpora. A resumed r
 checkpoint, some 2 seconds for each million pairs. Every process reads all of the stream and encodes only the batches
 that it trains on; a pipe is for one process. Counts are of what was read so far. Repeats, swapped sides and scripts are
 not looked for, and what needs a corpus with an end is refused: further corpora, learned or given alignments, dropped
-duplicates.
+duplicates. The training loop, its checkpoints and its sharding need not know of streams: window e is pass e, and an
+example is identified by its place in the stream.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.tasks.language_modelling.tokens import TokenStream
 from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_parents, take_tokenizer
-from heed.training.loss import PIECE_BYTES, vocabulary_loss
+from heed.training.loss import PIECE_BYTES, loss_at
 
 _TOKENIZER = "tokenizer.json"
 _ABSENT = "absent_tokens"
@@ -241,7 +241,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
             hidden = model(batch.tokens)
         else:
             hidden = model(batch.tokens, batch.documents)
-        return vocabulary_loss(hidden[batch.mask], model.output, batch.labels[batch.mask], label_smoothing)
+        return loss_at((batch.mask, batch.num_targets), hidden, batch.labels, model.output, label_smoothing)
 
     def carried(self) -> dict[str, Tensor]:
         """The state after the last batch, by row."""
