@@ -229,4 +229,4 @@ def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
     said = fails(["look", str(vit.folder), "valid:9"], capsys)
     assert "there is no picture valid:9: the valid set has 4, counted from 0" in said
     said = fails(["look", str(vit.folder), "--out", str(tmp_path / "curves.png")], capsys)
-    assert "a PNG is for a look at a picture; write .svg or .html" in said
+    assert "PNG is available only for a look at a picture; end --out in .svg or .html" in said
