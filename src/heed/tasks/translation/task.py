@@ -77,7 +77,7 @@ class Translation(TranslationData):
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not asked:
             why = few_because(asked, count)
-            splits.remarks.append(f"{why}: size scarce and settings for few pairs (docs/data.md, Few pairs)")
+            splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count, known)
             splits.remarks += [remark] if remark else []
