@@ -21,6 +21,23 @@ def as_installed():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.fixture
+def call(capfd, monkeypatch, tmp_path):
+    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
+    from heed.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_command(*words):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        return ended.value.code or 0, *capfd.readouterr()
+
+    return run_command
+
+
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_the_session(tmp_path_factory):
     """What an older version of the code has kept is not what is tested, and nothing is left in the user's folder."""

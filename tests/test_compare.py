@@ -19,7 +19,6 @@ import torch
 import yaml
 
 import heed
-from heed.cli import main
 from heed.comparison.choices import plan_runs, read_sizes, split_models
 from heed.comparison.tables import p_text, tables
 from heed.errors import ConfigError, DataError
@@ -93,22 +92,6 @@ def own(folder):
 @pytest.fixture(scope="module")
 def three(gru, gru_again, rnn):
     return heed.compare([gru, rnn, gru_again], resamples=200)
-
-
-@pytest.fixture
-def call(capfd, monkeypatch, tmp_path):
-    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capfd.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run_command
 
 
 # --- what is compared

@@ -209,6 +209,18 @@ def test_a_link_beyond_the_words_of_a_pair_held_out_for_validation_is_named_too(
         assert f"my.links: link to a word that is not there, left out: 1 link ({line})" in skipping.notes
 
 
+def test_a_link_beyond_the_words_of_a_pair_that_was_not_drawn_is_named_too(tmp_path):
+    write_lines(tmp_path / "my.hi", *(f"a{n} b{n}" for n in range(20)))
+    write_lines(tmp_path / "my.en", *(f"A{n} B{n}" for n in range(20)))
+    write_lines(tmp_path / "my.links", *["0-0"] * 20)
+    given = {"data": {"valid": 5}, "training": {"train_size": 10}}
+    for pair in prepared(tmp_path, **given).splits.left_out:
+        line = int(pair.origin.rpartition(":")[2])
+        write_lines(tmp_path / "my.links", *["0-0"] * (line - 1), "0-0 2-1", *["0-0"] * (20 - line))
+        with pytest.raises(DataError, match=rf"my.links' line {line}: link 2-1 names source word 2, but the source"):
+            prepared(tmp_path, **given)
+
+
 @pytest.mark.parametrize("name", ["my.tsv", "my.csv", "my.jsonl"])
 def test_files_of_columns_have_a_line_of_links_for_each_pair(folder, name):
     sides = [(folder / f"my.{side}").read_text().splitlines() for side in ("hi", "en")]

@@ -111,7 +111,7 @@ def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | N
     if beam_size is None and len(beams) > 1:
         remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
     for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
-        found = sorted({run.report["training"][name] for run in runs if "training" in run.report})
+        found = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
         if len(found) > 1:
             remarks.append(f"Training speeds are {what} ({', '.join(map(str, found))}).")
     if any(not run.report for run in runs):

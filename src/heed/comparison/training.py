@@ -1,4 +1,8 @@
-"""Training what a comparison lacks: every run in a process of its own, in one folder that can be gone on with."""
+"""Training what a comparison lacks: every run in a process of its own, in one folder that can be gone on with.
+
+The peak memory of one process is that of its largest run, and speed must not depend on what ran before. Seeds are the
+outer loop, so that an interrupted comparison has all models with fewer seeds.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LITTLE, _GOOD = 0.5, 0.8
 _TRAINING = 0.85
 """The share of a budget that is left for updates, about."""
 _MARGIN = 0.2
-"""How far beyond the curves other data may be, about (docs/benchmarks.md, What a budget gives, predicted)."""
+"""How far beyond the curves other data may be, about (benchmarks/NOTES.md, What a budget gives, predicted)."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Budgets as people ask for them."""
 

@@ -17,7 +17,7 @@ from heed import kernels
 from heed.config import RunConfig, read_config, set_field
 from heed.errors import ConfigError, suggests_keywords
 from heed.runs.advice import Adviser
-from heed.runs.begin import Begun, Given, begin, follow
+from heed.runs.begin import Begun, Given, about, begin, follow
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import CARD, write_card
 from heed.runs.done import how_to_go_on, result_if_done
@@ -247,6 +247,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
+        **about(task, run.model),  # computed again: the file may have been altered since
         "data": task.report_counts(),
         "scores": scores,
         "training": {

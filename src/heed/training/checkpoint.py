@@ -16,16 +16,15 @@ from typing import Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_checksums, write_folder
+from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_folder
 from heed.storage.files import damaged, read_object
-from heed.storage.seal import describe_damage, listed
+from heed.storage.seal import describe_damage, listed, record, recorded
 from heed.storage.tensors import save_tensors
 from heed.training.optimizer import Optimizer
-from heed.training.weights import apply_weights, unshared
+from heed.training.weights import apply_weights, read_tensors, unshared
 
 FORMAT = 3
 _BY_NUMBER = 2
@@ -124,8 +123,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         number, progress = _read_progress(path)
-        weights, optimizer, random = (load_file(str(path / name)) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
-        carried = load_file(str(path / _CARRIED)) if (path / _CARRIED).is_file() else {}
+        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
         return Checkpoint(weights, optimizer, random, progress, number, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
@@ -235,7 +234,7 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """The checkpoints of a folder that hold more than weights, newest first."""
-    return [p for p in sorted(_steps_in(folder), key=_step, reverse=True) if _holds_progress(p)]
+    return [p for p in sorted(_steps_in(folder), key=step_of, reverse=True) if _holds_progress(p)]
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
@@ -260,7 +259,7 @@ def prune_checkpoints(folder: Path) -> None:
     for path in _steps_in(folder):
         if path in whole:
             continue
-        if _step(path) in wanted:
+        if step_of(path) in wanted:
             _keep_weights(path)
         else:
             remove_folder(path)
@@ -268,8 +267,13 @@ def prune_checkpoints(folder: Path) -> None:
 
 def _keep_weights(path: Path) -> None:
     files = [p for p in path.iterdir() if p.name not in (_WEIGHTS, CHECKSUMS)]
-    if files:
-        write_checksums(path, [_WEIGHTS])  # first, so that the folder is never one with missing files
+    try:
+        weights = (recorded(path) or {}).get(_WEIGHTS)
+    except RunError:
+        weights = None
+    if files and weights is not None:  # what was never recorded, or cannot be read, stays as it is
+        # First, so that the folder is never one with missing files; not hashed anew, so that damage stays visible.
+        record(path, [_WEIGHTS], {_WEIGHTS: weights})
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -279,7 +283,8 @@ def _steps_in(folder: Path) -> list[Path]:
     return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """The number of updates after which a checkpoint was written."""
     return int(path.name.removeprefix("step-"))
 
 

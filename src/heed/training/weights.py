@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
+from heed.storage.files import check_regular
 from heed.storage.tensors import check_finite, save_tensors
 
 
@@ -21,15 +22,22 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Read a model's weights.
 
     Raises:
-        RunError: The file is missing, damaged, or of another model; the message names the first tensor that differs.
+        RunError: The file is missing, no regular file of its folder, damaged, or of another model; the message names
+            the first tensor that differs.
     """
-    if not path.is_file():
-        raise RunError(f"{path} is missing")
     try:
-        weights = load_file(str(path))
+        weights = read_tensors(path)
+    except RunError:
+        raise
     except Exception as error:
         raise RunError(f"{path} is damaged: {error}") from None
     apply_weights(model, weights, str(path))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a regular file; opening a pipe would wait without end."""
+    check_regular(path)
+    return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
@@ -75,7 +83,7 @@ def average_weights(paths: list[Path]) -> dict[str, Tensor]:
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 6.1, average the last checkpoints.
     """
-    files = [load_file(str(path)) for path in paths]
+    files = [read_tensors(path) for path in paths]
     return {
         name: torch.stack([f[name].double() for f in files]).mean(0).to(tensor.dtype)
         for name, tensor in files[0].items()

@@ -1,4 +1,9 @@
-"""How a file of labelled texts is written: recognised by its first part, where neither ending nor settings say it."""
+"""How a file of labelled texts is written: recognised by its first part, where neither ending nor settings say it.
+
+A column whose values repeat is the label and one of long texts the text, whatever their names and order; where several
+columns could be either, an error lists them with the field to give. Columns with the expected names, and fields that
+the user gives, are taken as they are. `data.format=lines` makes the first word of each line its label.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Examples by purpose: read, filtered by named rules, held out by a hash, compared with each other; all is counted."""
+"""Examples by purpose: read, filtered by named rules, held out by a hash, compared with each other; all is counted.
+
+A report keeps for each split what was read, filtered by rule and kept, what was found with the first places, and tokens
+and unknown tokens of each side. The number read is the number kept plus the numbers left out. Pairs with the same
+source are held out together, by the smallest hashes of the source, so the choice does not depend on the order of the
+files.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from heed.tasks.dialogue.talk import Response, Speakers, Talk
 from heed.tasks.dialogue.writing import respond
 from heed.tasks.translation.task import output_measures
 from heed.threads import threads_for
-from heed.training.loss import vocabulary_loss
+from heed.training.loss import loss_at
 from heed.training.processes import current
 
 _TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
@@ -183,9 +183,8 @@ class Dialogue(DialogueData):
 
     def loss(self, model: DecoderBody, batch: Any, label_smoothing: float) -> Tensor:
         """Sum over the real tokens of the responses of the cross-entropy in nats."""
-        real = batch.target_mask
-        hidden = self.reading.hidden(model, batch)
-        return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        real, hidden = (batch.target_mask, batch.num_targets), self.reading.hidden(model, batch)
+        return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
 
     def validate(self, model: DecoderBody) -> dict[str, float]:
         """Loss in nats per token and token accuracy of all references; scores of greedy outputs of some."""

@@ -36,7 +36,7 @@ from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers,
 from heed.tasks.translation.writing import GENERATE_TOKENS, translate
 from heed.threads import threads_for
 from heed.training.contracts import Loss
-from heed.training.loss import vocabulary_loss
+from heed.training.loss import loss_at
 from heed.training.micro_batches import kept_bytes
 from heed.training.processes import current
 
@@ -225,15 +225,15 @@ class Translation(TranslationData):
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
         """Sum over the batch's real target tokens of the cross-entropy in nats, and of what supervises attention."""
-        real = batch.target_mask
+        real = batch.target_mask, batch.num_targets
         section = self.config.training.supervision
         if batch.alignment is None or section is None:
             hidden = model(batch.source, batch.source_mask, batch.target)
-            return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+            return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
         with trace(model, grad=True, mechanism="cross", layer=section.layer) as seen:
             hidden = model(batch.source, batch.source_mask, batch.target)
         weights = supervised_weights(seen, section)
-        of_text = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        of_text = loss_at(real, hidden, batch.labels, model.output, label_smoothing)
         of_weights = section.weight * attention_loss(weights, batch.alignment, batch.source_mask, section.loss)
         return Loss(of_text + of_weights, {"text": of_text, "alignment": of_weights})
 
