@@ -346,7 +346,7 @@ def test_a_list_of_strings_is_files_where_it_names_some_and_texts_where_it_does_
         ({"data": "planted"}, "train is data in memory, and there is data='planted'"),
         ({"valid": 0.1}, "valid is 0.1, expected files, data or a whole number of examples"),
         ({"settings": {"data.format": "csv"}}, "data.format is 'csv' and says how a file is read, but the data was ha"),
-        ({"minutes": "ten"}, "training.minutes is 'ten': input should be a valid number"),
+        ({"minutes": "ten"}, "training.minutes is 'ten', but must be a number"),
         ({"minute": 3}, "train has no keyword 'minute'; did you mean 'minutes'"),
         ({"learning_rate": 3}, "no keyword 'learning_rate'; it is a field of the configuration: "
          "settings={'training.learning_rate': ...}"),

@@ -427,7 +427,7 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
         ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it is about links from automatic"),
         ({"alignment": {"files": "a", "heads": []}}, "alignment.heads is an empty list; give numbers"),
         ({"alignment": {"files": "a", "heads": -1}}, "training.alignment.heads"),
-        ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2: input should be 0 or 1"),
+        ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2, but must be 0 or 1"),
         ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
         ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention is 1.0 and .*files a is"),
         ({"alignment": {"files": ["a", "b"]}}, "files a, b is given and training is on data.train alone"),

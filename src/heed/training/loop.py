@@ -232,7 +232,7 @@ class Trainer:
                     self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
-                early = f"early, as {self.select_by} no longer improved: "
+                early = f"ended early, because {self.select_by} no longer improved: "
                 done = "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
                 return f"{early if p.ending else ''}{done}"
             over = self._unfreezing.is_over(p.step)

@@ -34,7 +34,7 @@ from heed.tasks.base.fine_tuning import is_fine_tuning
 from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows, unshared, unused
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
-from heed.training.checkpoint import load_weights
+from heed.training.weights import load_weights
 
 C = TypeVar("C", bound=RunConfig)
 _OWN = frozenset({"sampling", "extend"})

@@ -78,6 +78,10 @@ class Reading(ABC):
         """Groups of histories to read together, if each becomes `rows` rows."""
 
     @abstractmethod
+    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """Number of positions that are computed when histories are read together."""
+
+    @abstractmethod
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """The model's memory of histories, a row each."""
 
@@ -132,6 +136,10 @@ class Joined(Reading):
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
         """Groups of histories of similar length."""
         return plan_batches([len(self.source(history)) for history in histories], max(1, TOGETHER // rows))
+
+    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """Every history counts as long as the longest, because of padding."""
+        return len(histories) * max(len(self.source(history)) for history in histories)
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """The encoded source."""
@@ -204,6 +212,11 @@ class TurnByTurn(Reading):
             batches[-1].append(number)
             seen.update(map(id, history))
         return [batch for batch in batches if batch]
+
+    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """The tokens of each turn that is read, once: recurrent encoders skip padding."""
+        turns = {id(turn): len(turn.ids) for history in histories for turn in history[-(self.options.history or 0) :]}
+        return sum(min(length, self.options.max_turn) for length in turns.values())
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """The memory of histories; turns that histories share are read once."""

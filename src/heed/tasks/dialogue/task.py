@@ -28,7 +28,7 @@ from heed.tasks.dialogue.config import DialogueConfig
 from heed.tasks.dialogue.data import BOTH, DialogueData
 from heed.tasks.dialogue.overview import overview, report_counts
 from heed.tasks.dialogue.talk import Response, Speakers, Talk
-from heed.tasks.dialogue.writing import respond
+from heed.tasks.dialogue.writing import respond, writing_memory
 from heed.tasks.translation.task import output_measures
 from heed.threads import threads_for
 from heed.training.loss import loss_at
@@ -207,11 +207,8 @@ class Dialogue(DialogueData):
 
     def _written(self, model: DecoderBody, talk: Talk) -> list[tuple[str, str]]:
         """Greedy outputs for an even sample of validation responses, with the references."""
-        few = talk.responses[:: -(-len(talk.responses) // VALIDATE_AT_MOST) or 1]
+        few, most = self._to_write(talk)
         references = [self.tokenizer.decode(talk.target(one).ids) for one in few]
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max((len(talk.target(one).ids) for one in few), default=0) + 2
-        most = min(longest, self.config.generation.max_length or longest)
 
         def written(some: list[Response]) -> list[str]:
             histories, speakers = [talk.history(one) for one in some], [talk.target(one).speaker for one in some]
@@ -219,6 +216,19 @@ class Dialogue(DialogueData):
             return [candidates[0].text for candidates in found]
 
         return list(zip(current().map(written, few), references, strict=True))
+
+    def _to_write(self, talk: Talk) -> tuple[list[Response], int]:
+        """The sample of responses that a validation decodes, and the most tokens of each output."""
+        few = talk.responses[:: -(-len(talk.responses) // VALIDATE_AT_MOST) or 1]
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        longest = max((len(talk.target(one).ids) for one in few), default=0) + 2
+        return few, min(longest, self.config.generation.max_length or longest)
+
+    def scoring_memory(self, model: DecoderBody, activations: float) -> int:
+        """Bytes that writing responses takes."""
+        talk = self.encoded("valid")
+        few, most = self._to_write(talk)
+        return writing_memory(self, model, [talk.history(one) for one in few], most) if few else 0
 
     @torch.no_grad()
     def forced_scores(self, model: DecoderBody, talk: Talk) -> ForcedScores:

@@ -19,7 +19,6 @@ from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.rouge import ROUGE, rouge_measures
 from heed.evaluation.text import text_measure
-from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
@@ -33,7 +32,7 @@ from heed.tasks.translation.sides import remarks_on_sets
 from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
 from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.writing import GENERATE_TOKENS, translate
+from heed.tasks.translation.writing import GENERATE_TOKENS, cached_bytes, translate
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.loss import loss_at
@@ -78,7 +77,7 @@ class Translation(TranslationData):
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not asked:
             why = few_because(asked, count)
-            splits.remarks.append(f"{why}: size scarce and settings for few pairs (docs/data.md, Few pairs)")
+            splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count, known)
             splits.remarks += [remark] if remark else []
@@ -196,23 +195,19 @@ class Translation(TranslationData):
     def scoring_memory(self, model: PairDecoder, activations: float) -> int:
         """Bytes that writing takes: keys and values of a Transformer, states of the sources of other models.
 
-        Keys and values of the output are held twice while their buffers grow; those of the source are held twice, as
-        prepared by the model and as read by the search. A recurrent encoder holds about as much as for a backward pass.
+        A recurrent encoder holds about as much as for a backward pass.
         """
         sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         batches = plan_batches([(1, len(source)) for source in sources], GENERATE_TOKENS)
-        longest = [max(len(sources[i]) for i in rows) for rows in batches]
-        if not (
-            widths := [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
-        ):
-            few = collate_pairs([TokenPair(source, []) for source in sources[:8]], [*range(len(sources[:8]))])
-            read = few.to(next(model.parameters()).device)
-            model.eval()
-            kept = kept_bytes(model, lambda: model.encode(read.source, read.source_mask)) / few.source.numel()
-            return round(kept * max(len(rows) * length for rows, length in zip(batches, longest, strict=True)))
+        read = [(len(rows), max(len(sources[i]) for i in rows)) for rows in batches]
         written = self._longest_written()
-        positions = max(len(rows) * (written + length) for rows, length in zip(batches, longest, strict=True))
-        return 2 * 2 * 4 * sum(widths) * positions
+        if held := cached_bytes(model, max(count * (written + length) for count, length in read)):
+            return held
+        few = collate_pairs([TokenPair(source, []) for source in sources[:8]], [*range(len(sources[:8]))])
+        few = few.to(next(model.parameters()).device)
+        model.eval()
+        kept = kept_bytes(model, lambda: model.encode(few.source, few.source_mask)) / few.source.numel()
+        return round(kept * max(count * length for count, length in read))
 
     def _longest_written(self) -> int:
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
