@@ -30,12 +30,16 @@ from heed.training.progress import Quiet
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ("multi30k-de-en-transformer", "multi30k-de-en", "wnut17", "sst2", "dates")
+EMBEDDED = ("dates",)
+"""Those that read no files."""
 
 
 def shortened(recipe: str, updates: int, threads: int | None) -> dict[str, Any]:
     """A recipe's configuration, its data where HEED_DATA says."""
     text = (ROOT / "examples" / f"{recipe}.yaml").read_text(encoding="utf-8")
-    values: dict[str, Any] = yaml.safe_load(text.replace("data/", f"{os.environ['HEED_DATA'].rstrip('/')}/"))
+    values: dict[str, Any] = yaml.safe_load(
+        text.replace("data/", f"{os.environ.get('HEED_DATA', 'data').rstrip('/')}/")
+    )
     values["data"].pop("test", None)
     training = {**values.get("training", {}), "steps": updates, "validate_every": updates, "average": 1}
     training.pop("minutes", None)

@@ -137,7 +137,7 @@ def test_models_of_every_kind_stand_side_by_side(folder, gru):
     assert 0 <= second["alignment_error"] <= 1 and second["alignment_error_best"] != "plain"
     page = comparison.to_html(sentences=3)
     count = page.count("<article>")
-    assert page.count("This model does not look at the source while it writes") == count
+    assert page.count("This model does not attend to the source while it writes") == count
     assert page.count("Mean of 2 heads.") == count and page.count('class="map"') == 2 * count
     assert "nan" not in page + comparison.text() + comparison.to_latex() + comparison.to_csv() + comparison.to_json()
 
@@ -369,7 +369,7 @@ def test_without_a_test_set_the_validation_set_is_compared(own, folder):
         runs.append(heed.train(path, out=folder / f"no-test-{name}", quiet=True))
     comparison = heed.compare(runs, resamples=20)
     assert comparison.split == "valid" and len(comparison.examples) == 20
-    assert "the scores flatter" in comparison.text()
+    assert "selected on this set, so its scores are optimistic" in comparison.text()
     with pytest.raises(ConfigError, match=r"no-test-a' has no test set \(it has valid\)"):
         heed.compare([own[0], runs[0]], resamples=20)
 
@@ -486,13 +486,13 @@ def made_at(folder):
 def test_compare_trains_what_is_missing_and_nothing_else(call, config):
     code, out, err = call("compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", *COMMON)
     assert code == 0, err
-    assert "0 of 2 runs are there; 2 to train" in err
+    assert "0 of 2 runs exist; 2 to train" in err
     assert "scores on 30 test examples" in out and f"bahdanau{TINY}:cell=rnn" in out
     before = made_at("runs/compare-copy")
     assert len(before) == 2 and os.path.exists("runs/compare-copy/compare.html")
     more = ["compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=lstm"]
     code, out, err = call(*more, *COMMON)
-    assert "1 of 2 runs are there; 1 to train" in err
+    assert "1 of 2 runs exist; 1 to train" in err
     assert f"bahdanau{TINY}:cell=lstm" in out and "cell=rnn" not in out
     after = made_at("runs/compare-copy")
     assert len(after) == 3 and before.items() <= after.items()

@@ -84,7 +84,8 @@ def test_how_much_is_held_out_by_default(tmp_path, count, expected):
     pairs, counts, remarks = opened(train=[write(tmp_path, "a.tsv", numbered(count))])
     assert len(pairs["valid"]) == expected == counts["valid"].kept
     assert len(pairs["train"]) == count - expected == counts["train"].kept
-    assert any(f"{expected:,} pairs held out for validation by a hash" in remark for remark in remarks)
+    held = f"{expected:,} pair{'' if expected == 1 else 's'} held out for validation by a hash"
+    assert any(held in remark for remark in remarks)
 
 
 def test_validation_as_a_number_and_as_files(tmp_path):

@@ -346,7 +346,7 @@ def test_a_list_of_strings_is_files_where_it_names_some_and_texts_where_it_does_
         ({"data": "planted"}, "train is data in memory, and there is data='planted'"),
         ({"valid": 0.1}, "valid is 0.1, expected files, data or a whole number of examples"),
         ({"settings": {"data.format": "csv"}}, "data.format is 'csv' and says how a file is read, but the data was ha"),
-        ({"minutes": "ten"}, "training.minutes is 'ten': input should be a valid number"),
+        ({"minutes": "ten"}, "training.minutes is 'ten', but must be a number"),
         ({"minute": 3}, "train has no keyword 'minute'; did you mean 'minutes'"),
         ({"learning_rate": 3}, "no keyword 'learning_rate'; it is a field of the configuration: "
          "settings={'training.learning_rate': ...}"),
@@ -389,7 +389,7 @@ def test_predictions_of_lists_series_and_frames_are_the_same():
     for given, message in (
         (5, "texts is the number 5, expected a text or a list of texts"),
         (["a", None], r"texts\[1\] is missing \(None\), expected text"),
-        (pandas.DataFrame({"a": texts, "b": texts}), "texts has the columns a, b and none called 'text'; give one of"),
+        (pandas.DataFrame({"a": texts, "b": texts}), "texts has the columns a, b and none called 'text'; give one column"),
         ({"good film": 1}, "texts is the dict"),
     ):
         with pytest.raises(DataError, match=message):

@@ -279,4 +279,4 @@ def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     assert_close(traces.weights[-1], states[0].abs().mean(1))
     assert sales.look(values[:, 0].tolist()).target == shown.target
     page = shown.html()
-    assert "the rows are shaded by its values" in page and "Row by row: what the model held" in page
+    assert "the rows are shaded by its values" in page and "Row by row: the model's state" in page

@@ -278,14 +278,14 @@ def test_what_was_never_seen_is_counted_and_said(call, run):
 
 def test_predict_refuses_in_one_line(call, run, data):
     for words, message in [
-        (["x", "--temperature", 2], "--temperature 2.0 is about drawing outputs, so it needs --sample"),
-        (["x", "--top-k", 2], "--top-k 2 is about drawing"),
-        (["x", "--top-p", 0.5], "--top-p 0.5 is about drawing"),
-        (["x", "--seed", 2], "--seed 2 is about drawing"),
+        (["x", "--temperature", 2], "--temperature 2.0 applies only to drawn outputs; add --sample"),
+        (["x", "--top-k", 2], "--top-k 2 applies only to drawn outputs"),
+        (["x", "--top-p", 0.5], "--top-p 0.5 applies only to drawn outputs"),
+        (["x", "--seed", 2], "--seed 2 applies only to drawn outputs"),
         (["x", "--sample", "--beam", 3], "--beam 3 searches and --sample draws"),
         (["x", "--sample", "--temperature", 0], r"temperature is 0.0, expected"),
         (["x", "--sample", "--top-p", 2], r"top_p is 2.0, expected"),
-        (["x", "--prefix", "\u732b"], "prefix '\u732b' holds '\u732b', which was never seen in training"),
+        (["x", "--prefix", "\u732b"], "prefix '\u732b' has '\u732b', which was never seen in training"),
         (["--input", "test.en", "--out", "test.en"], "--out 'test.en' is the input; it would be overwritten"),
         (["--input", "test.en", "--out", "none/a"], "cannot write 'none/a': No such file"),
         (["--input", "."], r"'.' is a folder; name the folder for the outputs with --out"),
@@ -369,6 +369,8 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
         (["translation", "my.en", "my.yo", "--valid", "no.en,no.yo"], r"no file '.*/no.en'$"),
         (["translatoin", "my.en", "my.yo"], r"'translatoin' is neither .*; did you mean 'translation'\?$"),
         (["my.en", "my.yo"], r"name the task first, as: heed train translation my.en my.yo$"),
+        (["last"], r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
+        (["made"], r"'made' is a run folder; to resume the run: heed train made --resume$"),
         (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
         (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
         (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),
@@ -379,6 +381,8 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
 def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, message):
     (data / "latin.yo").write_bytes("x\ncafé\n".encode("latin-1") * 150)
     (data / "empty.en").write_bytes(b"")
+    (data / "made").mkdir(exist_ok=True)
+    (data / "made" / "config.yaml").write_text("task: translation\n")
     before = sorted(data.rglob("*"))
     code, out, err = call(command, *words)
     assert code == 2 and "Traceback" not in err

@@ -364,7 +364,7 @@ def flip(path):
     ("harm", "problem"),
     [
         (lambda p: flip(p / "model.safetensors"), "model.safetensors is altered: its checksum"),
-        (lambda p: (p / "optimizer.safetensors").write_bytes(b"x"), "altered: it has 1 bytes, written were"),
+        (lambda p: (p / "optimizer.safetensors").write_bytes(b"x"), "altered: it has 1 byte, but"),
         (lambda p: (p / "random.safetensors").unlink(), "random.safetensors is missing"),
         (lambda p: (p / "checksums.json").write_text("{"), "checksums.json is not readable"),
         (lambda p: (p / "checksums.json").unlink(), "checksums.json is missing"),

@@ -115,6 +115,7 @@ def test_micro_batches_and_further_batches_of_an_update_do_not_add_readings(monk
 
 
 def test_a_language_model_also_checks_its_positions(monkeypatch, tmp_path):
+    # Several documents in a row, and the largest position: before the first block, where a GPU has little to do.
     values = {"task": "language_modelling", "data": {"name": "meals"}, "model": {"name": "gpt", "size": "tiny"}}
     assert of_an_update(monkeypatch, tmp_path, values) == {"tolist": 1, "__bool__": 1, "__int__": 1}
 

@@ -105,7 +105,7 @@ def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | N
     """What a reader must know of the scores and speeds of runs."""
     remarks, runs = [], examiner.runs
     if split == "valid":
-        remarks.append("This is the set that each run's weights were selected on: the scores flatter.")
+        remarks.append("Each run's weights were selected on this set, so its scores are optimistic.")
     remarks += examiner.remarks
     beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:

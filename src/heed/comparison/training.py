@@ -75,7 +75,7 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
         minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
-        reporter.say(f"{folder}: {there} of {len(planned)} runs are there; {len(missing)} to train{budget}")
+        reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
         for place, one in enumerate(missing, start=1):
             reporter.say(f"\n{place} of {len(missing)}: {described(one)}, seed {one.config.training.seed}")
             if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):

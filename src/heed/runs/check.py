@@ -32,7 +32,9 @@ class RunState:
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
         bad = sum(state != "ok" for state in self.files.values())
         verdict = (
-            f"{bad} of {len(self.files)} files are missing, altered or not usable" if bad else "every file is whole"
+            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing, altered or not usable"
+            if bad
+            else "every file is whole"
         )
         if not self.finished:
             verdict = f"not finished; {verdict if bad else 'every file with a checksum is whole'}"

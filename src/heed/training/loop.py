@@ -100,6 +100,7 @@ class Trainer:
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
+        self._threads = 0  # that were chosen; 0 before
         self._micro_batches = config.micro_batches or 1
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
@@ -163,13 +164,13 @@ class Trainer:
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         with step_explained("before the first update", self._micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
-        self._micro_batches = self.processes.broadcast(cost.micro_batches)
+        self._micro_batches, self._threads = self.processes.broadcast(cost.micro_batches), cost.threads
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
         p.micro_batches = self._micro_batches
-        p.threads = torch.get_num_threads()
+        p.threads = self._threads or torch.get_num_threads()
         p.processes = self.processes.count
         if isinstance(self.task, Carries):
             self.task.carry({})  # without what measured steps left
@@ -231,7 +232,7 @@ class Trainer:
                     self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
-                early = f"early, as {self.select_by} no longer improved: "
+                early = f"ended early, because {self.select_by} no longer improved: "
                 done = "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
                 return f"{early if p.ending else ''}{done}"
             over = self._unfreezing.is_over(p.step)
@@ -273,8 +274,7 @@ class Trainer:
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
-        course = p.total_steps, p.planned_at, p.course
-        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, *course)
+        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps, p.planned_at, p.course)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()
