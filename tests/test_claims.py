@@ -554,8 +554,8 @@ def test_a_sentence_without_a_check_is_found():
 # Reports ------------------------------------------------------------------------------------------------------
 
 PRINTED = {
-    "  the model is below this baseline": "better_baselines",
-    "longer than data.max_length, and read up to there": "cut",
+    "  the model is worse than this baseline": "better_baselines",
+    "longer than data.max_length and read only up to it": "cut",
     "never seen in training, so never predicted": "never_seen",
 }
 """What a report says was found, and the key of report.json that it is said of."""
@@ -579,7 +579,7 @@ def test_a_report_says_what_its_numbers_say():
     for more, expected in ((report, False), (with_all, True)):
         text = "\n".join([*label_body(more), *tag_body(more), *baseline_lines(more)])
         assert {said: said in text for said in PRINTED} == dict.fromkeys(PRINTED, expected)
-    (below,) = [line for line in baseline_lines(with_all) if "below" in line]
-    assert below.strip() == "the model is below this baseline: accuracy 0.5 against 0.6"
+    (worse,) = [line for line in baseline_lines(with_all) if "worse" in line]
+    assert worse.strip() == "the model is worse than this baseline: accuracy 0.5, baseline 0.6"
     assert "  3 texts are longer" in "\n".join(label_body(with_all))
     assert "  1 text is longer" in "\n".join(label_body({**with_all, "cut": 1}))

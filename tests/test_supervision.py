@@ -431,7 +431,7 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
         ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
         ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention is 1.0 and .*files a is"),
         ({"alignment": {"files": ["a", "b"]}}, "files a, b is given and training is on data.train alone"),
-        ({"alignment": {"data": True}}, "and data.train a.tsv; nobody knows the alignment of own data"),
+        ({"alignment": {"data": True}}, "and data.train a.tsv; only embedded data comes with an alignment"),
         ({"alignment": {"files": "a"}, "activation_checkpointing": True}, "activation_checkpointing true; what"),
     ],
 )  # fmt: skip
@@ -446,7 +446,7 @@ def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
         ({"data": {"name": "dates"}, "training": {"alignment": {"files": "a"}}}, "name dates; embedded data knows"),
         ({"data": {"train": "a.tsv", "stream": True}, "training": {"alignment": {"files": "a"}}}, "stream has no end"),
         ({"data": {"train": "a.tsv"}, "tokenizer": {"sampling": 0.1}, "training": {"alignment": {"automatic": True}}},
-         "tokenizer.sampling 0.1; a learned alignment holds for one cut"),
+         "tokenizer.sampling 0.1; a learned alignment is valid for only one"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_have_links_is_refused(values, message):

@@ -152,7 +152,7 @@ def test_vectors_that_do_not_fit_are_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"vectors.txt' have 8 numbers, but model.d_model is 64; set model.d_model=8"):
         task = prepared(folder, name="encoder")
         task.start(task.build_model())
-    with pytest.raises(ConfigError, match=r"model.word_vectors holds vectors of words, but tokenizer.kind is bpe"):
+    with pytest.raises(ConfigError, match=r"model.word_vectors needs tokenizer.kind=word, but tokenizer.kind is bpe"):
         prepared(folder, tokenizer={"kind": "bpe", "vocab_size": 50})
     with pytest.raises(DataError, match=r"no file .nowhere\.txt"):
         prepared(folder, word_vectors="nowhere.txt")

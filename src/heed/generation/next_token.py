@@ -32,6 +32,7 @@ class NextTokenScores:
     def __init__(self, model: DecoderBody, options: SearchOptions) -> None:
         self._model = model
         self._options = options
+        self._banned: dict[tuple[int, ...], Tensor] = {}
         output = model.output
         self._large = LargeVocabulary(output.weight, output.bias) if type(output) is nn.Linear else None
 
@@ -59,9 +60,12 @@ class NextTokenScores:
         return torch.log_softmax(log_probs, dim=-1) if self._options.renormalize else log_probs
 
     def _without_banned(self, scores: Tensor, written: int) -> Tensor:
-        if banned := self._options.banned(written):
-            scores[:, list(banned)] = -torch.inf
-        return scores
+        banned = self._options.banned(written)
+        if not banned:
+            return scores
+        if banned not in self._banned:
+            self._banned[banned] = torch.tensor(banned, device=scores.device)
+        return scores.index_fill_(1, self._banned[banned], -torch.inf)
 
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
         """The `k` best continuations of each source, as from `best_of`; other arguments as for `log_probs`."""
