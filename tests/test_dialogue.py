@@ -19,6 +19,7 @@ from heed.generation import SamplingOptions
 from heed.tasks import check_config
 from heed.tasks.dialogue.talk import Speakers
 from heed.tasks.dialogue.task import Dialogue
+from heed.tasks.dialogue.writing import writing_memory
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},
@@ -115,7 +116,7 @@ def test_the_oldest_turns_are_left_out_and_counted(folder):
     counts = task.report_counts()["train"]
     assert counts["responses"] == counts["turns"] - counts["examples"]
     assert 0 < counts["history_cut"] < counts["responses"] and counts["turns_cut"] > 0
-    assert "read up to there, and not trained on as responses" in task.overview()
+    assert "read only up to it, and not trained on as responses" in task.overview()
     assert "(data.max_length 6 tokens)" in task.overview()
 
 
@@ -240,7 +241,7 @@ def test_a_chat_keeps_its_history(runs):
     assert chat.say("what is it").text == "the grass"
     chat.reset()
     assert chat.turns == []
-    with pytest.raises(ConfigError, match="nothing was said yet"):
+    with pytest.raises(ConfigError, match="the conversation has no turns yet"):
         chat.undo()
     with pytest.raises(ConfigError, match="a turn is blank"):
         chat.say("  ")
@@ -293,11 +294,11 @@ def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):
     outputs = outputs_of(runs["bahdanau"], {})
     ask(outputs)
     out = capsys.readouterr().out.splitlines()
-    assert "/undo takes back the last exchange" in out[0]
-    assert out[1:4] == ["i do", "taken back: 'think of red' and the response to it", "i do"]
-    assert out[4].startswith("no command '/more'; /undo takes") and out[5] == "the snow"
-    assert out[6].startswith("no command '/undo now'")
-    assert out[7:] == ["a new conversation", "nothing was said yet"]
+    assert "/undo removes the last exchange" in out[0]
+    assert out[1:4] == ["i do", "removed: 'think of red' and the response to it", "i do"]
+    assert out[4].startswith("unknown command '/more'; /undo removes") and out[5] == "the snow"
+    assert out[6].startswith("unknown command '/undo now'")
+    assert out[7:] == ["started a new conversation", "the conversation has no turns yet"]
 
 
 class Terminal(io.StringIO):
@@ -387,7 +388,7 @@ def test_runs_of_different_speakers_are_not_compared(runs, folder, tmp_path, cap
     (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "hred")))
     run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
     code, _, err = call(capsys, "compare", run.folder, runs["hred"].folder)
-    assert code == 2 and "the runs learned the responses of different speakers" in err
+    assert code == 2 and "the runs were trained on responses of different speakers" in err
 
 
 def test_conversations_of_python_train_and_are_scored(tmp_path):
@@ -435,3 +436,14 @@ def test_the_parts_of_a_conversation_keep_the_names_that_the_user_gave_them(fold
     assert code == 0 and len(out.splitlines()) == 12, err
     code, out, err = call(capsys, "look", run, "think of red", "i do", "what is it")
     assert code == 0 and "1 ask" in out, err
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_the_memory_that_writing_takes_grows_with_what_is_read_together(folder, model):
+    task = prepared(folder, model)
+    model, talk = task.build_model(), task.encoded("valid")
+    histories = [talk.history(one) for one in talk.responses]
+    needed = task.scoring_memory(model, 0.0)
+    assert needed > 0
+    assert task.reading.positions(histories) > task.reading.positions(histories[:1])
+    assert writing_memory(task, model, histories[:1], 5) < needed

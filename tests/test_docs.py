@@ -145,7 +145,7 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
     docs = ROOT / "docs"
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | {*site.OUTSIDE.values(), "api.md"}
     assert sorted(re.findall(r": ([\w/-]+\.md)$", nav, flags=re.MULTILINE)) == sorted(pages)
-    parts = ["Tutorials", "How-to", "Reference", "Explanation"]
+    parts = ["Tutorials", "How-to", "Reference", "Explanation", "Gallery"]
     assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == parts
     for name in heed.__all__:
         assert re.search(rf"^::: heed\.[\w.]+\.{name}$", site.api(), flags=re.MULTILINE), name

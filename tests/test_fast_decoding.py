@@ -242,6 +242,18 @@ def test_a_language_model_writes_the_same_fast_and_plain(beam_size):
     assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
 
 
+def test_one_padded_prompt_that_is_left_does_not_look_at_its_padding():
+    model = make_language_model()
+    tokens, lengths = draw(3, 20), torch.tensor([20, 17, 18])
+    with torch.no_grad():
+        _, fast = model.step(tokens, model.start(None, Rows.repeat(3)), lengths)
+        _, fast = model.step(draw(3), fast)
+        assert isinstance(fast, FastDecoding)
+        hidden, _ = model.step(draw(1, seed=1), fast.select(torch.tensor([1])))
+        alone = torch.cat([tokens[1:2, :17], draw(3)[1:2], draw(1, seed=1)], dim=1)
+        assert_close(hidden[:, 0], model(alone)[:, -1], **CLOSE)
+
+
 def gated(x):
     gate, value = x.chunk(2, dim=-1)
     return torch.nn.functional.silu(gate) * value
@@ -281,10 +293,10 @@ def test_a_feed_forward_net_is_its_equation_with_any_activation():
 
 
 @pytest.mark.parametrize("vocab_size", [2048, 2100, 5000])
-@pytest.mark.parametrize(("beams", "k", "whole"), [(1, 1, True), (1, 1, False), (3, 6, False)])
+@pytest.mark.parametrize(("beams", "k", "whole"), [(1, 1, True), (1, 1, False), (3, 6, True), (3, 6, False)])
 def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
-    if not whole:
-        monkeypatch.setattr("heed.kernels.next_token._WHOLE", 0)
+    for limit in ("_WHOLE", "_FEW"):
+        monkeypatch.setattr(f"heed.kernels.next_token.{limit}", 10**9 if whole else 0)
     torch.manual_seed(0)
     model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
     model.output.weight.data *= 5

@@ -93,7 +93,8 @@ def prepare(monkeypatch, way, vocab_size, blocked, large):
     """The model and prompts; the search takes the way it is told to wherever that is possible."""
     monkeypatch.setattr(kernels.switch, "_enabled", way != "plain")
     monkeypatch.setattr(next_token, "_SMALL", 0)
-    monkeypatch.setattr(next_token, "_WHOLE", math.inf if way == "whole" else 0)
+    for limit in ("_WHOLE", "_FEW"):
+        monkeypatch.setattr(next_token, limit, math.inf if way == "whole" else 0)
     prompts = 3 + torch.arange(NUM_SOURCES).unsqueeze(1)
     return Chain(vocab_size, blocked, large).eval(), prompts
 

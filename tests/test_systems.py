@@ -7,16 +7,15 @@ import random
 import re
 import shlex
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from PIL import Image
 
 import heed
-from heed import lessons
 from heed.cli import main
 from heed.tasks.base.capabilities import capability_table
 from pictures import noise
+from small_lessons import shrink
 
 PAGE = (Path(__file__).parent.parent / "docs" / "systems.md").read_text(encoding="utf-8")
 KINDS = ("train", "use", "look", "step")
@@ -156,10 +155,7 @@ def bench(tmp_path_factory):
     write_files(folder, random.Random(1))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for module in vars(lessons).values():
-            steps = vars(module).get("_STEPS") if isinstance(module, ModuleType) else None
-            if isinstance(steps, int | dict):
-                patch.setattr(module, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
+        shrink(patch)
         yield Bench()
 
 

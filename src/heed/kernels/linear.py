@@ -23,7 +23,7 @@ def linear(
 ) -> Float[Tensor, "*shape d_out"]:
     """`x weight' + bias`, as `torch.nn.functional.linear`; large products and their gradients by the faster library."""
     size = x.numel() * len(weight)
-    if _is_faster(size, x, weight):
+    if is_large(x, weight):
         if not torch.is_grad_enabled():
             rows = x.numel() // x.shape[-1]
             if rows < _MANY and (missing := -rows % _GROUP):
@@ -36,10 +36,10 @@ def linear(
     return nn.functional.linear(x, weight, bias)
 
 
-def _is_faster(size: int, x: Tensor, weight: Tensor) -> bool:
-    """Whether there is a faster library, and a product of `size` multiplications pays there."""
+def is_large(x: Tensor, weight: Tensor) -> bool:
+    """Whether there is a faster library than torch's default, and the product `x weight'` is large enough for it."""
     return (
-        size >= _ENOUGH
+        x.numel() * len(weight) >= _ENOUGH
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and enabled()

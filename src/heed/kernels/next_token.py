@@ -8,13 +8,12 @@ exponentials and the largest of every 64 neighbours; the best `k` tokens are in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from heed.kernels.linear import linear
+from heed.kernels.linear import linear, linear_into
 from heed.kernels.memory import large_empty
 from heed.shapes import Float
 
@@ -24,6 +23,8 @@ _PIECE = 16 * _RUN
 """Tokens whose logits are computed together."""
 _SMALL = 40_000
 """Logits among which one softmax and one sort are as fast."""
+_FEW = 300_000
+"""Logits up to which, for several tokens of each source, all together are faster than pieces."""
 _WHOLE = 1_500_000
 """Logits up to which, for the one best token of each row, all together are faster than pieces."""
 
@@ -40,6 +41,9 @@ class Best(NamedTuple):
 def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:
     """The `k` best continuations of all rows of each source, or as many as there are; `totals` of the rows so far."""
     (num_sources, beams), vocab_size = totals.shape, log_probs.shape[-1]
+    if k == beams == 1:  # the largest is found in a third of the time
+        best, tokens = log_probs.max(-1, keepdim=True)
+        return Best(totals + best, torch.zeros_like(tokens), tokens, best)
     joint = totals.unsqueeze(-1) + log_probs.view(num_sources, beams, vocab_size)
     best, flat = joint.flatten(1).topk(min(k, beams * vocab_size), dim=-1)
     return Best(best, flat // vocab_size, flat % vocab_size, log_probs.view(num_sources, -1).gather(1, flat))
@@ -51,35 +55,63 @@ class LargeVocabulary:
     def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
         self._weight, self._bias, self._vocab_size = weight, bias, len(weight)
         self._memory = torch.empty(0, 0, 0)
+        self._rows = torch.empty(0, 0)
+        self._banned: dict[tuple[int, ...], Tensor] = {}
 
     def pays(self, num_rows: int, k: int) -> bool:
         """Whether it is faster than all log-probabilities, and finds `k` tokens at all."""
         return num_rows * self._vocab_size > _SMALL and k * _RUN <= self._vocab_size
 
     def best(
-        self, hidden: Float[Tensor, "rows d"], banned: Sequence[int], totals: Float[Tensor, "sources beams"], k: int
+        self, hidden: Float[Tensor, "rows d"], banned: tuple[int, ...], totals: Float[Tensor, "sources beams"], k: int
     ) -> Best:
         """As `best_of` from states `(sources * beams, d)`; banned tokens count in the softmax and are not chosen."""
-        if k == totals.shape[1] == 1 and len(hidden) * self._vocab_size <= _WHOLE:
+        size = len(hidden) * self._vocab_size
+        if k == totals.shape[1] == 1 and size <= _WHOLE:
             return self._most_probable(hidden, banned, totals)
+        if size <= _FEW:
+            return self._best_of_runs(hidden, banned, totals, k)
         return self._best_of_pieces(hidden, banned, totals, k)
 
-    def _most_probable(self, hidden: Tensor, banned: Sequence[int], totals: Tensor) -> Best:
+    def _most_probable(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor) -> Best:
         """The best token of each row, in the run whose largest value is best: torch's argmax goes token by token."""
-        logits = linear(hidden, self._weight, self._bias)
-        log_probs = torch.log_softmax(logits, dim=-1, out=logits)
-        for token in banned:
-            log_probs[:, token] = -torch.inf
-        end = self._vocab_size - self._vocab_size % _RUN
-        runs = log_probs[:, :end].unflatten(1, (-1, _RUN)).amax(-1)
-        if end < self._vocab_size:
-            runs = torch.cat([runs, log_probs[:, end:].amax(-1, keepdim=True)], dim=1)
+        log_probs, runs = self._log_probs_and_runs(hidden, banned)
         first = runs.argmax(-1, keepdim=True) * _RUN
         tokens = (first + torch.arange(_RUN, device=hidden.device)).clamp_(max=self._vocab_size - 1)
         best, place = log_probs.gather(1, tokens).max(-1, keepdim=True)
         return Best(totals + best, torch.zeros_like(place), tokens.gather(1, place), best)
 
-    def _best_of_pieces(self, hidden: Tensor, banned: Sequence[int], totals: Tensor, k: int) -> Best:
+    def _log_probs_and_runs(self, hidden: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """All log-probabilities, -inf where banned, `(rows, vocab_size)`, and each run's largest, `(rows, runs)`."""
+        if len(self._rows) < len(hidden):
+            self._rows = large_empty((len(hidden), self._vocab_size), hidden)
+        logits = linear_into(hidden, self._weight, self._bias, self._rows[: len(hidden)])
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits)
+        if banned not in self._banned:
+            self._banned[banned] = torch.tensor(banned, dtype=torch.long, device=hidden.device)
+        log_probs.index_fill_(1, self._banned[banned], -torch.inf)
+        end = self._vocab_size - self._vocab_size % _RUN
+        runs = log_probs[:, :end].unflatten(1, (-1, _RUN)).amax(-1)
+        if end < self._vocab_size:
+            runs = torch.cat([runs, log_probs[:, end:].amax(-1, keepdim=True)], dim=1)
+        return log_probs, runs
+
+    def _best_of_runs(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
+        """The best tokens of few rows, in the `k` runs of a source whose largest values are best."""
+        log_probs, runs = self._log_probs_and_runs(hidden, banned)
+        (num_sources, beams), num_runs = totals.shape, runs.shape[1]
+        joint = (runs.view(num_sources, beams, num_runs) + totals.unsqueeze(-1)).flatten(1)
+        chosen = joint.topk(k, dim=-1).indices.unsqueeze(-1)  # (sources, k, 1)
+        row = torch.div(chosen, num_runs, rounding_mode="floor")
+        tokens = (chosen - row * num_runs) * _RUN + torch.arange(_RUN, device=hidden.device)  # (sources, k, run)
+        flat = row * self._vocab_size + tokens.clamp(max=self._vocab_size - 1)
+        found = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
+        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run is a shorter one
+        best, place = (found + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
+        rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
+        return Best(best, rows, written, found.flatten(1).gather(1, place))
+
+    def _best_of_pieces(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
         (num_sources, beams), device = totals.shape, hidden.device
         pieces, runs, norm = self._pieces(hidden)
         for token in banned:

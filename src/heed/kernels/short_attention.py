@@ -30,15 +30,20 @@ def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     return context
 
 
-def attend_few(query: Tensor, key: Tensor, value: Tensor, blocked: Tensor, scale: float) -> Tensor:
-    """`softmax(scale * query key' + blocked) value` without a gradient, for one or a few queries of each head.
+def attend_few(query: Tensor, keys: Tensor, value: Tensor, blocked: Tensor | None) -> Tensor:
+    """`softmax(query keys + blocked) value` without a gradient, for one or a few queries of each head.
 
     Two batched products and a softmax: torch's fused kernel takes longer for so few on a CPU.
 
-    All are `(batch, positions, d)`, heads counted in the batch; at least `VECTOR` keys. `blocked` is -inf where a query
-    may not attend and else 0.
+    Args:
+        query: `(batch * heads, queries, d)`; the score's scale is in it or in the keys.
+        keys: `(batch * heads, d, keys)`; with many rows at least `VECTOR` keys are faster.
+        value: `(batch * heads, keys, d)`.
+        blocked: `(batch, 1, queries or 1, keys)`, -inf where a query may not attend and else 0; None where all may.
     """
-    scores = torch.baddbmm(blocked, query, key.transpose(1, 2), alpha=scale)
+    scores = torch.bmm(query, keys)
+    if blocked is not None:
+        scores.view(len(blocked), -1, *scores.shape[1:]).add_(blocked)
     return torch.bmm(torch.softmax(scores, dim=-1), value)
 
 

@@ -1,7 +1,7 @@
 """The parameters of decoder blocks, looked up once: what fast decoding computes with at every step.
 
 The blocks of `heed.layers.transformer` are the specification; only their parameters are kept here, not copied but where
-several layers over one input become one product.
+several layers over one input become one product, whose queries then have the scale of their score.
 """
 
 from __future__ import annotations
@@ -14,31 +14,44 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from heed.attention import MultiHeadAttention
-from heed.kernels import linear, private
+from heed.kernels import linear
+from heed.kernels.linear import is_large
 from heed.layers.activations import RELU, Activation
 from heed.layers.norm import RMSNorm
 from heed.layers.transformer import CausalSelfAttention, DecoderBlock, FeedForward, Residual
 
 
 class FastLinear(NamedTuple):
-    """Weight and bias of a linear layer."""
+    """Weight and bias of a linear layer, and the weight as products want it."""
 
-    weight: Tensor
+    weight: Tensor  # (d_out, d_in)
     bias: Tensor | None
+    transposed: Tensor  # the same numbers, (d_in, d_out)
 
     @classmethod
-    def of(cls, *layers: nn.Linear) -> FastLinear:
-        """One layer, or several over one input as one."""
-        if len(layers) == 1:
-            return cls(layers[0].weight, layers[0].bias)
-        biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
-        return cls(torch.cat(tuple(layer.weight for layer in layers)), torch.cat(biases) if biases else None)
+    def of(cls, *layers: nn.Linear, scale: float = 1.0) -> FastLinear:
+        """One layer, or several over one input as one, whose first outputs are multiplied by `scale`."""
+        first = layers[0]
+        weight, bias = first.weight, first.bias
+        if len(layers) > 1:
+            weight = torch.cat((weight * scale, *(layer.weight for layer in layers[1:])))
+            biases = [layer.bias for layer in layers[1:] if layer.bias is not None]
+            bias = None if bias is None else torch.cat((bias * scale, *biases))
+        return cls(weight, bias, weight.t())
 
     def __call__(self, x: Tensor) -> Tensor:
         """`x W^T + b`."""
-        if self.bias is None or private.onednn_linear() is not None:
-            return linear(x, *self)
-        return torch.mm(x, self.weight.t()).add_(self.bias)  # `addmm` first fills the result with the bias: longer
+        if is_large(x, self.weight):
+            return linear(x, self.weight, self.bias)
+        product = torch.mm(x, self.transposed)
+        return product if self.bias is None else product.add_(self.bias)  # `addmm` first fills the result: longer
+
+    def plus(self, x: Tensor, total: Tensor) -> Tensor:
+        """`total + x W^T + b`."""
+        if is_large(x, self.weight):
+            return linear(x, self.weight, self.bias).add_(total)
+        total = torch.addmm(total, x, self.transposed)
+        return total if self.bias is None else total.add_(self.bias)
 
 
 class FastResidual(NamedTuple):
@@ -60,9 +73,9 @@ class FastResidual(NamedTuple):
         """What the sublayer reads."""
         return self.normalise(x, *self.norm) if self.first and self.norm is not None else x
 
-    def after(self, x: Tensor, new: Tensor) -> Tensor:
-        """The sum of input and result, which is written into `new`."""
-        new.add_(x)
+    def after(self, x: Tensor, last: FastLinear, inner: Tensor) -> Tensor:
+        """The sum of input and result, which `last` computes from `inner`."""
+        new = last.plus(inner, x)
         return new if self.first or self.norm is None else self.normalise(new, *self.norm)
 
 
@@ -75,8 +88,10 @@ class FastAttention(NamedTuple):
 
     @classmethod
     def of(cls, around: FastResidual, attention: MultiHeadAttention, *together: nn.Linear) -> FastAttention:
-        """Of an attention module; `together` are layers over the queries' input."""
-        return cls(around, FastLinear.of(attention.w_query, *together), FastLinear.of(attention.w_out))
+        """Of an attention module; with layers `together` over the queries' input queries have the score's scale."""
+        assert attention.score.scale is not None
+        query = FastLinear.of(attention.w_query, *together, scale=attention.score.scale)
+        return cls(around, query, FastLinear.of(attention.w_out))
 
 
 class FastFeedForward(NamedTuple):
@@ -96,7 +111,7 @@ class FastFeedForward(NamedTuple):
         """The net inside its residual connection."""
         inner = self.inner(self.around.before(x))
         active = relu(inner, inplace=True) if self.activation == RELU else self.activation.function(inner)
-        return self.around.after(x, self.outer(active))
+        return self.around.after(x, self.outer, active)
 
 
 class FastBlock(NamedTuple):
@@ -106,7 +121,7 @@ class FastBlock(NamedTuple):
     cross: FastAttention | None
     feed_forward: FastFeedForward | None
     heads: int
-    scale: float
+    scale: float  # of the scores of cross-attention, for its keys
 
     @classmethod
     def of(cls, block: nn.Module) -> FastBlock | None:
@@ -121,6 +136,6 @@ class FastBlock(NamedTuple):
             feed_forward = FastFeedForward.of(FastResidual.of(block.around_feed_forward), block.feed_forward)
         else:
             return None
-        assert own.score.scale is not None
         attention = FastAttention.of(around, own, own.w_key, own.w_value)
+        assert own.score.scale is not None
         return cls(attention, cross, feed_forward, own.num_heads, own.score.scale)

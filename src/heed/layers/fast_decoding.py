@@ -38,20 +38,28 @@ _STEPS = 16
 class _KeyValues:
     """The keys and values of every block for some sources, written and moved in place.
 
-    `blocks` has per block keys and values `(2, B, H, C, d)`, of B the first `num_sources` in use; `views` the same as
-    batches of matrices, `(B * H, C, d)` each.
+    `blocks` has per block keys and values `(2, B, H, C, d)`, of B the first `num_sources` in use, which are `used`;
+    `views` are the same as batches of matrices, keys `(B * H, d, C)` and values `(B * H, C, d)`.
     """
 
     def __init__(self, blocks: list[Tensor], num_sources: int, num_keys: int) -> None:
         self.blocks = blocks
         self.num_sources = num_sources
         self.num_keys = num_keys
+        self.used: list[Tensor] = []
         self.views: list[tuple[Tensor, Tensor]] = []
         self._make_views()
 
     @classmethod
-    def of(cls, keys: Sequence[Keys | None], shape: tuple[int, int, int], like: Tensor, further: int = 0) -> _KeyValues:
-        """From each block's keys, or empty, with room for `further` ones.
+    def of(
+        cls,
+        keys: Sequence[Keys | None],
+        shape: tuple[int, int, int],
+        like: Tensor,
+        further: int = 0,
+        scale: float = 1.0,
+    ) -> _KeyValues:
+        """From each block's keys times `scale`, or empty, with room for `further` ones.
 
         `shape` is of sources, heads and the width of a head.
         """
@@ -61,7 +69,8 @@ class _KeyValues:
         for own in keys:
             block = large_empty((2, num_sources, heads, max(num_keys + further, VECTOR), d), like)
             if own is not None:
-                block[0, :, :, :num_keys], block[1, :, :, :num_keys] = own.prepared, own.value
+                torch.mul(own.prepared, scale, out=block[0, :, :, :num_keys])
+                block[1, :, :, :num_keys] = own.value
             block[:, :, :, num_keys:VECTOR] = 0.0  # no weight is put on them, but 0 times NaN would be NaN
             blocks.append(block)
         return cls(blocks, num_sources, num_keys)
@@ -73,12 +82,17 @@ class _KeyValues:
 
     @property
     def width(self) -> int:
-        """Number of keys that are attended to."""
-        return max(self.num_keys, VECTOR)
+        """Number of keys that are attended to: with many rows, a softmax over fewer than `VECTOR` takes longer."""
+        return self.num_keys if self.num_sources == 1 else max(self.num_keys, VECTOR)
 
     def _make_views(self) -> None:
-        halves = (block[:, : self.num_sources].flatten(1, 2).unbind() for block in self.blocks)
-        self.views = [(keys, values) for keys, values in halves]
+        self.used = [block[:, : self.num_sources] for block in self.blocks]
+        halves = (used.flatten(1, 2).unbind() for used in self.used)
+        self.views = [(keys.transpose(1, 2), values) for keys, values in halves]
+
+    def up_to(self, width: int) -> list[tuple[Tensor, Tensor]]:
+        """The views of the first keys, `(B * H, d, width)` and `(B * H, width, d)`."""
+        return [(keys.narrow(2, 0, width), values.narrow(1, 0, width)) for keys, values in self.views]
 
     def make_room(self, count: int) -> None:
         """Make room for `count` further keys."""
@@ -136,21 +150,26 @@ class FastDecoding:
         self._num_keys = self._own.num_keys
         self.position: int | Tensor = self._num_keys  # tokens that each row has read; `(rows,)` where they are unequal
         padding = None if caches[0] is None else caches[0].mask
-        own_rows = 1 if beams == 1 and padding is None else num_sources * beams
-        self._own_mask = like.new_full((own_rows, self._own.room), -math.inf)  # one row while every row sees every key
+        self._sees_all = beams == 1 and padding is None  # every row sees every key: then the mask has one row
+        own_rows = 1 if self._sees_all else num_sources * beams
+        self._own_mask = like.new_full((own_rows, self._own.room), -math.inf)
         self._own_mask[:, : self._num_keys] = 0.0
         if padding is not None:
             self._own_mask[:, : self._num_keys].masked_fill_(~padding, -math.inf)
             self.position = padding.sum(1)
         self._cross: _KeyValues | None = None
+        self._cross_mask: Tensor | None = None  # none where every row sees every key of its source
         if memory:
             keys = memory[0]
-            self._cross = _KeyValues.of(memory, shape, like)
-            seen = like.new_full((num_sources, self._heads, 1, self._cross.width), -math.inf)
-            seen[..., : len(keys)] = 0.0
-            if keys.mask is not None:
-                seen[..., : len(keys)].masked_fill_(~keys.mask[:, None, None], -math.inf)
-            self._cross_mask = seen  # (B, H, 1, S)
+            self._cross = _KeyValues.of(memory, shape, like, scale=blocks[0].scale)
+            width = self._cross.width
+            self._cross_views = self._cross.up_to(width)
+            if keys.mask is not None or len(keys) < width:
+                seen = like.new_full((num_sources, 1, 1, width), -math.inf)
+                seen[..., : len(keys)] = 0.0
+                if keys.mask is not None:
+                    seen[..., : len(keys)].masked_fill_(~keys.mask[:, None, None], -math.inf)
+                self._cross_mask = seen  # (B, 1, 1, S)
 
     @classmethod
     def of(cls, blocks: Sequence[nn.Module], state: StackState) -> FastDecoding | None:
@@ -186,12 +205,12 @@ class FastDecoding:
         if self._num_keys != self._own.num_keys:  # another step was made from here before
             state._own = self._own.copy(self._num_keys)
         state._grow()
-        own_mask = state._mask_of_scores()
-        cross_mask = None if state._cross is None else state._cross_mask[: state._cross.num_sources].flatten(0, 1)
-        for layer, block in enumerate(state.blocks):
-            x = state._self_attention(layer, block, x, own_mask, turn)
-            if block.cross is not None and cross_mask is not None:
-                x = state._cross_attention(layer, block, block.cross, x, cross_mask)
+        own, mask = state._own, state._mask_of_scores()
+        first, width = own.num_keys - self.beams, own.width
+        for n, (block, views) in enumerate(zip(state.blocks, own.up_to(width), strict=True)):
+            x = state._self_attention(block, x, own.used[n].narrow(3, first, self.beams), views, mask, turn)
+            if block.cross is not None and state._cross is not None:
+                x = state._cross_attention(block.cross, x, state._cross_views[n])
             if block.feed_forward is not None:
                 x = block.feed_forward(x)
         state.position = state.position + 1  # not in its own place: the state before keeps its own
@@ -212,41 +231,42 @@ class FastDecoding:
             new.view(-1, self.beams, self.beams).diagonal(dim1=1, dim2=2).fill_(0.0)
         self._num_keys = own.num_keys = first + self.beams
 
-    def _mask_of_scores(self) -> Tensor:
-        """The mask over written positions in the layout of the scores: `(B * H, W, width)`, or `(1, 1, width)`."""
-        mask = self._own_mask[:, : self._own.width]
-        if len(mask) == 1:
-            return mask.unsqueeze(0)
-        num_sources, heads = self._own.num_sources, self._heads
-        mask = mask.view(num_sources, 1, self.beams, -1).expand(-1, heads, -1, -1)
-        return mask.reshape(num_sources * heads, self.beams, -1)
+    def _mask_of_scores(self) -> Tensor | None:
+        """The mask over written positions, `(B, 1, W, width)` or `(1, 1, 1, width)`; None where all are seen."""
+        own = self._own
+        if self._sees_all and own.width == own.num_keys:
+            return None
+        mask = self._own_mask.narrow(1, 0, own.width)
+        return mask.view(1, 1, 1, -1) if len(mask) == 1 else mask.view(own.num_sources, 1, self.beams, -1)
 
-    def _self_attention(self, layer: int, block: FastBlock, x: Tensor, mask: Tensor, turn: Turn | None) -> Tensor:
-        own, beams, attention = self._own, self.beams, block.attention
+    def _self_attention(
+        self,
+        block: FastBlock,
+        x: Tensor,
+        place: Tensor,
+        views: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        turn: Turn | None,
+    ) -> Tensor:
+        """New keys and values are written to `place`, `(2, B, H, W, d)`, which `views` of all keys contain."""
+        attention = block.attention
         new = attention.query(attention.around.before(x))  # (R, 3 * d_model)
         if turn is not None:
             heads = new.view(len(new), 3 * self._heads, 1, -1)
             heads[:, : -self._heads] = turn(heads[:, : -self._heads])
-        three = new.view(own.num_sources, beams, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
-        first = self._num_keys - beams
-        own.blocks[layer][:, : own.num_sources, :, first : self._num_keys] = three[1:]  # (2, B, H, W, d)
-        keys, values = (half.narrow(1, 0, own.width) for half in own.views[layer])
-        context = self._attend(block.scale, three[0], keys, values, mask)
-        return attention.around.after(x, attention.out(context))
+        three = new.view(len(place[0]), self.beams, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
+        place.copy_(three[1:])
+        return attention.around.after(x, attention.out, self._attend(three[0], views, mask))
 
-    def _cross_attention(
-        self, layer: int, block: FastBlock, attention: FastAttention, x: Tensor, mask: Tensor
-    ) -> Tensor:
-        assert self._cross is not None
+    def _cross_attention(self, attention: FastAttention, x: Tensor, views: tuple[Tensor, Tensor]) -> Tensor:
         query = attention.query(attention.around.before(x))
-        query = query.view(self._cross.num_sources, self.beams, self._heads, -1).transpose(1, 2)
-        context = self._attend(block.scale, query, *self._cross.views[layer], mask)
-        return attention.around.after(x, attention.out(context))
+        query = query.view(self._own.num_sources, self.beams, self._heads, -1).transpose(1, 2)
+        return attention.around.after(x, attention.out, self._attend(query, views, self._cross_mask))
 
-    def _attend(self, scale: float, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    def _attend(self, query: Tensor, views: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """From queries `(B, H, W, d)` to contexts `(R, d_model)`."""
         num_sources, heads, beams, d = query.shape
-        context = attend_few(query.reshape(-1, beams, d), keys, values, mask, scale)  # (B * H, W, d)
+        context = attend_few(query.reshape(-1, beams, d), *views, mask)  # (B * H, W, d)
         if beams > 1:
             context = context.view(num_sources, heads, beams, d).transpose(1, 2)
         return context.reshape(num_sources * beams, -1)
@@ -261,15 +281,18 @@ class FastDecoding:
         state = copy(self)
         if len(self._own_mask) > 1 or beams > 1:
             mask = self._own_mask.expand(self._own.num_sources * self.beams, -1)
-            state._own_mask = mask.index_select(0, rows)
+            state._own_mask, state._sees_all = mask.index_select(0, rows), False
         if isinstance(self.position, Tensor):
             state.position = self.position.index_select(0, rows)
         if kept != list(range(self._own.num_sources)):
             to, of = _moves(kept, rows.device)
             state._own.select(kept, (to, of))
             if state._cross is not None:
+                width = self._cross_views[0][0].shape[2]
                 state._cross.select(kept, (to, of))
-                state._cross_mask[to] = state._cross_mask[of]
+                state._cross_views = state._cross.up_to(width)
+                if self._cross_mask is not None:
+                    state._cross_mask = self._cross_mask[kept]
             state._source_of = [self._source_of[source] for source in kept]
         state.beams = beams
         return state

@@ -1,7 +1,7 @@
-"""A lesson without training: a picture cut into patches, which a Transformer reads as it reads words.
+"""A lesson without training: a picture cut into patches, which a Transformer reads like words.
 
 First the counts of the notes (224 x 224 pixels, patches of 16: 196 vectors of 768 numbers), then a picture of 4 x 4
-pixels worked by hand with the cut that `vit` makes.
+pixels, cut as `vit` does and computed by hand.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def patches_stages() -> tuple[Stage, ...]:
     return (
         _count(),
         _cut(picture, flat),
-        _embed(flat, weights, embedded),
+        _embed(weights, embedded),
         _place(positions, states),
         _look(states),
         _overlap(picture),
@@ -94,7 +94,7 @@ def _cut(picture: Tensor, flat: Tensor) -> Stage:
     )  # fmt: skip
 
 
-def _embed(flat: Tensor, weights: Tensor, embedded: Tensor) -> Stage:
+def _embed(weights: Tensor, embedded: Tensor) -> Stage:
     units = ("brightness", "right - left", "low - up")
     return Stage(
         "embed",

@@ -32,7 +32,6 @@ from heed.tasks import check_config, run_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
 from heed.threads import fixed
-from heed.training.checkpoint import save_weights
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import peak_memory
@@ -40,6 +39,7 @@ from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 from heed.training.tensorboard import logged
+from heed.training.weights import save_weights
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one file, or (for labelled texts) any number."""

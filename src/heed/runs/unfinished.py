@@ -16,7 +16,8 @@ from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.storage.seal import listed
-from heed.training.checkpoint import latest_checkpoint, load_weights, stored_progress
+from heed.training.checkpoint import latest_checkpoint, stored_progress
+from heed.training.weights import load_weights
 from heed.visible import shell_word
 
 _TRIES = 3
