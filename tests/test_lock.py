@@ -64,7 +64,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(held):
 
 
 def test_one_process_does_not_own_a_folder_twice(tmp_path):
-    named = rf"already training, process {os.getpid()} on"
+    named = rf"being trained by process {os.getpid()} on"
     with owned(tmp_path), pytest.raises(RunError, match=named), owned(tmp_path):
         raise AssertionError
     with owned(tmp_path):
@@ -109,7 +109,7 @@ def test_a_folder_that_is_deleted_moved_or_replaced_is_noticed(tmp_path):
         presence = Presence(folder)
         presence.check()
         folder.rename(tmp_path / "moved")
-        with pytest.raises(DiskError, match=r"run folder '.*run' was deleted or moved while it was trained"):
+        with pytest.raises(DiskError, match=r"run folder '.*run' was deleted or moved during training"):
             presence.check()
         folder.mkdir()
         (folder / LOCK).write_text("another's")
