@@ -38,7 +38,7 @@ def stream_response(
     options = options_of(task, **given)
     if not (options.num_best == 1 and (options.beam_size == 1 or sampling is not None)):
         raise ConfigError(
-            "a response can be shown while it is written by greedy search or sampling only; set beam_size=1 and num_best=1"
+            "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and num_best=1"
         )
     if speaker is not None:
         task.speakers.check(speaker, "speaker")
