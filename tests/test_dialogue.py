@@ -257,7 +257,7 @@ def test_a_response_is_written_piece_by_piece(runs):
         chat = run.chat()
         assert "".join(chat.write("think of green")) == "i do"
         assert chat.turns == ["think of green", "i do"]
-        with pytest.raises(ConfigError, match="by greedy search or sampling, and no beam"):
+        with pytest.raises(ConfigError, match="by greedy search or sampling only; set beam_size=1"):
             list(run.write(turns, beam_size=2))
         with pytest.raises(ConfigError, match="speaker is 'me'"):
             list(run.chat().write("wait")) and list(run.write(turns, "me"))
@@ -369,7 +369,7 @@ def test_predict_reads_arguments_files_and_lines(runs, folder, tmp_path, capsys)
 
 def test_evaluate_check_and_compare(runs, folder, tmp_path, capsys):
     code, out, err = call(capsys, "evaluate", runs["hred"].folder, folder / "test.jsonl")
-    assert code == 0 and "test.jsonl: 12 conversations" in out and "response to the nearest history, a baseline" in out
+    assert code == 0 and "test.jsonl: 12 conversations" in out and "baseline (response to the nearest history)" in out
     (tmp_path / "ask.jsonl").write_text(
         '{"turns": [{"speaker": "bot", "text": "a"}, {"speaker": "ask", "text": "b"}]}\n'
     )
