@@ -389,7 +389,10 @@ def test_predictions_of_lists_series_and_frames_are_the_same():
     for given, message in (
         (5, "texts is the number 5, expected a text or a list of texts"),
         (["a", None], r"texts\[1\] is missing \(None\), expected text"),
-        (pandas.DataFrame({"a": texts, "b": texts}), "texts has the columns a, b and none called 'text'; give one column"),
+        (
+            pandas.DataFrame({"a": texts, "b": texts}),
+            "texts has the columns a, b and none called 'text'; give one column",
+        ),
         ({"good film": 1}, "texts is the dict"),
     ):
         with pytest.raises(DataError, match=message):
