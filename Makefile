@@ -33,20 +33,16 @@ docs: $(VENV)/.heed  # build/site/index.html
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# The programs one after the other; `make bench BENCH="training decoding"` runs those two.
+BENCH = attention training recurrent memory growth lstmn classifiers text decoding language_models prediction
+LEFT_OUT = echo "some of the programs to compare with could not be installed: they are left out"
 bench: $(VENV)/.dev
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
-	$(BIN)/pip install --quiet --no-deps eole==0.6.4 pyonmttok==1.38.1  # all that its recurrent models need
-	$(BIN)/python benchmarks/attention.py
-	$(BIN)/python benchmarks/training.py
-	$(BIN)/python benchmarks/recurrent.py
-	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/lstmn.py
-	$(BIN)/python benchmarks/classifiers.py
-	$(BIN)/python benchmarks/text.py
-	$(BIN)/python benchmarks/decoding.py
-	$(BIN)/python benchmarks/language_models.py
-	$(BIN)/python benchmarks/prediction.py
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]" || $(LEFT_OUT)
+	@# of Eole all that its recurrent models need
+	@$(BIN)/pip install --quiet --no-deps eole==0.6.4 pyonmttok==1.38.1 || $(LEFT_OUT)
+	@failed=; for name in $(BENCH); do \
+	  echo; echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

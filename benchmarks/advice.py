@@ -5,7 +5,7 @@
 
 DATA is the folder of the corpora. `predict` says what a run is expected to reach, without training; `train` trains it,
 scores it on its test set, and trains the run whose score counts as final where RUNS names no known one. One thread,
-budgets in processor time. docs/benchmarks.md has the results.
+budgets in processor time. benchmarks/NOTES.md has the results.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ time.perf_counter = time.process_time  # budgets in processor time
 
 from default_classifier import dialogue_acts, film_reviews  # noqa: E402  (the clock must be set first)
 from default_models import pair_files  # noqa: E402
+from machine import print_machine  # noqa: E402
 
 from heed.runs.advice import Adviser  # noqa: E402
 from heed.runs.train import train_config  # noqa: E402
@@ -98,7 +99,7 @@ def clusters(data: Path, out: Path) -> dict[str, Any]:
 CNN = {"tokenizer": {"min_count": 1}, "model": {"name": "cnn", "size": "base"}}
 CNN_TRAINING = {"learning_rate": 0.001, "label_smoothing": 0.1, "average": 3}
 RUNS: dict[str, dict[str, Any]] = {
-    # final: a test score of a longer run, known before (docs/benchmarks.md), or the updates of one trained here
+    # final: a test score of a longer run, known before (benchmarks/NOTES.md), or the updates of one trained here
     "captions": {
         "task": "translation", "data": captions, "training": {"minutes": 2},
         "score": "chrf", "guess": 10.0, "final": 54.27,
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("what", choices=("predict", "train"))
     parser.add_argument("names", nargs="*", default=list(RUNS))
     given = parser.parse_args()
+    print_machine()
     random.seed(1)
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.names:

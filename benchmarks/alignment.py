@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from machine import print_machine
 
 import heed
 from heed.data.batch.pairs import TokenPair
@@ -53,6 +54,7 @@ def main() -> None:
     halves_parser.add_argument("--ways", default="plain,automatic,gold,both,held out")
     halves_parser.set_defaults(run=halves)
     options = parser.parse_args()
+    print_machine()
     options.run(options)
 
 

@@ -5,11 +5,11 @@ Each row compares two ways of computing the same thing on this machine; equality
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable
 
 import torch
+from machine import print_machine
 from torch import Tensor
 
 from heed.attention import Additive, Attention, Keys, MultiHeadAttention, Rows, ScaledDot, attend
@@ -100,7 +100,7 @@ def pieces_against_whole() -> tuple[str, float, float]:
 
 def main() -> None:
     torch.manual_seed(1)
-    print(f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print_machine()
     print("| what | slower, ms | faster, ms | ratio |\n|---|---|---|---|")
     for measure in (fused_against_readable, grouped_against_gathered, watched_against_not, pieces_against_whole):
         name, slow, fast = measure()

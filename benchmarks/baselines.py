@@ -13,6 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from machine import print_machine
+
 from heed.data.read.lines import good_lines
 from heed.evaluation.report import shown
 from heed.evaluation.significance import interval, randomisation_test, resampled
@@ -21,6 +23,7 @@ from heed.tasks.translation.baselines import NearestSentence
 
 
 def main() -> None:
+    print_machine()
     train_source, train_target, test_source, test_target, *given = (list(good_lines(Path(n))) for n in sys.argv[1:])
     looked_up = NearestSentence(zip(train_source, train_target, strict=True)).translate(test_source)
     for name, outputs in (("copying the source", test_source), ("nearest training sentence", looked_up)):

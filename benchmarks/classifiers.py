@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from machine import print_machine
 from torch import Tensor, nn
 
 from heed.attention import attend
@@ -86,7 +87,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="at least, for each")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    print(f"torch {torch.__version__}, {given.threads} threads, batches of {given.batch_tokens} tokens")
+    print_machine()
+    print(f"batches of {given.batch_tokens} tokens")
     texts = sentences(given.texts)
 
     def batches(chosen: list[list[int]]) -> list[tuple]:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from machine import print_machine
 from torch import Tensor
 
 from heed.config import TokenizerConfig
@@ -160,7 +161,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", nargs="+")
     given = parser.parse_args()
-    print(f"torch {torch.__version__}, outputs of {given.length} tokens, medians of {given.repeats}")
+    torch.set_num_threads(max(given.threads))
+    print_machine()
+    print(f"outputs of {given.length} tokens, medians of {given.repeats}")
     print("tokens a second; in brackets what the first column is in multiples of it")
     for threads in given.threads:
         torch.set_num_threads(threads)

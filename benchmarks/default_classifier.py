@@ -33,6 +33,8 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 time.perf_counter = time.process_time  # budgets in processor time
 
+from machine import print_machine  # noqa: E402
+
 import heed  # noqa: E402  (the clock must be set first)
 from heed.tasks.classification.baselines import TfidfClassifier  # noqa: E402
 
@@ -203,6 +205,7 @@ def main() -> None:
     if given.table:
         print(table(done))
         return
+    print_machine()
     for case in cases(given):
         if any(case.items() <= one.items() for one in done):
             continue

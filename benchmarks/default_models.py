@@ -24,6 +24,8 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 time.perf_counter = time.process_time  # budgets in processor time
 
+from machine import print_machine  # noqa: E402
+
 import heed  # noqa: E402  (the clock must be set first)
 from heed.data.read.pairs import read_pairs  # noqa: E402
 from heed.tasks.translation import sizes  # noqa: E402
@@ -115,6 +117,7 @@ def main() -> None:
     results = given.out / "results.jsonl"
     given.out.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    print_machine()
     keys = ("task", "data", "minutes", "model", "seed")
     for case in cases([*map(float, given.minutes.split(","))], [*map(int, given.seeds.split(","))]):
         if any(all(one[key] == case[key] for key in keys) for one in done):

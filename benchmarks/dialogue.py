@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
+from machine import print_machine
 from torch import Tensor
 
 from heed.attention import padding_mask
@@ -210,7 +211,8 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    print(f"torch {torch.__version__}, {given.threads} threads, {given.width} wide, about {given.responses} responses")
+    print_machine()
+    print(f"{given.width} wide, about {given.responses} responses")
     against_flat(given)
     against_padded(given)
 

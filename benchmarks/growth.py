@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from machine import print_machine
 from torch import Tensor, nn
 
 from heed.attention import Additive, Attention, MultiHeadAttention
@@ -111,7 +112,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=2)
     torch.set_num_threads(parser.parse_args().threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {WIDTH} wide; exponents: all, larger half")
+    print_machine()
+    print(f"{WIDTH} wide; exponents: all, larger half")
     lengths, batches, layers = [128, 256, 512, 1024, 2048], [2, 4, 8, 16, 32], [1, 2, 4, 8, 16]
     print(f"\nlength {lengths}, 2 texts")
     report("self-attention", lengths, lambda n: self_attention(2, n))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from machine import print_machine
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad, relu
 
@@ -137,6 +138,7 @@ def main() -> None:
     parser.add_argument("--processor-time", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    print_machine()
     torch.manual_seed(0)
     clock = time.process_time if arguments.processor_time else time.perf_counter
     print(f"{'pictures a second':44s} {'heed':>8s} {'other':>8s} {'ratio':>6s}")

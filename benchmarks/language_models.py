@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from machine import print_machine
 from memory import above_imports
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -275,8 +276,9 @@ def main() -> None:
         print(json.dumps(measure(given.only, given.measure)))
         return
     clock = time.process_time if given.processor_time else time.perf_counter
+    print_machine()
     found = competitors(given.only)
-    print(f"torch {torch.__version__}, {given.threads} threads, {given.rounds} rounds")
+    print(f"{given.rounds} rounds")
 
     data = batches(given.updates)
     for made in found.values():

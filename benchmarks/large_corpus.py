@@ -87,6 +87,9 @@ def main() -> None:
     if given.measure:
         measure(given.measure)
         return
+    from machine import print_machine  # here, since it is of the memory that is measured otherwise
+
+    print_machine()
     print(
         "| pairs | start | first batch after, s | peak memory, MiB | of it no file, at the end | batches/s | padding |"
     )

@@ -24,6 +24,8 @@ from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from machine import print_machine
+
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
@@ -191,6 +193,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     results = given.out / "results.jsonl"
     done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    print_machine()
     for name in given.names:
         known = {one["passes"] for one in done if one["name"] == name}
         for point in points(name, given.data, given.out, known):

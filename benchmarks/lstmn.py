@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import torch
 from growth import exponent
+from machine import print_machine
 from torch import Tensor
 
 from heed import kernels
@@ -59,8 +60,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    print_machine()
     lstm, lstmn = models(given.width)
-    print(f"torch {torch.__version__}, {given.threads} threads, {given.width} wide, {ROWS} rows")
+    print(f"{given.width} wide, {ROWS} rows")
 
     def plainly(tokens: Tensor) -> Tensor:
         with kernels.plain():

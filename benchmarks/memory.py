@@ -22,6 +22,7 @@ from pathlib import Path
 import decoding
 import torch
 import training
+from machine import print_machine
 from torch import nn
 
 NEEDS = {"heed": "heed.generation", "Hugging Face Marian": "transformers.models.marian.modeling_marian"}
@@ -103,7 +104,8 @@ def main() -> None:
             importlib.import_module(NEEDS[competitor])
         print(json.dumps(train(competitor, shape, Path(rest[0])) if kind == "train" else decode(competitor, shape)))
         return
-    print(f"torch {torch.__version__}, {given.threads} threads; above what the imports take")
+    print_machine()
+    print("above what the imports take")
     with tempfile.TemporaryDirectory() as folder:
         batches = Path(folder) / "batches.pt"
         torch.save(training.batches(given.batch_tokens, 4), batches)

@@ -3,8 +3,10 @@
     HEED_DATA=../shared/data python benchmarks/prediction.py [--threads 1 --processor-time] [--only wnut]
 
 Recipes of `examples/`, each shortened and in a process of its own, without a test set (after a few updates a model
-writes up to `generation.max_length` tokens, which a trained one does not). On a machine that does other work too, times
-vary from second to second: with one thread, `--processor-time` does not count what others take.
+writes up to `generation.max_length` tokens, which a trained one does not). `--widest` begins with the largest batches,
+so that a few updates (`--updates 5`) take the memory of a whole run; `--recipes` names others than the usual five. On a
+machine that does other work too, times vary from second to second: with one thread, `--processor-time` does not count
+what others take.
 """
 
 from __future__ import annotations
@@ -19,33 +21,42 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
+from machine import print_machine
 
 from heed.runs.train import train_config
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ("multi30k-de-en-transformer", "multi30k-de-en", "wnut17", "sst2", "dates")
+EMBEDDED = ("dates",)
+"""Those that read no files."""
 
 
 def shortened(recipe: str, updates: int, threads: int | None) -> dict[str, Any]:
     """A recipe's configuration, its data where HEED_DATA says."""
     text = (ROOT / "examples" / f"{recipe}.yaml").read_text(encoding="utf-8")
-    values: dict[str, Any] = yaml.safe_load(text.replace("data/", f"{os.environ['HEED_DATA'].rstrip('/')}/"))
+    values: dict[str, Any] = yaml.safe_load(
+        text.replace("data/", f"{os.environ.get('HEED_DATA', 'data').rstrip('/')}/")
+    )
     values["data"].pop("test", None)
     training = {**values.get("training", {}), "steps": updates, "validate_every": updates, "average": 1}
     training.pop("minutes", None)
     return {**values, "training": {**training, "threads": threads}}
 
 
-def measure(recipe: str, updates: int, threads: int | None, processor_time: bool) -> dict[str, Any]:
+def measure(recipe: str, updates: int, threads: int | None, processor_time: bool, widest: bool) -> dict[str, Any]:
     """Train it, in this process, and return what its report says."""
     if processor_time:
         time.perf_counter = time.process_time
+    config = check_config(shortened(recipe, updates, threads), recipe)
+    if widest:
+        kind: Any = task_class(config.task)
+        batches = kind.train_batches
+        kind.train_batches = lambda task, epoch: sorted(batches(task, epoch), key=task.work, reverse=True)
     with tempfile.TemporaryDirectory() as folder:
-        run, _ = train_config(check_config(shortened(recipe, updates, threads), recipe), f"{folder}/run", Quiet())
+        run, _ = train_config(config, f"{folder}/run", Quiet())
     assert run is not None
     training: dict[str, Any] = run.report["training"]
     return training
@@ -57,16 +68,20 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--only", help="recipes whose names hold this", default="")
     parser.add_argument("--processor-time", action="store_true", help="seconds of this process, not of the clock")
+    parser.add_argument("--recipes", nargs="+", help="of examples/", default=RECIPES)
+    parser.add_argument("--widest", action="store_true", help="the largest batches first")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        print(json.dumps(measure(given.measure, given.updates, given.threads, given.processor_time)))
+        print(json.dumps(measure(given.measure, given.updates, given.threads, given.processor_time, given.widest)))
         return
-    print(f"torch {torch.__version__}, {given.updates} updates; predicted, actual, ratio")
-    for recipe in (name for name in RECIPES if given.only in name):
+    print_machine()
+    print(f"{given.updates} updates; predicted, actual, ratio")
+    for recipe in (name for name in given.recipes if given.only in name):
         command = [sys.executable, __file__, "--measure", recipe, "--updates", str(given.updates)]
         command += ["--threads", str(given.threads)] if given.threads else []
         command += ["--processor-time"] if given.processor_time else []
+        command += ["--widest"] if given.widest else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"{recipe}: {done.stderr.strip().splitlines()[-1]}")

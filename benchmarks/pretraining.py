@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from machine import print_machine
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -264,9 +265,10 @@ def main() -> None:
     parser.add_argument("--processor-time", action="store_true", help="processor time and not the wall clock's")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    print_machine()
     task, rows, sentences = texts(os.environ.get("HEED_DATA"))
     vocab_size = task.tokenizer.vocab_size
-    print(f"torch {torch.__version__}, threads {given.threads}, {vocab_size:,} tokens in the vocabulary")
+    print(f"{vocab_size:,} tokens in the vocabulary")
     for size in given.sizes.split(","):
         for alike in (True, False):
             kind = "batches of like length" if alike else "rows as they come"

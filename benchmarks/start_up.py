@@ -56,6 +56,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--measure"]:
         measure(float(sys.argv[2]), sys.argv[3:])
         return
+    from machine import print_machine
+
+    print_machine()
     print(f"{'start':8}{'to torch imported':>20}{'from there to the first update':>34}{'processor time of that':>26}")
     for _ in range(2):
         with tempfile.TemporaryDirectory() as cache:

@@ -17,6 +17,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from machine import print_machine
+
 import heed
 from heed.config import Columns
 from heed.data.examples import Pair
@@ -38,6 +40,7 @@ def main() -> None:
     parser.add_argument("--leads", action="store_true", help="score every lead on the test set too")
     parser.add_argument("--beam", type=int, help="beam size; that of each run by default")
     given = parser.parse_args()
+    print_machine()
     train, valid, test = (read(given.folder / f"aeslc.{name}.jsonl.gz") for name in ("train", "dev", "test"))
     known = {pair.target for pair in train}
     new = [n for n, pair in enumerate(test) if pair.target not in known]

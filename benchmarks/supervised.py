@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from machine import print_machine
+
 import heed
 from heed.data.embedded.dates import DateSource
 from heed.data.examples import Link, Pair
@@ -109,6 +111,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="updates of each run")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "supervised")
     options = parser.parse_args()
+    print_machine()
     kinds = {"few": (FEW, STEPS), "all": (ALL, STEPS)}
     kinds |= {f"grammar {code}": (GRAMMAR | {"language": code}, GRAMMAR_STEPS) for code in options.language}
     for seed in options.seeds:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from machine import print_machine
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -252,10 +253,11 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(1)
     torch.set_num_threads(arguments.threads)
+    print_machine()
     count = arguments.documents
     lengths = draw_lengths(count) if arguments.file is None else read_lengths(arguments.file, count)
     source = "drawn" if arguments.file is None else arguments.file.name
-    print(f"torch {torch.__version__}, {arguments.threads} threads, documents: {source}")
+    print(f"documents: {source}")
     documents([inside for inside in lengths if inside], arguments.batches)
     tags()
 

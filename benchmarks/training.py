@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from machine import print_machine
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
@@ -337,7 +338,7 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--processor-time", action="store_true", help="processor time and not the wall clock's")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    print(f"torch {torch.__version__}, {given.threads} threads")
+    print_machine()
     return given
 
 

@@ -17,7 +17,7 @@ right answer's score (above the mean of all scores) by the embedding of the symb
 
 Five minutes of one core (Intel Xeon, 2026-11-22): on one lag alone LSTM recalls 0.363 / 0.138 / 0.116 / 0.103 at lags
 10 / 30 / 100 / 200 and LSTMN 1.000 / 1.000 / 0.623 / 0.376; on mixed lags both recall all, at lag 400 too. The first
-gradient at lag 100 is 1e-19 of that at lag 1 for LSTM and 0.15 for LSTMN. All numbers: docs/benchmarks.md.
+gradient at lag 100 is 1e-19 of that at lag 1 for LSTM and 0.15 for LSTMN. All numbers: benchmarks/NOTES.md.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ import jaxtyping
 import pytest
 import torch
 
-# Before anything imports heed: a module that is already loaded cannot be instrumented any more.
-jaxtyping.install_import_hook(["heed.attention", "heed.kernels", "heed.layers"], "beartype.beartype")
+import shape_checks
+
+shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
 
 torch.set_num_threads(1)  # tensors in tests are tiny
 
@@ -18,6 +19,23 @@ def as_installed():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def call(capfd, monkeypatch, tmp_path):
+    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
+    from heed.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_command(*words):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        return ended.value.code or 0, *capfd.readouterr()
+
+    return run_command
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,7 +13,7 @@ import yaml
 
 import heed
 from heed.cli import main
-from heed.cli.answering import Answering
+from heed.cli.answering import Answering, Unseen
 from heed.data.read.findings import BadLine
 from heed.data.read.incoming import Incoming, InputFindings
 from heed.data.read.inputs import input_texts
@@ -303,3 +303,17 @@ def test_rows_that_cannot_be_read_keep_their_places(tmp_path, name, content):
     assert texts == ["a", None, None, "c", None, "", "d", None] and len(told) == 4
     with pytest.raises(DataError, match=r"line [23]"):
         list(input_texts(tmp_path / name, None, ("text",), InputFindings(None, False, told.append, ""))[0])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "line"),
+    [
+        ([], ""),
+        (["foo"], "1 word was never seen in training: 'foo' (1)"),
+        (["foo", "a", "foo"], "3 words were never seen in training: 'foo' (2), 'a' (1)"),
+    ],
+)
+def test_unseen_words_are_named_with_their_counts(pieces, line):
+    unseen = Unseen()
+    unseen.add(pieces)
+    assert unseen.note("words") == line

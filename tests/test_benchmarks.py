@@ -2,9 +2,14 @@
 
 import importlib
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import torch
+
+from heed import kernels
+from heed.cores import cores
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -17,3 +22,51 @@ def test_it_can_be_imported(monkeypatch, name):
     for module in NAMES:  # they import each other by short names, which others may have as well
         monkeypatch.delitem(sys.modules, module, raising=False)
     assert callable(importlib.import_module(name).main)
+
+
+GIVEN = {  # what those that need words on the command line are given; nothing of it is read
+    "advice": ["data", "out", "train"],
+    "alignment": ["counts", "folder"],
+    "baselines": ["a", "b", "c", "d"],
+    "default_classifier": ["data", "out"],
+    "default_models": ["data", "out"],
+    "learning_curves": ["data", "out"],
+    "summaries": ["folder"],
+}
+
+
+class SaidError(Exception):
+    """The first line was printed."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "machine"])
+def test_it_says_where_it_runs_before_it_measures(monkeypatch, tmp_path, name):
+    def said():
+        raise SaidError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(FOLDER)
+    for module in NAMES:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(importlib.import_module("machine"), "print_machine", said)
+    monkeypatch.setattr(sys, "argv", [name, *GIVEN.get(name, [])])
+    threads = torch.get_num_threads()
+    clock = time.perf_counter  # some count processor time from their import on
+    try:
+        with pytest.raises(SaidError):
+            importlib.import_module(name).main()
+    finally:
+        torch.set_num_threads(threads)
+        time.perf_counter = clock
+
+
+def test_the_line_names_processor_cores_threads_torch_and_kernels(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.delitem(sys.modules, "machine", raising=False)
+    machine = importlib.import_module("machine")
+    line = machine.machine_line()
+    assert f"{len(cores())} cores, {torch.get_num_threads()} thread" in line
+    assert f"torch {torch.__version__}" in line and machine.processor() in line
+    assert line.endswith("; kernels: fast") or line.endswith("; kernels: fast, products by oneDNN")
+    with kernels.plain():
+        assert machine.machine_line().endswith("; kernels: plain")

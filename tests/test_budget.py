@@ -128,7 +128,7 @@ def test_a_run_under_a_budget_ends_where_validation_no_longer_improves(tmp_path,
     assert result.progress.best_step == result.progress.kept[0]
     (line,) = [one for one in said if "no better" in one]
     assert line.startswith("no better exact_match in 3 validations: the learning rate falls to zero by update")
-    assert result.reason.startswith("early, as exact_match no longer improved")
+    assert result.reason.startswith("ended early, because exact_match no longer improved: ")
     rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
     assert rates[-1] == pytest.approx(0.0, abs=1e-9)
 
@@ -223,7 +223,7 @@ def test_a_budget_that_gives_little_is_warned_of_and_another_proposed():
     assert advice.startswith(
         "warning: about 40 updates, 0.6 passes over the data: expect roughly 0 to 40 % of the way "
     )
-    assert "from guessing to this model's final score; about 80 % take " in advice
+    assert "from guessing to this model's final score; 80 % takes about " in advice
     minutes = int(re.search(r"--minutes (\d+)", advice)[1])
     assert adviser.expected((60 * minutes - 40) / 5.0).mean >= 0.8  # of the 240 seconds, 40 went into everything else
     assert "warning" not in adviser.before(120, 1.0, 240)
@@ -277,7 +277,7 @@ def test_after_training_the_command_that_goes_on_or_what_is_given_back():
     minutes = int(re.fullmatch(r".*: heed train runs/a --resume training.minutes=(\d+)", advice)[1])
     assert minutes > 1
     assert adviser.after(Path("runs/a"), ended(50, 50, best_step=10, bad=2), 59.0) == ""
-    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget are given back"
+    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget were not needed"
 
 
 @pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])

@@ -15,6 +15,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training import tensorboard
 from heed.training.progress import Quiet
+from reporters import Listener
 
 SMALL = {
     "data.length": [2, 6],
@@ -153,15 +154,10 @@ def test_a_log_that_cannot_be_written_warns_once_and_never_ends_training(tmp_pat
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    class Listener(Quiet):
-        said: list = []  # noqa: RUF012
-
-        def say(self, message):
-            self.said.append(message)
-
+    listener = Listener()
     monkeypatch.setattr(Scalars, "add_scalar", full)
-    run, _ = train_config(config(), tmp_path / "run", Listener())
-    warnings = [line for line in Listener.said if "tensorboard cannot be written (No space left on device)" in line]
+    run, _ = train_config(config(), tmp_path / "run", listener)
+    warnings = [line for line in listener.said if "tensorboard cannot be written (No space left on device)" in line]
     assert run is not None and len(warnings) == 1
 
 

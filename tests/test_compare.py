@@ -19,7 +19,6 @@ import torch
 import yaml
 
 import heed
-from heed.cli import main
 from heed.comparison.choices import plan_runs, read_sizes, split_models
 from heed.comparison.tables import p_text, tables
 from heed.errors import ConfigError, DataError
@@ -93,22 +92,6 @@ def own(folder):
 @pytest.fixture(scope="module")
 def three(gru, gru_again, rnn):
     return heed.compare([gru, rnn, gru_again], resamples=200)
-
-
-@pytest.fixture
-def call(capfd, monkeypatch, tmp_path):
-    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capfd.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run_command
 
 
 # --- what is compared
@@ -386,7 +369,7 @@ def test_without_a_test_set_the_validation_set_is_compared(own, folder):
         runs.append(heed.train(path, out=folder / f"no-test-{name}", quiet=True))
     comparison = heed.compare(runs, resamples=20)
     assert comparison.split == "valid" and len(comparison.examples) == 20
-    assert "the scores flatter" in comparison.text()
+    assert "selected on this set, so its scores are optimistic" in comparison.text()
     with pytest.raises(ConfigError, match=r"no-test-a' has no test set \(it has valid\)"):
         heed.compare([own[0], runs[0]], resamples=20)
 
@@ -503,13 +486,13 @@ def made_at(folder):
 def test_compare_trains_what_is_missing_and_nothing_else(call, config):
     code, out, err = call("compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", *COMMON)
     assert code == 0, err
-    assert "0 of 2 runs are there; 2 to train" in err
+    assert "0 of 2 runs exist; 2 to train" in err
     assert "scores on 30 test examples" in out and f"bahdanau{TINY}:cell=rnn" in out
     before = made_at("runs/compare-copy")
     assert len(before) == 2 and os.path.exists("runs/compare-copy/compare.html")
     more = ["compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=lstm"]
     code, out, err = call(*more, *COMMON)
-    assert "1 of 2 runs are there; 1 to train" in err
+    assert "1 of 2 runs exist; 1 to train" in err
     assert f"bahdanau{TINY}:cell=lstm" in out and "cell=rnn" not in out
     after = made_at("runs/compare-copy")
     assert len(after) == 3 and before.items() <= after.items()

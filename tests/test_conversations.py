@@ -125,7 +125,7 @@ def test_bad_lines_may_be_left_out_and_are_counted(tmp_path):
     assert len(splits.examples["train"]) == len(splits.examples["valid"]) == 1
     assert "1 left out: a turn is no text" in splits.notes
     assert "1 left out: fewer than two turns" in splits.notes
-    assert "1 conversations held out for validation by a hash of the conversation" in splits.notes
+    assert "1 conversation held out for validation by a hash of the conversation" in splits.notes
 
 
 def test_only_the_first_conversations_are_read_where_that_is_asked_for(tmp_path):

@@ -1,4 +1,4 @@
-"""The page on data: its refusals are the real ones, its tables what the code does, its commands run."""
+"""The page on data: its tables are what the code does, its commands run; and every message about malformed data."""
 
 import gzip
 import re
@@ -16,6 +16,7 @@ from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.sizes import auto_size
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
+MESSAGES = (Path(__file__).parent / "fixtures" / "data_messages.md").read_text(encoding="utf-8")
 GOOD = [(f"the cat, {n}", f"ologbo n\u00e1\u00e0, {n}") for n in range(40)]
 
 REFUSED = {
@@ -72,7 +73,7 @@ def row(case, message):
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refusal_is_written_as_it_is(case, folder):
-    assert row(case, refusal(*REFUSED[case], folder)) in PAGE.splitlines()
+    assert row(case, refusal(*REFUSED[case], folder)) in MESSAGES.splitlines()
 
 
 # --- malformed data
@@ -138,7 +139,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("case", FOUND)
-def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder, capsys, monkeypatch):
+def test_a_message_about_malformed_data_is_written_as_it_is(case, folder, capsys, monkeypatch):
     from heed.data.read.lines import lines_of
 
     words, files = FOUND[case]
@@ -154,7 +155,7 @@ def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder,
 
         monkeypatch.setattr("heed.data.read.pairs.lines_of", vanishing)
         (folder / "my.yo").write_bytes(b"text\n" * 20_000)
-    table = PAGE[PAGE.index("## Malformed data") :].split("\n## ")[0]
+    table = MESSAGES[MESSAGES.index("## Malformed data") :].split("\n## ")[0]
     (message,) = re.findall(rf"^\| {re.escape(case)} \| `(.*?)` \| ", table, re.MULTILINE)
     with pytest.raises(SystemExit):
         main(["check", "translation", *shlex.split(words), "--valid", "5"])
@@ -165,11 +166,18 @@ def test_what_is_said_of_data_that_fights_back_is_written_as_it_is(case, folder,
 
 
 def test_every_case_of_the_table_is_tried():
-    table = PAGE[PAGE.index("## Malformed data") :].split("\n## ")[0]
+    table = MESSAGES[MESSAGES.index("## Malformed data") :].split("\n## ")[0]
     assert re.findall(r"^\| (.*?) \| `", table, re.MULTILINE) == list(FOUND)
 
 
-def test_the_commands_on_data_that_fights_back_run(folder, capsys):
+def test_the_messages_that_the_page_quotes_are_real():
+    (block,) = re.findall(r"met most:\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(block.splitlines()) == 3
+    for message in block.splitlines():
+        assert f"| `{message}` |" in MESSAGES
+
+
+def test_the_commands_on_malformed_data_run(folder, capsys):
     block = re.search(r"```sh\n(.*?)```", PAGE[PAGE.index("## Malformed data") :], flags=re.DOTALL)[1]
     for line in block.splitlines():
         words = shlex.split(line)[1:]
@@ -182,8 +190,8 @@ def test_the_commands_on_data_that_fights_back_run(folder, capsys):
         assert capsys.readouterr().out
 
 
-def test_every_refusal_of_the_page_is_tried():
-    table = PAGE[PAGE.index("## What is refused") :].split("\n## ")[0]
+def test_every_refusal_of_the_table_is_tried():
+    table = MESSAGES[MESSAGES.index("## What is refused") :].split("\n## ")[0]
     assert re.findall(r"^\| (.*?) \| `", table, re.MULTILINE) == list(REFUSED)
 
 

@@ -19,6 +19,7 @@ from heed.generation import SamplingOptions
 from heed.tasks import check_config
 from heed.tasks.dialogue.talk import Speakers
 from heed.tasks.dialogue.task import Dialogue
+from heed.tasks.dialogue.writing import writing_memory
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},
@@ -435,3 +436,14 @@ def test_the_parts_of_a_conversation_keep_the_names_that_the_user_gave_them(fold
     assert code == 0 and len(out.splitlines()) == 12, err
     code, out, err = call(capsys, "look", run, "think of red", "i do", "what is it")
     assert code == 0 and "1 ask" in out, err
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_the_memory_that_writing_takes_grows_with_what_is_read_together(folder, model):
+    task = prepared(folder, model)
+    model, talk = task.build_model(), task.encoded("valid")
+    histories = [talk.history(one) for one in talk.responses]
+    needed = task.scoring_memory(model, 0.0)
+    assert needed > 0
+    assert task.reading.positions(histories) > task.reading.positions(histories[:1])
+    assert writing_memory(task, model, histories[:1], 5) < needed

@@ -142,13 +142,17 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
     spec = importlib.util.spec_from_file_location("docs_site", ROOT / "tools" / "docs_site.py")
     site = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(site)
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {*site.OUTSIDE.values(), "api.md"}
-    assert sorted(re.findall(r": ([\w-]+\.md)$", nav, flags=re.MULTILINE)) == sorted(pages)
-    assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == ["Tutorials", "How-to", "Reference", "Explanation"]
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | {*site.OUTSIDE.values(), "api.md"}
+    assert sorted(re.findall(r": ([\w/-]+\.md)$", nav, flags=re.MULTILINE)) == sorted(pages)
+    parts = ["Tutorials", "How-to", "Reference", "Explanation", "Gallery"]
+    assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == parts
     for name in heed.__all__:
         assert re.search(rf"^::: heed\.[\w.]+\.{name}$", site.api(), flags=re.MULTILINE), name
     moved = site.linked("[a](docs/data.md#x) [b](benchmarks/NOTES.md) [c](#d) [e](examples/f.yaml)", "")
     assert moved == "[a](data.md#x) [b](notes.md) [c](#d) e"
+    deeper = site.linked("[a](../data.md#x) [b](alignment.md) [c](../../CONTRIBUTING.md)", "docs/tutorials")
+    assert deeper == "[a](../data.md#x) [b](alignment.md) [c](../contributing.md)"
 
 
 def test_pages_that_code_and_recipes_name_exist():
@@ -175,11 +179,11 @@ SYSTEMS = dict(
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_system_has_its_equation_code_commands_and_test(name):
     text = SYSTEMS[name]
-    assert "    " in text or name == "C6", "no equation"  # C6 is C4 and C5 together
-    (code,) = re.findall(r"^- Code: (.*)$", text, flags=re.MULTILINE)
+    assert "```text\n" in text or name == "C6", "no equation"  # C6 is C4 and C5 together
+    (code,) = re.findall(r"^Code: (.*)$", text, flags=re.MULTILINE)
     assert re.search(r"`(?:[a-z_]+/)+[a-z0-9_]+\.py`", code)
-    assert re.search(r"^- Train: .", text, flags=re.MULTILINE)
-    assert re.search(r"^- Test: .*`tests/\w+\.py::\w+`", text, flags=re.MULTILINE | re.DOTALL)
+    assert re.search(r"^heed (train|lesson) .", text, flags=re.MULTILINE)
+    assert re.search(r"^Test: .*`tests/\w+\.py::\w+`", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_every_model_is_the_code_of_a_system():

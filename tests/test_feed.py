@@ -142,7 +142,7 @@ def test_an_error_of_the_data_ends_the_run_with_its_message(tmp_path, always_ahe
         raise OSError("texts.bin cannot be read")
 
     made = config()
-    monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: Cost(0, 0.0, 0.0, 0, 1))
+    monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: Cost(0, 0.0, 0.0, 0, 1, 1))
     monkeypatch.setattr("heed.tasks.base.training_set.TrainingSet.collate", broken)
     with pytest.raises(OSError, match=r"texts\.bin cannot be read"):
         train_config(made, tmp_path / "run", Quiet())

@@ -3,6 +3,7 @@
 `make fuzz` makes 5,000 changes (`HEED_FUZZ` for each task); here each task gets a few, by a fixed seed.
 """
 
+import json
 import os
 import re
 import shutil
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+import heed
 from fuzzing import STRAY, Damage, answer, becomes, damages, seal_again
 from heed.storage.disk import CHECKSUMS
 from heed.tasks import task_names
@@ -28,7 +31,8 @@ class Bench:
     """A small run, a whole copy of it, and what each command answers to the whole one."""
 
     def __init__(self, name: str, data: Path, home: Path, patch: pytest.MonkeyPatch) -> None:
-        self.run, self.whole, self.out, self.patch = home / name, home / "whole", home / "out", patch
+        self.task, self.patch = name, patch
+        self.run, self.whole, self.out = home / name, home / "whole", home / "out"
         SMALL[name].trained(data, self.whole)
         self.commands = SMALL[name].commands(str(self.run), str(self.whole), data, self.out)
         self.before = {command: self.ask(command) for command in self.commands}
@@ -128,3 +132,70 @@ def test_a_log_with_lines_that_cannot_be_read_says_so(bench):
     found = bench.ask("curves", Damage("metrics.jsonl", "two bad lines", lambda path: path.write_text(text)))
     assert (found.code, found.wrong) == (0, "")
     assert "metrics.jsonl is damaged: 2 lines cannot be read and are left out" in found.err
+
+
+def set_value(name, value):
+    """A change of one value of a YAML or JSON file, named by its path with dots."""
+
+    def do(path):
+        values = yaml.safe_load(path.read_text())
+        *above, last = name.split(".")
+        holder = values
+        for key in above:
+            holder = holder[key]
+        holder[last] = value
+        path.write_text(json.dumps(values))  # which YAML reads too
+
+    return do
+
+
+@pytest.mark.parametrize("bench", ["tagging", "language_modelling", "pretraining", "translation"], indirect=True)
+def test_a_size_of_the_model_that_is_not_that_of_the_run_is_named(bench):
+    field = "target_vocab_size" if bench.task == "translation" else "vocab_size"
+    right = yaml.safe_load((bench.whole / "config.yaml").read_text())["model"][field]
+    for value in (7, right + 1):
+        found = bench.ask("resume", Damage("config.yaml", field, set_value(f"model.{field}", value)), "removed")
+        assert (found.code, found.wrong) == (2, "")
+        assert f"config.yaml: model.{field} is {value}, but the run has {right} " in found.err
+        assert f"set it to {right}, as it was when the run began" in found.err
+
+
+@pytest.mark.parametrize("bench", ["language_modelling"], indirect=True)
+def test_positions_may_be_more_than_the_context_and_not_fewer(bench):
+    for context, code in ((4, 0), (16, 2)):
+        damage = Damage("config.yaml", "data.context", set_value("data.context", context))
+        found = bench.ask("resume", damage, "removed")
+        assert (found.code, found.wrong) == (code, ""), found.err
+    assert "model.max_length is 8, but the run has 16 positions" in found.err
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("parameters", ["x"]), ("task", []), ("format", "y"), ("scores", []), ("training", {"ended": 1})],
+)
+def test_a_report_that_was_altered_is_made_again_on_resume(bench, name, value):
+    found = bench.ask("resume", Damage("report.json", name, set_value(name, value)), "removed")
+    assert (found.code, found.wrong) == (0, "")
+    report = json.loads((bench.run / "report.json").read_text())
+    whole = json.loads((bench.whole / "report.json").read_text())
+    for key in ("format", "task", "model", "parameters"):
+        assert report[key] == whole[key]
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
+def test_a_report_of_other_types_is_damaged(bench):
+    for command in ("predict", "compare", "curves"):
+        found = bench.ask(command, Damage("report.json", "", set_value("training.updates", [1])), "made anew")
+        assert (found.code, found.wrong) == (2, "")
+        assert "report.json is damaged: training.updates: Input should be a valid integer" in found.err
+
+
+@pytest.mark.parametrize("bench", ["pretraining"], indirect=True)
+def test_weights_that_a_checkpoint_keeps_are_not_hashed_anew(bench):
+    kept = "checkpoints/step-1/model.safetensors"
+    for kind in ("a link to /dev/zero", "a pipe", "text"):
+        found = bench.ask("resume", Damage(kept, kind, becomes(kind)), "removed")
+        assert found.wrong == "" and found.code in (0, 2, 3)
+        if (bench.run / "checkpoints/step-1").exists():
+            assert not heed.check_run(bench.run).whole

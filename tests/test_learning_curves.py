@@ -304,7 +304,7 @@ def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_pat
     fields = [f"{name}={value}" for name, value in {**FIELDS, "training.steps": 2}.items()]
     code, out, err = call(capsys, *words, "--train-size", "10,20", *fields, "--resamples", 20, "--device", "cpu")
     assert code == 0, err
-    assert "0 of 2 runs are there; 2 to train" in err and "on 10 training examples" in err
+    assert "0 of 2 runs exist; 2 to train" in err and "on 10 training examples" in err
     code, out, err = call(capsys, *words, "--train-size", "10,20", "model.cell=gru", *fields)
     assert code == 2 and "'model.cell=gru': give a model's fields in --models, as: --models NAME:cell=gru" in err
     code, out, err = call(capsys, *words, "--train-size", "10;20", *fields)

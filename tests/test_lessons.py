@@ -392,8 +392,8 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"w_key": [[1, 2], [3]]}, "w_key row 1 has 1 number, expected 2, as many as row 0"),
         ({"w_query": [[1], [2]]}, "queries are 1 wide and keys 2"),
         ({"tokens": ["a", True]}, "tokens 1 is True; YAML reads bare numbers, yes, no, on and off"),
-        ({"input": [[1, "x"], [0, 1]]}, "input.0.1 is 'x': input should be a valid number"),
-        ({"input": [[1, math.nan], [0, 1]]}, "input.0.1 is nan: input should be a finite number"),
+        ({"input": [[1, "x"], [0, 1]]}, "input.0.1 is 'x', but must be a number"),
+        ({"input": [[1, math.nan], [0, 1]]}, "input.0.1 is nan, but must be a finite number"),
         ({"input": None}, "give either 'input' (a row per token) or 'embeddings'"),
         ({"input": None, "embeddings": {"A": [1]}}, "embeddings: no token 'A'"),
         ({"scale": "sqr(3)"}, "scale is 'sqr(3)': expected query_width, model_width, rows, none, sqrt(N) or a number"),
@@ -612,7 +612,7 @@ def test_the_command_refuses_in_one_line(call):
         2,
         "heed: unknown lesson 'loin'; did you mean 'lion'? (matrices of your own go into a .yaml file)\n",
     )
-    assert "does not say how to write" in call("lesson", "lion", "--out", "lion.png")[2]
+    assert "no format is known for 'lion.png'" in call("lesson", "lion", "--out", "lion.png")[2]
     names = "animal, lion, cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy"
     which = f"heed: which lesson? one of {names}, or a .yaml file\n"
     assert call("lesson", "--row", "2")[2] == which

@@ -10,6 +10,7 @@ from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.errors import ConfigError
 from heed.lessons import Stage, cat, files, list_lessons, mess, politics, run_lesson
+from small_lessons import shrink
 
 STAGES = {
     "cat": ["sentences", "who", "spanish", "verdict"],
@@ -23,11 +24,7 @@ def lesson():
     """A lesson whose networks were trained for a few updates only."""
     made = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cat, "_STEPS", dict.fromkeys(cat._STEPS, 2))
-        patch.setattr(mess, "_STEPS", dict.fromkeys(mess._STEPS, 2))
-        patch.setattr(mess, "_EACH", 6)
-        patch.setattr(politics, "_STEPS", 2)
-        patch.setattr(politics, "_SIZES", {"train": 60, "valid": 6, "test": 12})
+        shrink(patch)
         yield lambda name: made.get(name) or made.setdefault(name, run_lesson(name))
 
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from heed.cli import main
+import heed
 from heed.config import read_config
 from heed.data.read.findings import Findings
 from heed.data.read.memory_numbers import hold_numbers
@@ -12,24 +12,14 @@ from heed.data.read.rows import json_rows
 from heed.errors import ConfigError, DataError
 
 
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*words):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run
-
-
 def table(path, header, *rows):
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     return path
+
+
+def train_quickly(task, data, out, settings):
+    given = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, **settings}
+    heed.train(task, train=data, valid=4, steps=2, out=out, settings=given, quiet=True)
 
 
 GOOD = [f"{n}.5,{n % 3},{'ab'[n % 2]}" for n in range(40)]
@@ -200,3 +190,33 @@ def test_a_long_line_is_said(call, tmp_path):
     code, _, err = call("check", "translation", "a.txt", "b.txt")
     assert code == 2
     assert "line 41 has more than data.max_line 100,000 characters; a larger data.max_line allows it" in err
+
+
+BREAKS = "so\nso\r\tlala"
+
+
+def test_a_label_with_a_line_break_leaves_a_line_one(call, tmp_path):
+    texts = [(f"it is {word} {n}", label) for n in range(20) for word, label in (("good", BREAKS), ("bad", "b\nad"))]
+    train_quickly("classification", texts, tmp_path / "texts", {"model.name": "bag"})
+    (tmp_path / "in.txt").write_text("it is good\nit is bad\n")
+    for given, columns in (((), 2), (("--sort", "uncertainty"), 3), (("--nbest", "2"), 2)):
+        code, out, err = call("predict", "texts", "--input", "in.txt", *given)
+        assert (code, err) == (0, "") and "\r" not in out
+        rows = [line.split("\t") for line in out.removesuffix("\n").split("\n")]
+        assert len(rows) == (4 if "--nbest" in given else 2) and {len(row) for row in rows} == {columns}
+        assert {cell for row in rows for cell in row} & {"so\\nso\\r\\tlala", "b\\nad"}
+
+
+def test_a_table_is_answered_while_it_is_read(call, tmp_path, monkeypatch):
+    rows = {"x": [n % 7 + 0.5 for n in range(40)], "y": [float(n % 3) for n in range(40)]}
+    data = {**rows, "label": [BREAKS if n % 2 else "b" for n in range(40)]}
+    train_quickly("table", data, tmp_path / "run", {"model.d_hidden": 4})
+    table(tmp_path / "in.csv", "x,y", *(f"{x},{y}" for x, y in zip(*rows.values(), strict=True)))
+    code, whole, _ = call("predict", "run", "--input", "in.csv")
+    assert code == 0 and len(whole.splitlines()) == 40 and "so\\nso" in whole
+    monkeypatch.setattr("heed.tasks.table.task.AT_ONCE", 8)
+    assert call("predict", "run", "--input", "in.csv")[1] == whole
+    for bad, message in (("x,1", "line 42, column 'x': 'x' is no number"), ("1e140,1", "1e+140 (row 41) is too far")):
+        table(tmp_path / "in.csv", "x,y", *(f"{x},{y}" for x, y in zip(*rows.values(), strict=True)), bad)
+        code, out, err = call("predict", "run", "--input", "in.csv")
+        assert code == 2 and message in err and out == whole

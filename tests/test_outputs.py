@@ -17,7 +17,7 @@ from heed.errors import ConfigError, DiskError
 from heed.storage import disk
 from heed.storage.disk import write_folder, write_whole
 from heed.storage.outputs import make_folder, open_output, write_outputs
-from heed.training.checkpoint import save_weights
+from heed.training.weights import save_weights
 
 
 @pytest.fixture

@@ -369,6 +369,8 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
         (["translation", "my.en", "my.yo", "--valid", "no.en,no.yo"], r"no file '.*/no.en'$"),
         (["translatoin", "my.en", "my.yo"], r"'translatoin' is neither .*; did you mean 'translation'\?$"),
         (["my.en", "my.yo"], r"name the task first, as: heed train translation my.en my.yo$"),
+        (["last"], r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
+        (["made"], r"'made' is a run folder; to resume the run: heed train made --resume$"),
         (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
         (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
         (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),
@@ -379,6 +381,8 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
 def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, message):
     (data / "latin.yo").write_bytes("x\ncafé\n".encode("latin-1") * 150)
     (data / "empty.en").write_bytes(b"")
+    (data / "made").mkdir(exist_ok=True)
+    (data / "made" / "config.yaml").write_text("task: translation\n")
     before = sorted(data.rglob("*"))
     code, out, err = call(command, *words)
     assert code == 2 and "Traceback" not in err

@@ -13,14 +13,7 @@ from heed.runs.card import scores_text
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.progress import Quiet
-
-
-class Listener(Quiet):
-    def __init__(self):
-        self.said = []
-
-    def say(self, message):
-        self.said.append(message)
+from reporters import Listener
 
 
 def texts(path, count=60, start=0):

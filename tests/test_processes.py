@@ -29,21 +29,29 @@ CONFIG = {
 }
 
 
-def launch(folder, launcher, arguments, config=CONFIG, program=("-m", "heed")):
-    (folder / "config.yaml").write_text(json.dumps(config))
-    done = subprocess.run(
-        [sys.executable, "-m", *launcher, *program, "train", "config.yaml", *arguments],
-        cwd=folder,
-        capture_output=True,
+@pytest.fixture(scope="module")
+def ranks():
+    """Run `heed` or a file of Python in several processes, as torchrun does, without a start of Python for each."""
+    server = subprocess.Popen(
+        [sys.executable, HERE / "ranks.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=120,
     )
-    return done
+
+    def run(folder, count, *words, config=CONFIG):
+        (folder / "config.yaml").write_text(json.dumps(config))
+        server.stdin.write(json.dumps({"folder": str(folder), "count": count, "words": words}) + "\n")
+        server.stdin.flush()
+        done = json.loads(server.stdout.readline())
+        return done["codes"], done["said"]
+
+    yield run
+    server.communicate(timeout=60)
 
 
-def torchrun(count, *options):
-    return ["torch.distributed.run", "--standalone", f"--nproc-per-node={count}", *options]
+TRAIN = ("heed", "train", "config.yaml", "--out")
 
 
 def alone(out, config=CONFIG):
@@ -75,11 +83,11 @@ def metrics(folder, event):
     return [{k: v for k, v in line.items() if k != "event"} for line in lines if line["event"] == event]
 
 
-def test_two_processes_are_one(tmp_path, one):
-    done = launch(tmp_path, torchrun(2), ["--out", "two"])
-    assert done.returncode == 0, done.stderr
-    assert "1 thread, 2 processes" in done.stderr
-    assert done.stderr.count("run folder two") == 1  # one speaks
+def test_two_processes_are_one(tmp_path, ranks, one):
+    codes, said = ranks(tmp_path, 2, *TRAIN, "two")
+    assert codes == [0, 0], said
+    assert "1 thread, 2 processes" in said
+    assert said.count("run folder two") == 1  # one speaks
     assert_alike(tmp_path / "two", one)
     report = json.loads((tmp_path / "two" / "report.json").read_text())
     assert report["training"]["processes"] == 2
@@ -88,26 +96,30 @@ def test_two_processes_are_one(tmp_path, one):
     assert own["perplexity"] == pytest.approx(other["perplexity"], rel=1e-5)
 
 
-def test_three_go_on_with_what_two_began(tmp_path, one):
+def test_three_go_on_with_what_two_began(tmp_path, ranks):
     shorter = {**CONFIG, "training": {**CONFIG["training"], "schedule": "constant"}}
     expected = alone(tmp_path / "expected", shorter)
     half = {**shorter, "training": {**shorter["training"], "steps": 8}}
-    done = launch(tmp_path, torchrun(2), ["--out", "run"], half)
-    assert done.returncode == 0, done.stderr
-    done = launch(tmp_path, torchrun(3), ["--out", "run", "--resume"], shorter)
-    assert done.returncode == 0, done.stderr
-    assert "resumed at update 8" in done.stderr
-    assert "the checkpoint was written by 2 processes; resuming with 3" in done.stderr
-    assert "changed since the run began: training.steps: 8 -> 12" in done.stderr
+    codes, said = ranks(tmp_path, 2, *TRAIN, "run", config=half)
+    assert codes == [0, 0], said
+    codes, said = ranks(tmp_path, 3, *TRAIN, "run", "--resume", config=shorter)
+    assert codes == [0, 0, 0], said
+    assert "resumed at update 8" in said
+    assert "the checkpoint was written by 2 processes; resuming with 3" in said
+    assert "changed since the run began: training.steps: 8 -> 12" in said
     assert_alike(tmp_path / "run", expected)
 
 
 def test_a_killed_worker_costs_the_steps_since_the_last_checkpoint(tmp_path, one):
-    done = launch(
-        tmp_path,
-        torchrun(2, "--max-restarts=1"),
-        ["--out", "run"],
-        program=(str(HERE / "killed_worker.py"),),
+    (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    done = subprocess.run(
+        [sys.executable, *torchrun, HERE / "killed_worker.py", *TRAIN[1:], "run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert "resumed at update 4" in done.stderr
@@ -115,7 +127,7 @@ def test_a_killed_worker_costs_the_steps_since_the_last_checkpoint(tmp_path, one
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_labelled_tasks_share_batches_and_validation_out(tmp_path, task):
+def test_labelled_tasks_share_batches_and_validation_out(tmp_path, ranks, task):
     words = ["Ann", "Bob", "cats", "dogs"]
     if task == "tagging":
         lines = []
@@ -132,8 +144,8 @@ def test_labelled_tasks_share_batches_and_validation_out(tmp_path, task):
         "training": {**CONFIG["training"], "steps": 4, "validate_every": 2, "micro_batches": 3},
         "evaluation": {"bootstrap": 10},
     }
-    done = launch(tmp_path, torchrun(2), ["--out", "two"], config)
-    assert done.returncode == 0, done.stderr
+    codes, said = ranks(tmp_path, 2, *TRAIN, "two", config=config)
+    assert codes == [0, 0], said
     assert_alike(tmp_path / "two", alone(tmp_path / "one", config))
 
 
@@ -157,33 +169,33 @@ for out in ("first", "second"):  # one process group after the other
 """
 
 
-def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path):
+def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path, ranks):
     (tmp_path / "program.py").write_text(FROM_PYTHON)
-    done = launch(tmp_path, torchrun(2), [], program=("program.py",))
-    assert done.returncode == 0, done.stderr
+    codes, said = ranks(tmp_path, 2, "program.py")
+    assert codes == [0, 0], said
     for out in ("first", "second"):
         found = [json.loads((tmp_path / f"{out}-{rank}.json").read_text()) for rank in (0, 1)]
         assert found[0] == found[1]
         assert found[0]["sealed"] and found[0]["report"]["scores"]["test"]["examples"] == 16
 
 
-def test_a_failure_of_the_first_process_after_training_ends_the_others(tmp_path):
+def test_a_failure_of_the_first_process_after_training_ends_the_others(tmp_path, ranks):
     program = """
 import heed.runs.train
 heed.runs.train.write_card = None
 heed.train("config.yaml", out="run", steps=4, quiet=True)
 """
     (tmp_path / "program.py").write_text(program)
-    done = launch(tmp_path, torchrun(2), [], program=("program.py",))
-    assert done.returncode != 0
-    assert "RunError: the first process failed after training" in done.stderr
+    codes, said = ranks(tmp_path, 2, "program.py")
+    assert all(codes)
+    assert "RunError: the first process failed after training" in said
 
 
-def test_an_error_of_the_data_ends_all_processes_with_its_message(tmp_path):
+def test_an_error_of_the_data_ends_all_processes_with_its_message(tmp_path, ranks):
     config = {**CONFIG, "data": {"train": ["no.en", "no.de"]}}
-    done = launch(tmp_path, torchrun(2), ["--out", "run"], config)
-    assert done.returncode != 0
-    assert "heed: cannot read" in done.stderr or "no.en" in done.stderr
+    codes, said = ranks(tmp_path, 2, *TRAIN, "run", config=config)
+    assert all(codes)
+    assert "heed: cannot read" in said or "no.en" in said
     assert not (tmp_path / "run").exists()
 
 
@@ -297,7 +309,7 @@ def decoding(tmp_path, length, **model):
 def test_the_fastest_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)  # who sets them has chosen
-    monkeypatch.setattr("heed.training.cost.probe_threads", lambda run: (run(), torch.set_num_threads(2)))
+    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run, *_: (run(), torch.set_num_threads(2), 2)[-1])
     before = torch.get_num_threads()
     try:
         config = {**CONFIG, "training": {**CONFIG["training"], "steps": 2, "threads": None}}

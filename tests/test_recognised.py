@@ -542,7 +542,7 @@ def test_sentences_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = "".join(f"{one}\n" for one in sentences())
     message = refused(tmp_path, "my.en", content)
-    assert "its lines are plain sentences, and their first words are no labels" in message
+    assert "its lines are plain sentences, and their first words do not look like labels" in message
     assert "heed train language_modelling my.en, or heed train translation my.en TRANSLATIONS" in message
     assert message.endswith("data.format=lines takes first words as labels all the same")
     assert len(read(tmp_path, "my.en", content, form=TextFormat("lines"))[0]) == 60

@@ -25,7 +25,7 @@ from heed.tasks.translation.task import Translation
 from heed.training import checkpoint
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.optimizer import make_optimizer
-from heed.training.progress import Quiet
+from reporters import Killed, Killer, Listener
 
 HERE = Path(__file__).parent
 SMALL = {"batch_tokens": 150, "threads": 1, "device": "cpu", "precision": "float32", "warmup": 2}
@@ -41,32 +41,6 @@ def translation(**training):
         },
         "the test",
     )
-
-
-class Listener(Quiet):
-    def __init__(self):
-        self.said = []
-
-    def say(self, message):
-        self.said.append(message)
-
-    @property
-    def text(self):
-        return "\n".join(self.said)
-
-
-class Killed(BaseException):
-    """As sudden as a kill: nothing in heed catches it."""
-
-
-class Killer(Quiet):
-    def __init__(self, at):
-        self.left = at
-
-    def update(self, message):
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 def train(out, config, resume=False, reporter=None):
@@ -390,7 +364,7 @@ def flip(path):
     ("harm", "problem"),
     [
         (lambda p: flip(p / "model.safetensors"), "model.safetensors is altered: its checksum"),
-        (lambda p: (p / "optimizer.safetensors").write_bytes(b"x"), "altered: it has 1 bytes, written were"),
+        (lambda p: (p / "optimizer.safetensors").write_bytes(b"x"), "altered: it has 1 byte, but"),
         (lambda p: (p / "random.safetensors").unlink(), "random.safetensors is missing"),
         (lambda p: (p / "checksums.json").write_text("{"), "checksums.json is not readable"),
         (lambda p: (p / "checksums.json").unlink(), "checksums.json is missing"),
@@ -510,14 +484,15 @@ def test_a_run_goes_on_with_another_kind_of_budget_or_optimiser(folder):
         ({"model": {"d_hidden": 16}}, "model.d_hidden: 12 -> 16: the weights .* have other shapes"),
         ({"model": {"name": "luong"}}, "model.name is 'luong', but the run .* began with 'bahdanau'"),
         ({"tokenizer": {"lowercase": True}}, "tokenizer.lowercase: False -> True: the tokenizer was trained"),
+        ({"training": {"steps": 4}}, "training.steps is 4, but the run in .* has already made 6 updates; give"),
     ],
-    ids=["width", "model", "tokenizer"],
+    ids=["width", "model", "tokenizer", "updates"],
 )
 def test_what_cannot_change_is_refused_before_anything_is_written(folder, section, problem):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     values = {"data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16}}
     with pytest.raises(ConfigError, match=problem):
-        train(folder, check_config({**values, **section, "training": {"steps": 6}}, "the test"), resume=True)
+        train(folder, check_config({**values, "training": {"steps": 6}, **section}, "the test"), resume=True)
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -23,35 +23,9 @@ from heed.storage.digests import digest_of
 from heed.storage.lock import LOCK, owned
 from heed.tasks import check_config
 from heed.training.progress import Quiet
+from reporters import Killed, Killer, Listener
 
 SMALL = {"validate_every": 2, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2}
-
-
-class Listener(Quiet):
-    def __init__(self):
-        self.said = []
-
-    def say(self, message):
-        self.said.append(message)
-
-    @property
-    def text(self):
-        return "\n".join(self.said)
-
-
-class Killed(BaseException):
-    pass
-
-
-class Killer(Quiet):
-    def __init__(self, at, act=lambda: None):
-        self.left, self.act = at, act
-
-    def update(self, message):
-        self.left -= 1
-        if self.left == 0:
-            self.act()
-            raise Killed
 
 
 def lines_of(count):

@@ -19,7 +19,8 @@ from heed.runs.train import train_config
 from heed.storage.disk import checksum
 from heed.storage.seal import describe_damage
 from heed.training.progress import Quiet
-from test_unfinished import Killed, Killer, copying, killed
+from reporters import Killed, Killer
+from test_unfinished import copying, killed
 
 TEXTS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]
 
@@ -312,3 +313,18 @@ def test_huge_weights_are_finite():
     check_finite(torch.full((10,), 1e308, dtype=torch.float64), "a", "here")
     with pytest.raises(RunError, match=r"here: 1 of the 3 numbers of tensor 'a' are not finite"):
         check_finite(torch.tensor([1.0, float("-inf"), 0.0]), "a", "here")
+
+
+@pytest.mark.parametrize("where", ["model.safetensors", "checkpoints/step-4/model.safetensors"])
+def test_check_finds_weights_that_are_not_finite_under_checksums_that_agree(run, call, where):
+    path = run / where
+    weights = load_file(path)
+    name = min(weights)
+    weights[name].view(-1)[0] = float("nan")
+    save_file(weights, path)
+    sums = json.loads((path.parent / "checksums.json").read_text())
+    sums["model.safetensors"] = checksum(path)
+    (path.parent / "checksums.json").write_text(json.dumps(sums))
+    code, said, _ = call("check", run)
+    assert code == 2 and "missing, altered or not usable" in said
+    assert f"not usable: 1 of the {weights[name].numel():,} numbers of tensor '{name}' are not finite" in said

@@ -209,6 +209,18 @@ def test_a_link_beyond_the_words_of_a_pair_held_out_for_validation_is_named_too(
         assert f"my.links: link to a word that is not there, left out: 1 link ({line})" in skipping.notes
 
 
+def test_a_link_beyond_the_words_of_a_pair_that_was_not_drawn_is_named_too(tmp_path):
+    write_lines(tmp_path / "my.hi", *(f"a{n} b{n}" for n in range(20)))
+    write_lines(tmp_path / "my.en", *(f"A{n} B{n}" for n in range(20)))
+    write_lines(tmp_path / "my.links", *["0-0"] * 20)
+    given = {"data": {"valid": 5}, "training": {"train_size": 10}}
+    for pair in prepared(tmp_path, **given).splits.left_out:
+        line = int(pair.origin.rpartition(":")[2])
+        write_lines(tmp_path / "my.links", *["0-0"] * (line - 1), "0-0 2-1", *["0-0"] * (20 - line))
+        with pytest.raises(DataError, match=rf"my.links' line {line}: link 2-1 names source word 2, but the source"):
+            prepared(tmp_path, **given)
+
+
 @pytest.mark.parametrize("name", ["my.tsv", "my.csv", "my.jsonl"])
 def test_files_of_columns_have_a_line_of_links_for_each_pair(folder, name):
     sides = [(folder / f"my.{side}").read_text().splitlines() for side in ("hi", "en")]
@@ -415,7 +427,7 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
         ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it is about links from automatic"),
         ({"alignment": {"files": "a", "heads": []}}, "alignment.heads is an empty list; give numbers"),
         ({"alignment": {"files": "a", "heads": -1}}, "training.alignment.heads"),
-        ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2: input should be 0 or 1"),
+        ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2, but must be 0 or 1"),
         ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
         ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention is 1.0 and .*files a is"),
         ({"alignment": {"files": ["a", "b"]}}, "files a, b is given and training is on data.train alone"),

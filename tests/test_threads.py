@@ -9,8 +9,11 @@ from torch import nn
 from heed import cores, threads
 from heed.config import TrainingConfig
 from heed.cores import Company, Times, choices
+from heed.runs.train import train_config
+from heed.tasks import check_config
 from heed.threads import Pace, fixed, sparing, threads_for
 from heed.training import threads as of_training
+from heed.training.progress import Quiet
 
 
 @pytest.fixture(autouse=True)
@@ -195,12 +198,87 @@ def test_training_gives_way_and_comes_back(monkeypatch):
     assert used == [2, 1, 2]
 
 
+class Step:
+    """A training step that takes so many seconds with each number of threads, while `busy` cores are others'."""
+
+    def __init__(self, monkeypatch, free=2, takes=None, busy=0):
+        self.tried, self._takes, self._clock = [], takes or {1: 0.3, 2: 0.2}, Clock(monkeypatch)
+        monkeypatch.setattr(of_training, "cores", lambda: {0, 1})
+        monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: free)
+        monkeypatch.setattr(of_training, "Company", lambda: self)
+        self._left = free - busy
+
+    def free_cores(self):
+        return self._left
+
+    def __call__(self):
+        self.tried.append(torch.get_num_threads())
+        self._clock.now += self._takes[self.tried[-1]]
+
+    def chosen(self, model, work=100):
+        return of_training.choose_threads(self, threads.learned_of(model), work)
+
+
+@pytest.mark.parametrize(("takes", "best"), [({1: 0.3, 2: 0.2}, 2), ({1: 0.2, 2: 0.3}, 1), ({1: 0.2, 2: 0.199}, 1)])
+def test_training_takes_the_number_that_is_faster_by_more_than_noise(monkeypatch, takes, best):
+    assert Step(monkeypatch, takes=takes).chosen(nn.Linear(3, 3)) == best
+    assert torch.get_num_threads() == best
+
+
+def test_training_measures_a_model_of_one_shape_once(monkeypatch):
+    Step(monkeypatch).chosen(nn.Linear(3, 3))
+    monkeypatch.setattr(threads, "_of_shapes", {})  # another process
+    again = Step(monkeypatch)
+    assert again.chosen(nn.Linear(3, 3)) == 2
+    assert again.tried == [] and torch.get_num_threads() == 2
+    again.chosen(nn.Linear(3, 4))
+    assert set(again.tried) == {1, 2}
+    again.tried.clear()
+    again.chosen(nn.Linear(3, 3), work=1000)
+    assert set(again.tried) == {1, 2}
+
+
 def test_training_tries_no_thread_that_has_no_core(monkeypatch):
-    tried = []
-    monkeypatch.setattr(of_training, "cores", lambda: {0, 1})
+    step = Step(monkeypatch, free=1)
+    assert step.chosen(nn.Linear(3, 3)) == 1
+    assert set(step.tried) == {1}
+
+
+@pytest.mark.parametrize("company", [{"free": 1}, {"busy": 1}])
+def test_what_was_measured_beside_other_work_is_not_kept(monkeypatch, company):
+    Step(monkeypatch, **company).chosen(nn.Linear(3, 3))
+    quiet = Step(monkeypatch)
+    quiet.chosen(nn.Linear(3, 3))
+    assert set(quiet.tried) == {1, 2}
+
+
+def test_what_is_known_says_nothing_of_the_cores_that_are_free(monkeypatch):
+    Step(monkeypatch).chosen(nn.Linear(3, 3))
+    beside_others = Step(monkeypatch, free=1)
+    assert beside_others.chosen(nn.Linear(3, 3)) == 2
+    assert beside_others.tried == [] and torch.get_num_threads() == 1
+    monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: 2)
+    of_training.give_way(2)  # before the next update
+    assert torch.get_num_threads() == 2
+
+
+def test_a_number_that_no_machine_of_so_many_cores_has_is_measured_anew(monkeypatch, tmp_path):
+    Step(monkeypatch).chosen(nn.Linear(3, 3))
+    (kept,) = (tmp_path / "threads").iterdir()
+    for count in (3, 0, -1):
+        kept.write_text(json.dumps({"update 7": count}))
+        monkeypatch.setattr(threads, "_of_shapes", {})
+        step = Step(monkeypatch)
+        assert step.chosen(nn.Linear(3, 3)) == 2 and set(step.tried) == {1, 2}
+
+
+def test_a_run_says_the_threads_that_were_chosen(monkeypatch, tmp_path):
+    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run, learned, work: (run(), 2)[1])
     monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: 1)
-    assert of_training.probe_threads(lambda: tried.append(torch.get_num_threads()), seconds=0.001) == 1
-    assert set(tried) == {1}
+    section = {"data": {"name": "copy", "train": 20, "valid": 4, "test": 4}, "training": {"steps": 1, "device": "cpu"}}
+    values = {**section, "model": {"name": "bahdanau", "size": "tiny"}, "evaluation": {"bootstrap": 5}}
+    run, _ = train_config(check_config(values, "test"), tmp_path / "run", Quiet())
+    assert run.report["training"]["threads"] == 2
 
 
 def test_a_resumed_training_keeps_its_threads_unless_others_are_given(monkeypatch):

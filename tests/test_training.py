@@ -17,12 +17,13 @@ from heed.errors import HeedWarning, RunError, TrainingError
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
-from heed.training.checkpoint import average_weights, checkpoints_in, latest_checkpoint, load_checkpoint
+from heed.training.checkpoint import checkpoints_in, latest_checkpoint, load_checkpoint
 from heed.training.contracts import Loss
 from heed.training.loop import Trainer
 from heed.training.optimizer import Group
 from heed.training.progress import Quiet
 from heed.training.schedule import rate_factor
+from heed.training.weights import average_weights
 
 
 def make_config(model=None, data=None, **training):

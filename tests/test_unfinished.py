@@ -13,6 +13,7 @@ from heed.errors import ConfigError, HeedWarning, RunError
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.progress import Quiet
+from reporters import Killed, Killer
 from test_old_runs import case  # noqa: F401  (a fixture: a copy of a finished and an unfinished run of each task)
 
 
@@ -29,20 +30,6 @@ def call(capsys):
         return ended.value.code or 0, *capsys.readouterr()
 
     return run
-
-
-class Killed(BaseException):
-    pass
-
-
-class Killer(Quiet):
-    def __init__(self, at):
-        self.left = at
-
-    def update(self, message):
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 def copying(**training):

@@ -59,16 +59,18 @@ def api() -> str:
 
 
 def linked(text: str, folder: str) -> str:
-    """Links of a page that lies in `folder`, for the site: to pages by their names there, to other files none."""
+    """Links of a page that lies in `folder`, for the site: to pages by their places there, to other files none."""
+    place = folder.removeprefix("docs").removeprefix("/") if folder.startswith("docs") else ""  # others lie at the top
 
     def mended(link: re.Match[str]) -> str:
         shown, target, anchor = link.groups(default="")
         if re.match(r"[a-z]+:", target):
             return link[0]
         path = posixpath.normpath(posixpath.join(folder, target))
-        if path in OUTSIDE:
-            return f"[{shown}]({OUTSIDE[path]}{anchor})"
-        return f"[{shown}]({path.removeprefix('docs/')}{anchor})" if path.startswith("docs/") else shown
+        if path not in OUTSIDE and not path.startswith("docs/"):
+            return shown
+        there = OUTSIDE.get(path) or path.removeprefix("docs/")
+        return f"[{shown}]({posixpath.relpath(there, place or '.')}{anchor})"
 
     parts = re.split(r"(^ *```.*?^ *```)", text, flags=re.MULTILINE | re.DOTALL)  # code stays as it is
     parts[::2] = [re.sub(r"\[([^][]*)\]\(([^)#\s]+)(#[^)\s]*)?\)", mended, part) for part in parts[::2]]
@@ -88,4 +90,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Mend links that leave docs/."""
-    return markdown if page.file.src_uri in (*OUTSIDE.values(), "api.md") else linked(markdown, "docs")
+    if page.file.src_uri in (*OUTSIDE.values(), "api.md"):
+        return markdown
+    return linked(markdown, posixpath.dirname(f"docs/{page.file.src_uri}"))

@@ -2,7 +2,12 @@
 
 config.yaml (effective, every default written), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
 checkpoints/step-N/, README.md, and checksums.json of all but what grows while training goes on; export/ENGINE/, what
-was written for other programs, with checksums of its own.
+was written for other programs, with checksums of its own. What the task learned from the data has files of its own
+(`labels.json`, `characters.json`, `standard.json`); `huggingface.json` is of imported runs and their children,
+`data.json` has digests of the data files, and `curves.svg` is for people. The folder can be moved.
+
+`checksums.json` loses the names of files before they change and gets them back last, with new hashes for those files
+only, so that damage to others stays visible. Weights are final where it names them. Hidden files are not sealed.
 """
 
 from __future__ import annotations
@@ -12,10 +17,14 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 from warnings import warn
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError
@@ -309,9 +318,43 @@ def read_report(path: Path) -> dict[str, Any]:
         RunError: It is damaged.
     """
     try:
-        return read_object(path / REPORT)
+        report = read_object(path / REPORT)
     except MissingFileError:
         return {}
+    try:
+        _checked_report().validate_python(report, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path / REPORT, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return report
+
+
+class _Training(TypedDict, total=False):
+    """What commands read of a report's `training`."""
+
+    updates: int
+    planned_updates: int | None
+    ended: str
+    kept: str
+    target_tokens_per_second: float
+    padding_share: float
+    waiting_share: float
+    device: str
+    threads: int
+
+
+class _Report(TypedDict, total=False):
+    """What commands read of a report."""
+
+    parameters: int
+    data: dict[str, dict[str, Any]]
+    scores: dict[str, dict[str, Any]]
+    training: _Training
+
+
+@cache
+def _checked_report() -> TypeAdapter[_Report]:
+    return TypeAdapter(_Report)
 
 
 def read_settings(path: Path) -> tuple[dict[str, Any], str]:

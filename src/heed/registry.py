@@ -2,6 +2,7 @@
 
 `bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. One file may give several bodies,
 one per interface: as `rnn` is one network, whether it translates or classifies. The task picks the one it can use.
+It is a layer above `config`, whose `check_section` checks a model's fields.
 """
 
 from __future__ import annotations

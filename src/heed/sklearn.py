@@ -5,6 +5,10 @@
 
 They follow scikit-learn's protocol (fit, predict, predict_proba, score, get_params, set_params), so that `clone`,
 `GridSearchCV` and `Pipeline` work with them. Fitting trains a run of heed; `run_` is that run, which can `look`.
+
+All have the parameters `model`, `size`, `minutes`, `steps`, `valid`, `random_state`, `settings`, `folder` and
+`verbose`. A run is trained in a temporary folder, which is removed with the estimator, or in `folder/fit-1`, `fit-2`,
+... A pickle holds the run's files, so it needs no folder beside it.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def threads_for(model: nn.Module, work: int, kind: str = "pass") -> Iterator[Non
         yield
         return
     work = max(1, work)
-    learned, name = _learned_of(model), f"{kind} {work.bit_length()}"
+    learned, name = learned_of(model), f"{kind} {work.bit_length()}"
     pace = learned.pace(name, work, most)
     wanted = pace.next
     count = wanted if wanted == 1 else min(wanted, COMPANY.free_cores())
@@ -144,10 +144,11 @@ def threads_for(model: nn.Module, work: int, kind: str = "pass") -> Iterator[Non
         learned.keep(name, pace.count)
 
 
-class _Learned:
+class Learned:
     """What is known of models of one shape on this machine: a pace for each kind and size of work."""
 
     def __init__(self, shape: str, weights: int) -> None:
+        """Read what is kept; `weights` is the number of those that every position is multiplied by."""
         name = hashlib.blake2b(f"{machine()}, {shape}".encode(), digest_size=16).hexdigest()
         self._path = cache_folder() / "threads" / f"{name}.json"
         self._weights = weights
@@ -164,6 +165,10 @@ class _Learned:
             wait = _REST if name in self._known else 0.0
             self._paces[name, most] = Pace(self._known.get(name, guess), most, wait)
         return self._paces[name, most]
+
+    def known(self, name: str) -> int | None:
+        """The number that was kept for a kind and size of work, which may be any; None where there is none."""
+        return self._known.get(name)
 
     def keep(self, name: str, count: int) -> None:
         """Remember a number for other processes."""
@@ -185,17 +190,17 @@ class _Here(threading.local):
 
 
 _here = _Here()
-_of_models: WeakKeyDictionary[nn.Module, _Learned] = WeakKeyDictionary()
-_of_shapes: dict[str, _Learned] = {}
+_of_models: WeakKeyDictionary[nn.Module, Learned] = WeakKeyDictionary()
+_of_shapes: dict[str, Learned] = {}
 
 
-def _learned_of(model: nn.Module) -> _Learned:
+def learned_of(model: nn.Module) -> Learned:
     """What is known of models with such parameters."""
     if model not in _of_models:
         parameters = list(model.parameters())
         shape = f"{type(model).__name__} {[tuple(p.shape) for p in parameters]}"
         if shape not in _of_shapes:
             tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
-            _of_shapes[shape] = _Learned(shape, sum(p.numel() for p in parameters if id(p) not in tables))
+            _of_shapes[shape] = Learned(shape, sum(p.numel() for p in parameters if id(p) not in tables))
         _of_models[model] = _of_shapes[shape]
     return _of_models[model]

@@ -129,16 +129,19 @@ class Rows:
         source_of: Int[Tensor, " rows"],
         num_sources: int,
         of: "tuple[Rows, Int[Tensor, ' rows']] | None" = None,
+        width: int | None = None,
     ) -> None:
+        """Give a `width` where rows are known to lie source by source, so many of each: no GPU is then waited for."""
         self.source_of = source_of
         self.of = of
         self.num_sources = num_sources
-        self.width, self._slots, self._place = self._layout()
+        self.width, self._slots, self._place = self._layout() if width is None else (width, None, None)
 
     @classmethod
     def repeat(cls, num_sources: int, times: int = 1, device: torch.device | str | None = None) -> "Rows":
         """`times` rows for each source, those of one source beside each other; the identity for 1."""
-        return cls(torch.arange(num_sources, device=device).repeat_interleave(times), num_sources)
+        source_of = torch.arange(num_sources, device=device).repeat_interleave(times)
+        return cls(source_of, num_sources, width=times if num_sources else 0)
 
     def __len__(self) -> int:
         return len(self.source_of)

@@ -4,7 +4,6 @@ Shapes: B batch, K keys, N learned queries, d width of the keys.
 """
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +12,6 @@ from heed.attention.modules import Attention
 from heed.attention.scores import Dot
 from heed.kernels import Linear
 from heed.shapes import Bool, Float
-
-PoolingScore = Literal["additive", "dot", "self_attentive"]
 
 
 class AttentionPooling(nn.Module):

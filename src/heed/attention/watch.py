@@ -1,10 +1,11 @@
 """Where attention is watched from: one slot, empty unless somebody looks.
 
-Modules ask `if watch.slot is not None` once per call and hand over what they already have. They never compute
-anything for the observer, so a watched pass runs the same kernels and gives the same bits. There are two exceptions,
-which agree to rounding (about 1e-6): a stack of Transformer blocks that writes token by token goes through its blocks
-while it is watched, which takes about 1.5 times as long, and so does a block of `gpt` in training. Only an edit changes
-what is computed: it takes the readable path, because it must replace the weights.
+Modules ask `if watch.slot is not None` once per call and hand over what they already have. They never compute anything
+for the observer, so a watched pass runs the same kernels and gives the same bits. The exceptions agree to rounding
+(about 1e-6): a stack of Transformer blocks that writes token by token on a CPU goes through its blocks while it is
+watched, which takes about 1.5 times as long; so do `gpt`, `bert` and `vit` in training, and the last block of `vit`,
+which otherwise computes its class token alone. `bert` and `vit` then compute padding and patches too, and so draw other
+dropout masks. Only an edit changes what is computed: it takes the readable path, because it must replace the weights.
 
 `heed.observe.trace` is what stands in the slot.
 """

@@ -37,11 +37,12 @@ class Unseen:
                 self._counts[piece] += 1
 
     def note(self, unit: str) -> str:
-        """One line about them; "" where there are none."""
+        """One line about them; "" where there are none. `unit` is a plural, as "words"."""
         if not self._total:
             return ""
         listing = ", ".join(f"{piece!r} ({count})" for piece, count in self._counts.most_common(10))
-        return f"{self._total} {unit} were never seen in training: {listing}"
+        many = f"{self._total} {unit} were" if self._total > 1 else f"1 {unit.removesuffix('s')} was"
+        return f"{many} never seen in training: {listing}"
 
 
 class Answering:

@@ -21,7 +21,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
 
     Raises:
         ConfigError: The task has no such page.
-        SystemExit: With 2, a file of the run folder is missing or altered.
+        SystemExit: With 2, a file of the run folder is missing, altered or not usable.
         DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
             without them, so that one sees them all and not the first alone.
     """

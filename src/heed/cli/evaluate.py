@@ -49,7 +49,7 @@ def run_evaluate(
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
         reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}
     if "valid" in reports:
-        reports["valid"]["note"] = "this is the set that the weights were selected on: the score flatters"
+        reports["valid"]["note"] = "the weights were selected on this set, so its scores are optimistic"
     if as_json:
         print(to_json(reports, indent=1))
         return

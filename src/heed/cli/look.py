@@ -69,8 +69,8 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         typed[0] if len(typed) == 1 else typed,
         steps=drawing.steps,
         mechanism=drawing.mechanism,
-        layer="all" if layer == "all" else _number("layer", layer, "all"),
-        head=head if head in ("mean", "all") else _number("head", head, "mean or all"),
+        layer="all" if layer == "all" else _number("layer", layer, "a number or all"),
+        head=head if head in ("mean", "all") else _number("head", head, "a number, mean or all"),
         **options_of(run.config.task, "look", flags),
     )
 
@@ -94,4 +94,4 @@ def _number(name: str, text: str, words: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ConfigError(f"--{name} is '{text}'; give a number or {words}") from None
+        raise ConfigError(f"--{name} is '{text}'; give {words}") from None

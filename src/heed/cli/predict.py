@@ -1,4 +1,10 @@
-"""`heed predict`."""
+"""`heed predict`.
+
+Each input line gives an output line, a blank one for a blank one; a line break or tab inside an output is written as a
+space (`--json` keeps it). Characters and words that training never saw are counted on stderr. On a terminal, runs that
+write a continuation or a response show a single text, or a line that comes alone, while it is written, unless with a
+beam, several candidates or `--json`.
+"""
 
 from __future__ import annotations
 

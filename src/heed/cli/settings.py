@@ -8,6 +8,7 @@ from typing import Any
 
 from heed.config import RunConfig, apply_overrides, read_config
 from heed.errors import ConfigError, suggest
+from heed.folder import CONFIG
 from heed.tasks import DEFAULT, check_config, spec_of, task_names, with_paths
 from heed.visible import shell_word
 
@@ -27,6 +28,9 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
             raise ConfigError(f"'{files[0]}' is not section.key=value, and '{first}' names its own files")
         values, where = with_paths(read_config(first), Path(first).absolute().parent), first
     elif Path(first).is_dir():
+        if (Path(first) / CONFIG).is_file():
+            resume = f"heed train {shell_word(first)} --resume"
+            raise ConfigError(f"'{first}' is a run folder; to resume the run: {resume}")
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to resume a run")
     elif first in task_names():
         values, where = {"task": first}, "command line"
@@ -49,7 +53,9 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
             raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} {spec.example}")
     else:
         hint = suggest(first, task_names())
-        if Path(first).exists():
+        if first == "last":
+            hint = "; to resume a run: heed train last --resume"
+        elif Path(first).exists():
             hint = f"; name the task first, as: heed train {DEFAULT} {' '.join(map(shell_word, words))}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [*overrides, *fields])

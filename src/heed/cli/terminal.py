@@ -61,7 +61,7 @@ def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
         return "text"
     endings = {ending: name for ending, name in _ENDINGS.items() if name in forms}
     if out.suffix not in endings:
-        raise ConfigError(f"'{out}' does not say how to write; end it in {', '.join(endings)}, or give --as")
+        raise ConfigError(f"no format is known for '{out}'; end it in {', '.join(endings)}, or give --as")
     return endings[out.suffix]
 
 

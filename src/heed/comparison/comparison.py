@@ -74,7 +74,8 @@ def compare_entries(
 def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
     """Under a time budget a busy machine trains less: seeds of one model should have had about the same work."""
     for entry in entries:
-        updates = [run.report["training"]["updates"] for run in entry.runs if "training" in run.report]
+        trained = [run.report.get("training", {}) for run in entry.runs]
+        updates = [training["updates"] for training in trained if "updates" in training]
         if updates and min(updates) < 0.8 * max(updates):
             yield (
                 f"The seeds of {entry.label} were trained for very different numbers of updates "

@@ -105,13 +105,13 @@ def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | N
     """What a reader must know of the scores and speeds of runs."""
     remarks, runs = [], examiner.runs
     if split == "valid":
-        remarks.append("This is the set that each run's weights were selected on: the scores flatter.")
+        remarks.append("Each run's weights were selected on this set, so its scores are optimistic.")
     remarks += examiner.remarks
     beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:
         remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
     for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
-        found = sorted({run.report["training"][name] for run in runs if "training" in run.report})
+        found = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
         if len(found) > 1:
             remarks.append(f"Training speeds are {what} ({', '.join(map(str, found))}).")
     if any(not run.report for run in runs):

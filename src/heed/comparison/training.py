@@ -1,4 +1,8 @@
-"""Training what a comparison lacks: every run in a process of its own, in one folder that can be gone on with."""
+"""Training what a comparison lacks: every run in a process of its own, in one folder that can be gone on with.
+
+The peak memory of one process is that of its largest run, and speed must not depend on what ran before. Seeds are the
+outer loop, so that an interrupted comparison has all models with fewer seeds.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
         minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
-        reporter.say(f"{folder}: {there} of {len(planned)} runs are there; {len(missing)} to train{budget}")
+        reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
         for place, one in enumerate(missing, start=1):
             reporter.say(f"\n{place} of {len(missing)}: {described(one)}, seed {one.config.training.seed}")
             if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):

@@ -33,7 +33,8 @@ class AlignmentSection(Section):
     min: float = Field(0.3, ge=0, lt=1)
     """Links of the automatic alignment that are weaker than this (of 1) are left out."""
     loss: Literal["cross_entropy", "mse"] = "cross_entropy"
-    """Cross-entropy of the weights under the links, or their mean squared difference."""
+    """Cross-entropy of the weights under the links (- sum of a_true ln a_pred), or their mean squared difference, which
+    is smaller and needs a larger weight, about 10."""
     weight: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Factor on this loss."""
     layer: int = -1

@@ -118,7 +118,8 @@ class OwnData(Section):
     train: list[DataPath] = Field(min_length=1)
     """Training files. Relative to the configuration."""
     valid: list[DataPath] | int | None = None
-    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000."""
+    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000. Never more
+    than a fifth; chosen by a hash of the source or text."""
     test: list[DataPath] | None = None
     """Test files."""
     bad_lines: Literal["error", "skip"] = "error"
@@ -126,7 +127,7 @@ class OwnData(Section):
     out, counts them and says where the first are."""
     encoding: str = "utf-8"
     """How a line is read that is not UTF-8: windows-1252, iso-8859-2, gb18030 or another encoding that has ASCII in it;
-    such lines are counted. utf-8 makes them bad lines."""
+    such lines are counted. utf-8 makes them bad lines. Decided line by line: a line that is UTF-8 stays UTF-8."""
     max_line: int = Field(100_000, gt=0)
     """A line with more characters than this is a bad line."""
     duplicates: Literal["keep", "drop"] = "keep"
@@ -165,10 +166,12 @@ class CorpusData(OwnData):
     """Your own data where it may be larger than memory, as far as the tasks that read such corpora share it."""
 
     in_memory: int = Field(100_000, ge=0)
-    """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory."""
+    """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory. Tokens are then
+    encoded batch by batch; in memory are lengths, order and hashes. A learned alignment stays in memory, kilobytes a
+    pair."""
     stream: bool = False
     """Read data.train forward, without end, and never hold it; data.valid is then files, or how many of the first
-    examples to hold out (1,000 by default)."""
+    examples to hold out (1,000 by default). A file that ends is read again from its beginning."""
     window: int = Field(100_000, gt=0)
     """Examples of a stream that are shuffled and batched together; one window is one pass."""
 

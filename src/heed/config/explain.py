@@ -43,7 +43,21 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
         hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
-    return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    return f"{name} is {problem['input']!r}{_expected(problem)}"
+
+
+_KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "string": "a text"}
+
+
+def _expected(problem: Any) -> str:
+    """What would be right, in words that continue "NAME is VALUE"."""
+    for kind, what in _KINDS.items():
+        if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
+            return f", but must be {what}"
+    message = problem["msg"]
+    if message.startswith("Input should "):
+        return f", but must {message.removeprefix('Input should ')}"
+    return f": {message[0].lower()}{message[1:]}"
 
 
 def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:

@@ -133,7 +133,3 @@ class ShapePictures(EmbeddedPictures):
     """Give each figure a colour of its own, which says nothing of the label; pictures then have 3 channels."""
     noise: float = Field(0.05, ge=0, allow_inf_nan=False)
     """Standard deviation of the normal noise on each pixel, as a share of full brightness."""
-
-
-AnyPictures = PictureData | HubPictures | MemoryPictures | DigitPictures | ShapePictures
-"""Any `data` section of pictures; `config.data.by_name("files", hub=True)` tells which."""

@@ -1,4 +1,8 @@
-"""Configurations as YAML files and `section.key=value` words, with paths made absolute."""
+"""Configurations as YAML files and `section.key=value` words, with paths made absolute.
+
+In a configuration file, paths are relative to the file; on the command line, to the current folder. The run folder
+keeps absolute paths.
+"""
 
 from __future__ import annotations
 

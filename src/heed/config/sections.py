@@ -32,17 +32,22 @@ class TokenizerConfig(Section):
     """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
     kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe", "wordpiece"] = "auto"
     """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown;
-    wordpiece: as BERT, for models that read); auto is word for grammar, char for other embedded data, bpe for files."""
+    wordpiece: as BERT, for models that read); auto is word for grammar, char for other embedded data, bpe for files. In
+    word, bpe and unigram, words are cut at spaces, punctuation marks always stand alone, and the output is raw text
+    again."""
     vocab_size: int | None = Field(None, gt=4)
-    """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data."""
+    """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data. By
+    default, for subwords a quarter of the training texts, in steps of 500 from 1,000 to 8,000 (at least twice the
+    different characters; byte_bpe at least 260); 30,000 for words; all characters; 260 for bytes."""
     min_count: int = Field(2, gt=0)
     """How often a word must occur in training to be in the vocabulary (word only)."""
     shared: bool = False
-    """One vocabulary for both sides."""
+    """One vocabulary for both sides. Helps where they share names or an alphabet."""
     lowercase: bool | Literal["source"] = False
     """Read and write lower case only; "source" reads lower case and writes both."""
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
-    """Unicode normalisation of what is read and written."""
+    """Unicode normalisation of what is read and written. References are normalised in the same way before they are
+    scored. With none, wordpiece has BERT's normalisation alone."""
     strip_accents: bool | None = None
     """Read letters without their accents (wordpiece only); by default with lowercase, as BERT does."""
     clean_text: bool = True
@@ -51,7 +56,8 @@ class TokenizerConfig(Section):
     """Each Chinese character is a word (wordpiece only)."""
     sampling: float = Field(0.0, ge=0, lt=1)
     """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampling cuts
-    (unigram)."""
+    (unigram). Texts are cut differently in each pass, by the run's seed, into more tokens (unigram at 0.1: about 1.8
+    times as many), for which batches are planned."""
 
     @model_validator(mode="after")
     def _of_word_pieces(self) -> Self:
@@ -176,7 +182,8 @@ class GenerationConfig(Section):
     min_length: int = Field(0, ge=0)
     """Smallest number of tokens."""
     max_length: int | None = Field(None, gt=0)
-    """Largest number of tokens; by default what the data needs: 1.5 times the longest training target, and 20."""
+    """Largest number of tokens; by default what the data needs: 1.5 times the longest training target, and 20. An
+    output that reaches it before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
     replace_unknown: bool = True
     """A word model writes, for a word it does not know, the source word it looked at most (word tokenizers only)."""
 

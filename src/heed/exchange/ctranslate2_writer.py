@@ -4,6 +4,9 @@ Its searches are those of `heed.generation`, with the same length normalisation 
 things: tokens that may not be written are left out before probabilities are normalised and not after, and a beam
 search ends when as many outputs have ended as the beam is wide, where heed's goes on while a better one is possible.
 Greedy outputs are the same; those of a beam may differ where one of the two decides.
+
+An output that ends is kept only where it is among the best of its step, as many as the beam is wide. Scores and
+probabilities shown are the model's own, computed for the outputs found.
 """
 
 from __future__ import annotations

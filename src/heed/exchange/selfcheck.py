@@ -1,4 +1,11 @@
-"""Whether an exported model writes what the run writes."""
+"""Whether an exported model writes what the run writes; an export that does not is refused.
+
+16 sentences of the validation set are written by both (random tokens, where the run's data is gone). For float32 every
+token of the run's outputs must have the same log-probability, to 0.001 nats; greedy outputs must be the same tokens
+unless two are equally probable; outputs of a beam of 5 must be the same tokens, both searching exhaustively and
+removing tokens that may not be written before probabilities are normalised, or be among the run's five (one in 16 may
+differ, where rounding decides what stays in the beam). For int8 differences are counted and printed.
+"""
 
 from __future__ import annotations
 

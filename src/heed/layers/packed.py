@@ -1,4 +1,10 @@
-"""Padded texts laid end to end without their padding, and back."""
+"""Padded texts laid end to end without their padding, and back.
+
+`bert` packs in training on a CPU: before the embeddings, and back after the last block, so that tasks see padded
+batches only. Texts of one length lie side by side in the one matrix of tokens, so attention needs neither padding nor a
+mask. The plain form packs too, since dropout's masks are drawn over what is computed. Watched passes, GPUs and other
+precisions run the modules on padded texts.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,10 @@ The steps are the specification. Training runs torch's fused kernels, one per la
 return (gates, an LSTM's cell states) is replayed from the states they do return: every gate is one product over
 (x_t, h_{t-1}), and cells follow by scanning `f * c + i * g`.
 
+Sequences are padded, never packed: one kernel runs over the padded batch, and the backward direction flips each
+sequence inside its own length, so that padding is only read after the sequence. Where no state depends on a context
+(`seq2seq`, `rnn`, `luong` without input feeding), a teacher-forced target is one kernel call too.
+
 Shapes: B batch, T length, `d_input`, `d_hidden`; weights `(gates * d_hidden, d_input or d_hidden)` in torch's order.
 Symbols: the notes write [h, x] for a concatenation and one matrix on it; torch keeps two matrices, `w_ih` on the
 input and `w_hh` on the state, which is the same matrix cut in two.

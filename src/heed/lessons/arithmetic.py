@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,59 +17,28 @@ _RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "s
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Inputs of attention in float64: x `(rows, d_model)`, query and key `(rows, d)`, value `(rows, d_value)`.
-
-    `mask` is `(rows, rows)`, True = may attend, or None.
-    """
-
-    x: Tensor
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    mask: Tensor | None
-
-    def part(self, rows: list[int], keys: list[int]) -> Inputs:
-        """Some queries and some keys."""
-        mask = None if self.mask is None else self.mask[rows][:, keys]
-        return replace(self, query=self.query[rows], key=self.key[keys], value=self.value[keys], mask=mask)
-
-
-@dataclass(frozen=True)
 class Numbers:
-    """Every intermediate result of one attention; `mask` is `(query, key)`, True = may attend, or None.
+    """Every intermediate result of one attention; `mask` is True where a query may attend, or None."""
 
-    Attributes:
-        query: `(query, d)`.
-        key: `(key, d)`.
-        value: `(key, d_value)`.
-        scores: Products `q k'`, `(query, key)`.
-        scaled: Scores divided by the scale, `(query, key)`.
-        weights: Their softmax, `(query, key)`.
-        context: `(query, d_value)`.
-    """
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    scores: Tensor
-    scaled: Tensor
-    weights: Tensor
-    context: Tensor
-    mask: Tensor | None
+    query: Tensor  # (query, d)
+    key: Tensor  # (key, d)
+    value: Tensor  # (key, d_value)
+    scores: Tensor  # (query, key), products q k'
+    scaled: Tensor  # (query, key), scores divided by the scale
+    weights: Tensor  # (query, key), their softmax
+    context: Tensor  # (query, d_value)
+    mask: Tensor | None  # (query, key)
 
     def as_dict(self) -> dict[str, Tensor]:
         """The results by name, without the mask."""
         return {name: value for name, value in vars(self).items() if name != "mask"}
 
 
-def compute(given: Inputs, score: Score) -> Numbers:
+def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> Numbers:
     """Attention with every intermediate result: scores by `score` before and after its scale, the rest by `attend`."""
-    query, key, value = given.query, given.key, given.value
-    context, weights = attend(query, key, value, given.mask, score)
-    scores = Dot().scores(query, key)
+    context, weights = attend(query, key, value, mask, score)
     scaled = score.scores(score.project(query), score.prepare(key))
-    return Numbers(query, key, value, scores, scaled, weights, context, given.mask)
+    return Numbers(query, key, value, Dot().scores(query, key), scaled, weights, context, mask)
 
 
 def divisor(score: Score) -> float:
@@ -85,7 +53,9 @@ class Bench:
     Attributes:
         where: Name of the file in messages.
         tokens: One per row.
-        given: The rows, projected: `q = x W_Q`, or `q = x` where there are no weights.
+        x: The rows in float64, `(rows, d_model)`.
+        learned: Attention over all rows: `q = x W_Q`, or `q = x` where there are no weights.
+        unlearned: Attention with q = k = v = x and no scale.
         chosen: The row that single rows are shown for; by default the first that has something to weigh.
         asked: Whether the reader chose it.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
@@ -96,14 +66,15 @@ class Bench:
 
     def __init__(self, file: LessonFile, where: str, row: int | str | None) -> None:
         self.file, self.where, self.tokens, self.asked = file, where, tuple(file.tokens), row is not None
-        x = torch.tensor(file.input, dtype=torch.float64)
+        self.x = x = torch.tensor(file.input, dtype=torch.float64)
         weights = (file.w_query, file.w_key, file.w_value)
-        query, key, value = (x if w is None else x @ torch.tensor(w, dtype=torch.float64) for w in weights)
-        mask = None if file.mask is None else torch.tensor(file.mask)
+        self._projected = tuple(x if w is None else x @ torch.tensor(w, dtype=torch.float64) for w in weights)
+        self._mask = None if file.mask is None else torch.tensor(file.mask)
         if file.causal:
             earlier = causal_mask(len(x), len(x))
-            mask = earlier if mask is None else mask & earlier
-        self.given = Inputs(x, query, key, value, mask)
+            self._mask = earlier if self._mask is None else self._mask & earlier
+        self.score = self.named_score(file.scale)
+        self.learned, self.unlearned = self.under(self.score), compute(x, x, x, self._mask, Dot())
         self.chosen = self._telling_row() if row is None else find(row, self.tokens, f"{where}: --row")
         for numbers in (self.unlearned, self.learned):
             if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
@@ -112,33 +83,28 @@ class Bench:
 
     def _telling_row(self) -> int:
         """The first row whose query is not zero and that may attend to several keys."""
-        telling = self.given.query.any(dim=-1)
-        if self.given.mask is not None:
-            telling = telling & (self.given.mask.sum(dim=-1) > 1)
+        telling = self._projected[0].any(dim=-1)
+        if self._mask is not None:
+            telling = telling & (self._mask.sum(dim=-1) > 1)
         return int(telling.double().argmax())
 
-    @cached_property
-    def learned(self) -> Numbers:
-        """Attention over all rows."""
-        return compute(self.given, self.score)
+    def under(self, score: Score) -> Numbers:
+        """Attention over all rows with another score."""
+        query, key, value = self._projected
+        return compute(query, key, value, self._mask, score)
 
-    @cached_property
-    def unlearned(self) -> Numbers:
-        """Attention with q = k = v = x and no scale."""
-        x = self.given.x
-        return compute(replace(self.given, query=x, key=x, value=x), Dot())
-
-    @cached_property
-    def score(self) -> Score:
-        """The score of the file."""
-        return self.named_score(self.file.scale)
+    def part(self, rows: list[int], keys: list[int]) -> Numbers:
+        """The same attention of some queries on some keys."""
+        query, key, value = self._projected
+        mask = None if self._mask is None else self._mask[rows][:, keys]
+        return compute(query[rows], key[keys], value[keys], mask, self.score)
 
     def named_score(self, scale: str | float) -> Score:
         """The score of any scale that a file may name, on these rows."""
         if scale == "none":
             return Dot()
         if isinstance(scale, str):
-            d_query, d_model = self.given.query.shape[-1], self.given.x.shape[-1]
+            d_query, d_model = self._projected[0].shape[-1], self.x.shape[-1]
             widths = {"query_width": d_query, "model_width": d_model, "rows": len(self.tokens)}
             root = re.fullmatch(r"sqrt\((\d+)\)", scale)
             return ScaledDot(int(root[1]) if root else widths[scale])

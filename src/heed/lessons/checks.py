@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from heed.errors import ConfigError
-from heed.lessons.arithmetic import Bench, Numbers, compute
+from heed.lessons.arithmetic import Bench, Numbers
 from heed.lessons.parts import THREE_DECIMALS, Check, count, find, name_of
 from heed.lessons.schema import Values
 from heed.lessons.tables import features
@@ -19,52 +19,36 @@ def check_all(bench: Bench) -> tuple[Check, ...]:
     Raises:
         ConfigError: A value names a row or a column that there is not.
     """
-    file = bench.file
+    file, tokens = bench.file, bench.tokens
     checks = [
-        *compare(file.expected, bench.learned, bench, "expected", THREE_DECIMALS),
-        *compare(file.printed, bench.learned, bench, "printed", file.tolerance),
-        *compare(file.unlearned, bench.unlearned, bench, "unlearned", THREE_DECIMALS),
+        *_compare(file.expected, bench.learned, bench, "expected", THREE_DECIMALS),
+        *_compare(file.printed, bench.learned, bench, "printed", file.tolerance),
+        *_compare(file.unlearned, bench.unlearned, bench, "unlearned", THREE_DECIMALS),
     ]
     for item in file.other_scales:
-        place = f"{bench.where}: other_scales"
-        row, column = (find(place_of, bench.tokens, place) for place_of in (item.row, item.column))
+        i, j = (find(place, tokens, f"{bench.where}: other_scales") for place in (item.row, item.column))
         for scale, weight in item.weights.items():
-            name = f"weights{_cell(row, column, bench.tokens, bench.tokens)} under {scale}"
-            found = compute(bench.given, bench.named_score(scale)).weights[row, column]
+            found = bench.under(bench.named_score(scale)).weights[i, j]
+            name = f"weights[{name_of(i, tokens)}][{name_of(j, tokens)}] under {scale}"
             checks.append(Check(name, weight, float(found), THREE_DECIMALS))
     return tuple(checks)
 
 
-def compare(values: Values, numbers: Numbers, bench: Bench, name: str, tolerance: float) -> list[Check]:
+def _compare(values: Values, numbers: Numbers, bench: Bench, group: str, tolerance: float) -> Iterator[Check]:
     """Compare a group of values with the numbers it belongs to."""
-    tokens, checks = bench.tokens, []
+    tokens = bench.tokens
     for quantity, results in numbers.as_dict().items():
         columns = tokens if quantity in _TOKEN_COLUMNS else features(results.shape[-1])
-        for i, j, value in _cells(values, quantity, columns, bench, name):
-            cell = f"{name} {quantity}{_cell(i, j, tokens, columns)}"
-            checks.append(Check(cell, value, float(results[i, j]), tolerance))
-    return checks
-
-
-def _cells(
-    values: Values, quantity: str, columns: Sequence[str], bench: Bench, name: str
-) -> list[tuple[int, int, float]]:
-    """Row, column and value of every cell that is stated."""
-    where, tokens, width = f"{bench.where}: {name}.{quantity}", bench.tokens, len(columns)
-    cells = []
-    for place, row in getattr(values, quantity).items():
-        i = find(place, tokens, where)
-        if all(isinstance(column, int) for column in row) and len(row) != width:
-            raise ConfigError(f"{where} row {place} has {count(len(row), 'number')}, expected {width}")
-        for column, value in row.items():
-            j = find(column, columns, f"{where} row {place}")
+        where, cells = f"{bench.where}: {group}.{quantity}", []
+        for place, row in getattr(values, quantity).items():
+            i = find(place, tokens, where)
+            if all(isinstance(column, int) for column in row) and len(row) != len(columns):
+                raise ConfigError(f"{where} row {place} has {count(len(row), 'number')}, expected {len(columns)}")
+            cells += [(i, find(column, columns, f"{where} row {place}"), value) for column, value in row.items()]
+        if quantity == "weights":
+            some = f"{where}_some"
+            cells += [(find(row, tokens, some), find(key, tokens, some), w) for row, key, w in values.weights_some]
+        for i, j, value in cells:
             if value is not None:
-                cells.append((i, j, value))
-    if quantity == "weights":
-        some = f"{where}_some"
-        cells += [(find(row, tokens, some), find(key, tokens, some), value) for row, key, value in values.weights_some]
-    return cells
-
-
-def _cell(row: int, column: int, rows: Sequence[str], columns: Sequence[str]) -> str:
-    return f"[{name_of(row, rows)}][{name_of(column, columns)}]"
+                name = f"{group} {quantity}[{name_of(i, tokens)}][{name_of(j, columns)}]"
+                yield Check(name, value, float(results[i, j]), tolerance)

@@ -18,15 +18,12 @@ _EARLIER = ("does_not_compute", "does_not_do_what_it_says")
 
 
 class Trained(NamedTuple):
-    """A lesson with networks: its title, what makes its stages, and the seconds of training on one thread (0: none).
-
-    `source` says where it comes from, where that is not said of all alike.
-    """
+    """A lesson with networks."""
 
     title: str
     stages: Callable[[], tuple[Stage, ...]]
-    seconds: int
-    source: str = ""
+    seconds: int  # of training on one thread; 0: none
+    source: str = ""  # where the lesson comes from, unless it is said of all alike
 
 
 TRAINED: dict[str, Trained] = {
@@ -85,17 +82,18 @@ def _paths() -> dict[str, Path]:
 
 def _with_remarks(values: dict[str, Any], where: str) -> dict[str, Any]:
     """The fields of a file in which errors of a page have earlier forms; their texts become remarks."""
-    earlier = [(name, values[name]) for name in _EARLIER if isinstance(values.get(name), list)]
-    remarks = [(f"{name}[{i}]", item) for name, items in earlier for i, item in enumerate(items)]
-    for name, item in remarks:
-        if isinstance(item, dict) and "text" not in item:
-            raise ConfigError(f"{where}: {name}: field 'text' is missing; a remark is a text")
-    texts = [item["text"] if isinstance(item, dict) else item for _, item in remarks]
-    if "from_printed" in values or any(isinstance(item, dict) and len(item) > 1 for _, item in remarks):
+    texts, inside = [], "from_printed" in values
+    earlier = [name for name in _EARLIER if isinstance(values.get(name), list)]
+    for name in earlier:
+        for i, item in enumerate(values[name]):
+            if isinstance(item, dict) and "text" not in item:
+                raise ConfigError(f"{where}: {name}[{i}]: field 'text' is missing; a remark is a text")
+            inside |= isinstance(item, dict) and len(item) > 1
+            texts.append(item["text"] if isinstance(item, dict) else item)
+    if inside:
         texts.append("Not compared here: the values of 'from_printed' and those inside remarks.")
-    kept = {name: value for name, value in values.items() if name not in (*dict(earlier), "from_printed")}
-    notes = values.get("notes")
-    if texts and isinstance(notes, dict):
+    kept = {name: value for name, value in values.items() if name not in (*earlier, "from_printed")}
+    if texts and isinstance(notes := values.get("notes"), dict):
         stages = {name.replace("_", "-"): "remarks" for name in _EARLIER}
         kept["notes"] = {stages.get(stage, stage): lines for stage, lines in notes.items()}
     return {**kept, "remarks": [*values.get("remarks", []), *texts]} if texts else kept
@@ -128,52 +126,41 @@ def _with_input(file: LessonFile, where: str) -> LessonFile:
 
 def _check_shapes(file: LessonFile, where: str) -> None:
     rows = file.input or []
-    names = [name_of(i, file.tokens) for i in range(len(file.tokens))]
-    if len(rows) != len(names):
-        raise ConfigError(f"{where}: input has {count(len(rows), 'row')}, expected {len(names)}, one per token")
+    names = [f" ({name_of(i, file.tokens)})" for i in range(len(file.tokens))]
+    _check_count(rows, len(names), "row", f"{where}: input", "one per token")
     d_model = _width(rows, f"{where}: input", names)
     widths = {"w_query": d_model, "w_key": d_model, "w_value": d_model}
     for field in widths:
-        matrix = getattr(file, field)
-        if matrix is None:
-            continue
-        if len(matrix) != d_model:
-            raise ConfigError(
-                f"{where}: {field} has {count(len(matrix), 'row')}, expected {d_model}: input is "
-                f"{len(rows)} x {d_model}, and each number of an input row needs its row of {field}"
-            )
-        widths[field] = _width(matrix, f"{where}: {field}")
+        if (matrix := getattr(file, field)) is not None:
+            why = f"input is {len(rows)} x {d_model}, and each number of an input row needs its row of {field}"
+            _check_count(matrix, d_model, "row", f"{where}: {field}", why, ":")
+            widths[field] = _width(matrix, f"{where}: {field}")
     if widths["w_query"] != widths["w_key"]:
         raise ConfigError(
             f"{where}: queries are {widths['w_query']} wide and keys {widths['w_key']}; the product of the two needs "
             "w_query and w_key of one width" + ("" if file.w_query and file.w_key else f" (without weights, {d_model})")
         )
     if file.mask is not None:
-        if len(file.mask) != len(names):
-            rows_given = count(len(file.mask), "row")
-            raise ConfigError(f"{where}: mask has {rows_given}, expected {len(names)}, one per token")
+        _check_count(file.mask, len(names), "row", f"{where}: mask", "one per token")
         for i, row in enumerate(file.mask):
-            _check_row(row, len(names), f"{where}: mask row {i} ({names[i]})", "one per token")
+            _check_count(row, len(names), "number", f"{where}: mask row {i}{names[i]}", "one per token")
     for field in ("roles", "query_roles", "key_roles", "value_roles"):
-        if (roles := getattr(file, field)) and len(roles) != d_model:
-            texts = count(len(roles), "text")
-            raise ConfigError(f"{where}: {field} has {texts}, expected {d_model}, one per number of an input row")
-    for width in file.other_widths:
-        if width < 1:
-            raise ConfigError(f"{where}: other_widths has {width}, expected widths of 1 or more")
+        if roles := getattr(file, field):
+            _check_count(roles, d_model, "text", f"{where}: {field}", "one per number of an input row")
+    if unusable := [width for width in file.other_widths if width < 1]:
+        raise ConfigError(f"{where}: other_widths has {unusable[0]}, expected widths of 1 or more")
 
 
 def _width(matrix: list[list[float]], where: str, names: Sequence[str] = ()) -> int:
     """The width of a matrix whose rows are equally wide."""
-    width = len(matrix[0])
     for i, row in enumerate(matrix):
-        name = f" ({names[i]})" if names else ""
+        place = f"{where} row {i}{names[i] if names else ''}"
         if not row:
-            raise ConfigError(f"{where} row {i}{name} is empty")
-        _check_row(row, width, f"{where} row {i}{name}", "as many as row 0")
-    return width
+            raise ConfigError(f"{place} is empty")
+        _check_count(row, len(matrix[0]), "number", place, "as many as row 0")
+    return len(matrix[0])
 
 
-def _check_row(row: Sequence[object], width: int, where: str, why: str) -> None:
-    if len(row) != width:
-        raise ConfigError(f"{where} has {count(len(row), 'number')}, expected {width}, {why}")
+def _check_count(items: Sequence[object], expected: int, what: str, where: str, why: str, mark: str = ",") -> None:
+    if len(items) != expected:
+        raise ConfigError(f"{where} has {count(len(items), what)}, expected {expected}{mark} {why}")

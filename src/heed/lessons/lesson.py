@@ -9,7 +9,7 @@ from pathlib import Path
 from heed.errors import ConfigError, suggest
 from heed.lessons.files import TRAINED, read_lesson
 from heed.lessons.parts import Check, Moment, Stage
-from heed.lessons.show import head_to_lines, lesson_to_html, lesson_to_text, stage_to_lines
+from heed.lessons.show import head_to_text, lesson_to_html, stage_to_text
 from heed.lessons.stages import build_stages
 from heed.observe.shown import framed, save_as
 from heed.observe.to_json import plain
@@ -61,11 +61,12 @@ class Lesson:
 
     def text(self, width: int = 100, color: bool = False) -> str:
         """As text for a terminal of `width` columns."""
-        return lesson_to_text(self.title, self.source, self.stages, width=width, color=color)
+        stages = (self.stage_text(stage.name, width, color) for stage in self.stages)
+        return "\n\n".join([self.head(width), *stages])
 
     def head(self, width: int = 100) -> str:
         """Title, source and names of the stages: what `text` begins with."""
-        return "\n".join(head_to_lines(self.title, self.source, self.stages, width))
+        return head_to_text(self.title, self.source, self.stages, width)
 
     def stage_text(self, name: str, width: int = 100, color: bool = False) -> str:
         """One stage as it stands in `text`, numbered as there.
@@ -74,9 +75,7 @@ class Lesson:
             ConfigError: There is no such stage.
         """
         stage = self[name]
-        return "\n".join(
-            stage_to_lines(stage, [one.name for one in self.stages].index(name) + 1, len(self.stages), width, color)
-        )
+        return stage_to_text(stage, self.stages.index(stage) + 1, len(self.stages), width, color)
 
     def html(self) -> str:
         """As one self-contained page."""

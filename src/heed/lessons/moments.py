@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import torch
 from torch import Tensor
 
 from heed.lessons.arithmetic import Numbers
@@ -13,16 +12,19 @@ from heed.lessons.parts import THREE_DECIMALS, Moment, name_of
 
 def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
     """Name what the rows of one attention over all tokens show; rows alike are told once. x is `(rows, d_model)`."""
-    rows = [_moment(i, numbers, tokens) for i in range(len(tokens))]
-    groups: dict[tuple[str, str], list[int]] = {}
-    for i, found in enumerate(rows):
-        if found is not None:
-            groups.setdefault(found, []).append(i)
-    moments = [
-        Moment(kind, tuple(group), f"{_names(group, tokens)}: {text}")  # type: ignore[arg-type]
-        for (kind, text), group in groups.items()
-    ]
-    return (*moments, *_equal_rows(x, numbers, tokens))
+    shown: dict[tuple[str, str], list[int]] = {}
+    alike: dict[tuple[float, ...], list[int]] = {}
+    for i, row in enumerate(x.tolist()):
+        alike.setdefault(tuple(row), []).append(i)
+        if (found := _moment(i, numbers, tokens)) is not None:
+            shown.setdefault(found, []).append(i)
+    equal = ("equal rows", "equal inputs, so equal rows; nothing here knows positions")
+    weights = numbers.weights  # equal inputs have unequal rows where a mask tells them apart
+    repeated = [rows for rows in alike.values() if len(rows) > 1 and bool((weights[rows] == weights[rows[0]]).all())]
+    return tuple(
+        Moment(kind, tuple(rows), f"{_names(rows, tokens)}: {text}")
+        for (kind, text), rows in [*shown.items(), *((equal, rows) for rows in repeated)]
+    )
 
 
 def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str] | None:
@@ -47,19 +49,6 @@ def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str
     if len(ties) > 1:
         return "tie", f"{_names(ties, tokens)} tie with {float(weights[best]):.3f} each"
     return None
-
-
-def _equal_rows(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> list[Moment]:
-    """Inputs that are equal have equal rows: nothing in attention itself knows positions."""
-    groups: dict[tuple[float, ...], list[int]] = {}
-    for i, row in enumerate(x.tolist()):
-        groups.setdefault(tuple(row), []).append(i)
-    text = "equal inputs, so equal rows; nothing here knows positions"
-    return [
-        Moment("equal rows", tuple(group), f"{_names(group, tokens)}: {text}")
-        for group in groups.values()
-        if len(group) > 1 and all(torch.equal(numbers.weights[group[0]], numbers.weights[i]) for i in group)
-    ]
 
 
 def _other(key: int, query: int, tokens: tuple[str, ...]) -> str:

@@ -34,7 +34,7 @@ def patches_stages() -> tuple[Stage, ...]:
     return (
         _count(),
         _cut(picture, flat),
-        _embed(flat, weights, embedded),
+        _embed(weights, embedded),
         _place(positions, states),
         _look(states),
         _overlap(picture),
@@ -94,7 +94,7 @@ def _cut(picture: Tensor, flat: Tensor) -> Stage:
     )  # fmt: skip
 
 
-def _embed(flat: Tensor, weights: Tensor, embedded: Tensor) -> Stage:
+def _embed(weights: Tensor, embedded: Tensor) -> Stage:
     units = ("brightness", "right - left", "low - up")
     return Stage(
         "embed",

@@ -13,23 +13,15 @@ from heed.observe.labels import clean
 from heed.observe.number_tables import table_to_html, tables_to_lines
 
 
-def lesson_to_text(title: str, source: str, stages: tuple[Stage, ...], *, width: int = 100, color: bool = False) -> str:
-    """Write a lesson with characters, weights in 24-bit ANSI colours if wanted."""
-    lines = head_to_lines(title, source, stages, width)
-    for i, stage in enumerate(stages, start=1):
-        lines += ["", *stage_to_lines(stage, i, len(stages), width, color)]
-    return "\n".join(lines)
-
-
-def head_to_lines(title: str, source: str, stages: tuple[Stage, ...], width: int) -> list[str]:
+def head_to_text(title: str, source: str, stages: tuple[Stage, ...], width: int) -> str:
     """Title, source, and the names of the stages, where there are several."""
     names = f"stages: {', '.join(stage.name for stage in stages)}" if len(stages) > 1 else ""
     parts = ((title, ""), (source, ""), (names, "  "))
-    return [line for text, hanging in parts if text for line in _wrap(text, width, hanging)]
+    return "\n".join(line for text, hanging in parts if text for line in _wrap(text, width, hanging))
 
 
-def stage_to_lines(stage: Stage, place: int, count: int, width: int, color: bool) -> list[str]:
-    """One stage, whose number of `count` is `place`."""
+def stage_to_text(stage: Stage, place: int, count: int, width: int, color: bool) -> str:
+    """One stage, whose number of `count` is `place`, weights in 24-bit ANSI colours if wanted."""
     head = f"-- {place}/{count} {clean(stage.title)} [{stage.name}] "
     equation = _wrap(f"    {stage.equation}", width, "    ") if stage.equation else []
     blocks = [
@@ -41,7 +33,7 @@ def stage_to_lines(stage: Stage, place: int, count: int, width: int, color: bool
         _wrap(verdict(stage.checks), width) if stage.checks else [],
         tables_to_lines(check_tables(stage.checks), width, color),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
@@ -52,10 +44,10 @@ def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
 
 def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
     """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
-    links = "".join(f'<li><a href="#{escape(stage.name)}">{escape(clean(stage.title))}</a></li>' for stage in stages)
+    links = "".join(f'<li><a href="#{escape(stage.name)}">{_shown(stage.title)}</a></li>' for stage in stages)
     parts = [
-        f'<header><h1 dir="auto">{escape(clean(title))}</h1>',
-        f'<p class="hint" dir="auto">{escape(clean(source))}</p>' if source else "",
+        f'<header><h1 dir="auto">{_shown(title)}</h1>',
+        f'<p class="hint" dir="auto">{_shown(source)}</p>' if source else "",
         f'<nav aria-label="Stages"><ol>{links}</ol></nav></header><main>',
         *(_section(stage, i) for i, stage in enumerate(stages, start=1)),
         "</main>",
@@ -64,36 +56,35 @@ def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
     return page_to_html(title, parts, css=f"\n{css}", kind="lesson")
 
 
+def _shown(text: str) -> str:
+    return escape(clean(text))
+
+
 def _section(stage: Stage, place: int) -> str:
-    prose = "".join(f"<p>{escape(clean(line))}</p>" for line in stage.prose)
+    prose = "".join(f"<p>{_shown(line)}</p>" for line in stage.prose)
     equation = f'<p class="equation">{escape(stage.equation)}</p>' if stage.equation else ""
-    moments = [f"<li><b>{m.kind}</b>: {escape(clean(m.text))}</li>" for m in stage.moments]
+    moments = "".join(f"<li><b>{m.kind}</b>: {_shown(m.text)}</li>" for m in stage.moments)
     # Indented lines belong to the one above.
-    classes = (' class="under"' if line.startswith(" ") else "" for line in stage.lines)
-    lines = [f"<li{c}>{escape(clean(line.strip()))}</li>" for c, line in zip(classes, stage.lines, strict=True)]
+    under = (' class="under"' if line.startswith(" ") else "" for line in stage.lines)
+    lines = "".join(f"<li{c}>{_shown(line.strip())}</li>" for c, line in zip(under, stage.lines, strict=True))
     parts = [
-        f'<section id="{escape(stage.name)}"><h2>{place}. {escape(clean(stage.title))}</h2>',
+        f'<section id="{escape(stage.name)}"><h2>{place}. {_shown(stage.title)}</h2>',
         f'<div class="idea"><div>{prose}</div>{equation}</div>',
         _figures(stage.tables),
-        f'<ul class="moments">{"".join(moments)}</ul>' if moments else "",
-        f'<ul class="lines">{"".join(lines)}</ul>' if lines else "",
-        _checks(stage.checks),
+        f'<ul class="moments">{moments}</ul>' if moments else "",
+        f'<ul class="lines">{lines}</ul>' if lines else "",
+        _checks(stage.checks) if stage.checks else "",
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
 
 
 def _figures(tables: Sequence[Table]) -> str:
-    drawn = (
-        f"<figure><figcaption>{escape(clean(one.title))}</figcaption>{table_to_html(one)}</figure>" for one in tables
-    )
+    drawn = (f"<figure><figcaption>{_shown(one.title)}</figcaption>{table_to_html(one)}</figure>" for one in tables)
     return f'<div class="tables">{"".join(drawn)}</div>' if tables else ""
 
 
 def _checks(checks: tuple[Check, ...]) -> str:
     """The verdict, then each value by name: those that are not equal in sight, all of them folded."""
-    if not checks:
-        return ""
-    every = _figures([check_table("", checks)])
-    folded = f"<details><summary>All {len(checks)} values</summary>{every}</details>"
+    folded = f"<details><summary>All {len(checks)} values</summary>{_figures([check_table('', checks)])}</details>"
     return f'<p class="verdict">{escape(verdict(checks))}</p>{_figures(check_tables(checks))}{folded}'

@@ -9,7 +9,7 @@ import torch
 
 from heed.attention import ScaledDot
 from heed.errors import ConfigError, suggest
-from heed.lessons.arithmetic import Bench, Inputs, compute, divisor
+from heed.lessons.arithmetic import Bench, compute, divisor
 from heed.lessons.checks import check_all
 from heed.lessons.moments import find_moments
 from heed.lessons.parts import Stage, Table, find, name_of
@@ -38,7 +38,7 @@ def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> 
         *_checks(bench),
         *_remarks(bench),
     )
-    return _with_notes(_named_apart(stages), file, where)
+    return _with_notes(stages, file, where)
 
 
 def _compares(file: LessonFile) -> bool:
@@ -47,42 +47,33 @@ def _compares(file: LessonFile) -> bool:
 
 
 def _with_notes(stages: tuple[Stage, ...], file: LessonFile, where: str) -> tuple[Stage, ...]:
-    """The file's own lines below the stages that it names."""
-    names = [stage.name for stage in stages]
-    for name in file.notes:
-        if name not in names:
-            raise ConfigError(f"{where}: notes: no stage '{name}'{suggest(name, names)}")
-    return tuple(replace(stage, lines=(*stage.lines, *file.notes.get(stage.name, ()))) for stage in stages)
-
-
-def _named_apart(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """A second stage of the same name gets a number."""
-    seen: Counter[str] = Counter()
-    named = []
+    """The stages, a number added to a name that was there before, each with the file's own lines for it."""
+    before: Counter[str] = Counter()
+    done = []
     for stage in stages:
-        seen[stage.name] += 1
-        again = seen[stage.name] > 1
-        named.append(replace(stage, name=f"{stage.name}-{seen[stage.name]}") if again else stage)
-    return tuple(named)
+        before[stage.name] += 1
+        name = stage.name if before[stage.name] == 1 else f"{stage.name}-{before[stage.name]}"
+        done.append(replace(stage, name=name, lines=(*stage.lines, *file.notes.get(name, ()))))
+    names = [stage.name for stage in done]
+    if unknown := [name for name in file.notes if name not in names]:
+        raise ConfigError(f"{where}: notes: no stage '{unknown[0]}'{suggest(unknown[0], names)}")
+    return tuple(done)
 
 
 def _input(bench: Bench) -> Stage:
-    x = bench.given.x
+    x = bench.x
     prose = (
         f"Each token is a row of {x.shape[1]} numbers, its embedding. The rows are stacked into X, {x.shape[0]} x "
         f"{x.shape[1]}.",
         "Attention gives every token a new row: a sum of all rows, weighted by how well each fits.",
     )
-    table = vectors("X", x, bench.tokens, bench.file.roles)
-    masked = (_mask_line(bench),) if bench.given.mask is not None else ()
-    return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=masked)
-
-
-def _mask_line(bench: Bench) -> str:
     causal = "Causal: a token may attend to itself and to earlier ones only" if bench.file.causal else ""
     given = "the file's mask says what may be attended to" if bench.file.mask is not None else ""
-    said = "; ".join(part for part in (causal, given) if part)
-    return f"{said[0].upper()}{said[1:]}. Masked cells get no weight; they are hatched, or a / in a terminal."
+    masked = "; ".join(part for part in (causal, given) if part)
+    drawn = "Masked cells get no weight; they are hatched, or a / in a terminal."
+    lines = (f"{masked[0].upper()}{masked[1:]}. {drawn}",) if masked else ()
+    table = vectors("X", x, bench.tokens, bench.file.roles)
+    return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=lines)
 
 
 def _unlearned(bench: Bench) -> Stage:
@@ -92,41 +83,33 @@ def _unlearned(bench: Bench) -> Stage:
         f"{when}: each token's row is its query, its key and its value.",
         "Dot products are hard to compare with one another; softmax makes each row of them probabilities.",
     )
-    tables = attention_tables(numbers, bench.tokens, bench.tokens, "", ("X", "X", "X"))
-    moments = find_moments(bench.given.x, numbers, bench.tokens)
+    near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
+    cosines = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
+    lines = (f"cosine of each context with its own embedding: {cosines}",)
+    tables = attention_tables(numbers, bench.tokens, bench.tokens, "", "XXX")
+    moments = find_moments(bench.x, numbers, bench.tokens)
     equation = "q = k = v = x;  softmax(X X') X"
-    return Stage(
-        "unlearned", "Attention without weights", prose, equation, numbers.as_dict(), tables, moments, _cosines(bench)
-    )
-
-
-def _cosines(bench: Bench) -> tuple[str, ...]:
-    """How near each context stays to its embedding."""
-    near = torch.cosine_similarity(bench.unlearned.context, bench.given.x, dim=-1).tolist()
-    said = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
-    return (f"cosine of each context with its own embedding: {said}",)
+    return Stage("unlearned", "Attention without weights", prose, equation, numbers.as_dict(), tables, moments, lines)
 
 
 def _projections(bench: Bench) -> list[Stage]:
-    file, given = bench.file, bench.given
+    file, learned = bench.file, bench.learned
     if not (file.w_query or file.w_key or file.w_value):
         return []
-    numbers = {"query": given.query, "key": given.key, "value": given.value}
+    numbers = {"query": learned.query, "key": learned.key, "value": learned.value}
     made, projected = [], []
     for symbol, name in zip("QKV", numbers, strict=True):
-        weights = getattr(file, f"w_{name}")
+        weights, title = getattr(file, f"w_{name}"), f"{symbol} = X (no w_{name})"
         if weights is not None:
-            w = torch.tensor(weights, dtype=torch.float64)
+            w, title = torch.tensor(weights, dtype=torch.float64), f"{symbol} = X W_{symbol}"
             notes = tuple(getattr(file, f"{name}_roles"))
             made.append(vectors(f"W_{symbol}", w, features(len(w), file.roles), notes=notes))
-        title = f"{symbol} = X W_{symbol}" if weights is not None else f"{symbol} = X (no w_{name})"
         projected.append(vectors(title, numbers[name], bench.tokens))
-    d, d_value = given.query.shape[1], given.value.shape[1]
     prose = (
         "Three learned matrices turn each row into what it asks (query), what it offers (key) and what it gives "
         "(value).",
-        f"They need not be square: here rows of {given.x.shape[1]} become queries and keys of {d} and values of "
-        f"{d_value}.",
+        f"They need not be square: here rows of {bench.x.shape[1]} become queries and keys of "
+        f"{learned.query.shape[1]} and values of {learned.value.shape[1]}.",
     )
     equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
     return [Stage("projections", "Queries, keys and values", prose, equation, numbers, (*made, *projected))]
@@ -151,7 +134,7 @@ def _parts(bench: Bench) -> list[Stage]:
 
 def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     """Some queries on some keys, by the same attention."""
-    numbers = compute(bench.given.part(rows, keys), bench.score)
+    numbers = bench.part(rows, keys)
     queries, offered = (tuple(bench.tokens[i] for i in part) for part in (rows, keys))
     words, named = len(keys) < len(bench.tokens), ", ".join(name_of(i, bench.tokens) for i in rows)
     count = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
@@ -173,53 +156,49 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
             f"{count.capitalize()} queries stacked into a matrix are compared with {among} in one product.",
             "Each row of the result is what that query gives by itself.",
         )
-        tables = attention_tables(numbers, queries, offered, bench.scale, ("Q", "K", "V"))
-        product = bench.over("[q_i; q_j] K'")
-        equation = f"softmax({product}) V"
+        tables = attention_tables(numbers, queries, offered, bench.scale, "QKV")
+        equation = "softmax({}) V".format(bench.over("[q_i; q_j] K'"))
     return Stage(name, title, prose, equation, numbers.as_dict(), tables)
 
 
 def _all_rows(bench: Bench) -> Stage:
-    numbers = bench.learned
-    count = len(bench.tokens)
+    numbers, count = bench.learned, len(bench.tokens)
     prose = (
         f"All {count} queries stacked into Q give every row at once: Q K' holds {count} x {count} scores.",
         f"Every row is a softmax of its own{'; masked cells get no weight' if numbers.mask is not None else ''}. The "
         "context has one row per token.",
     )
-    tables = attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, ("Q", "K", "V"))
-    moments = find_moments(bench.given.x, numbers, bench.tokens)
-    product = bench.over("Q K'")
-    equation = f"softmax({product}) V"
+    tables = attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, "QKV")
+    moments = find_moments(bench.x, numbers, bench.tokens)
+    equation = "softmax({}) V".format(bench.over("Q K'"))
     return Stage("all-rows", "All rows, stacked into matrices", prose, equation, numbers.as_dict(), tables, moments)
 
 
 def _scales(bench: Bench) -> Stage:
     """One row under every scale that is written somewhere, and how far the whole matrices lie apart."""
-    chosen, given = bench.chosen, bench.given
+    chosen, mask = bench.chosen, bench.learned.mask
     if not bench.asked and bench.file.other_scales:
         chosen = find(bench.file.other_scales[0].row, bench.tokens, f"{bench.where}: other_scales")
-    d_query, d_model, count = given.query.shape[-1], given.x.shape[-1], len(bench.tokens)
+    sizes = {"query width": bench.learned.query.shape[-1], "model width": bench.x.shape[-1], "rows": len(bench.tokens)}
     widths: dict[int, list[str]] = {}
-    for what, size in (("query width", d_query), ("model width", d_model), ("rows", count)):
+    for what, size in sizes.items():
         widths.setdefault(size, []).append(what)
     scores = {"no scale": bench.named_score("none")}
     scores |= {f"sqrt({size}) {', '.join(names)}": ScaledDot(size) for size, names in widths.items()}
     if not any(abs(divisor(score) - divisor(bench.score)) < 1e-9 for score in scores.values()):
         scores[f"{bench.rule} (this lesson)"] = bench.score
-    all_weights = {name: compute(given, score).weights for name, score in scores.items()}
-    right = compute(given, ScaledDot(d_query)).weights
-    apart = [
-        f"{name}: over all rows, weights differ by up to {float((weights - right).abs().max()):.3f} "
-        "from those under the query width"
-        for name, weights in all_weights.items()
-        if not torch.equal(weights, right)
-    ]
-    rows = torch.stack([weights[chosen] for weights in all_weights.values()])
-    mask = None if given.mask is None else given.mask[chosen].expand(len(rows), -1)
-    names = tuple(scores)
-    token = name_of(chosen, bench.tokens)
-    table = Table(f"weights of {token} under each scale", names, bench.tokens, rows, (True,) * len(names), mask)
+    all_weights = {name: bench.under(score).weights for name, score in scores.items()}
+    right = bench.under(ScaledDot(sizes["query width"])).weights
+    apart = {name: float((weights - right).abs().max()) for name, weights in all_weights.items()}
+    lines = tuple(
+        f"{name}: over all rows, weights differ by up to {gap:.3f} from those under the query width"
+        for name, gap in apart.items()
+        if gap
+    )
+    rows, names = torch.stack([weights[chosen] for weights in all_weights.values()]), tuple(scores)
+    shown = None if mask is None else mask[chosen].expand(len(rows), -1)
+    title = f"weights of {name_of(chosen, bench.tokens)} under each scale"
+    table = Table(title, names, bench.tokens, rows, (True,) * len(names), shown)
     prose = (
         "Three scales are in use: the roots of the query's width, of the model's width and of the number of rows."
         + (" Here they are one number." if len(widths) == 1 else ""),
@@ -227,20 +206,20 @@ def _scales(bench: Bench) -> Stage:
         "variance 1, has variance d; dividing by the root makes it 1 again.",
     )
     equation = "softmax(Q K' / sqrt(d_k)) V"
-    return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=tuple(apart))
+    return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=lines)
 
 
 def _other_width(bench: Bench, width: int) -> Stage:
     """The same rows through weights of another width, made from a seed."""
-    d_model = bench.given.x.shape[-1]
+    x, d_model = bench.x, bench.x.shape[-1]
     generator = torch.Generator().manual_seed(bench.file.seed)
     made = {
         # Rounded, so that what is shown is what is used.
         name: (torch.rand(d_model, width, generator=generator, dtype=torch.float64) * 1000).round() / 1000
         for name in ("W_Q", "W_K", "W_V")
     }
-    query, key, value = (bench.given.x @ w for w in made.values())
-    numbers = compute(Inputs(bench.given.x, query, key, value, bench.given.mask), ScaledDot(width))
+    query, key, value = (x @ w for w in made.values())
+    numbers = compute(query, key, value, bench.learned.mask, ScaledDot(width))
     change = "keep the width" if width == d_model else f"{'shrink' if width < d_model else 'expand'} it"
     prose = (
         f"Weights of {d_model} x {width} {change}: the context has {width} numbers per token.",
@@ -250,7 +229,7 @@ def _other_width(bench: Bench, width: int) -> Stage:
     tables = (
         *(vectors(f"{name} (ours)", w, features(d_model, bench.file.roles)) for name, w in made.items()),
         *(vectors(name, matrix, bench.tokens) for name, matrix in projected.items()),
-        *attention_tables(numbers, bench.tokens, bench.tokens, f"sqrt({width})", ("Q", "K", "V")),
+        *attention_tables(numbers, bench.tokens, bench.tokens, f"sqrt({width})", "QKV"),
     )
     title = f"Other widths: {d_model} x {width}, weights ours"
     equation = f"softmax(Q K' / sqrt({width})) V"

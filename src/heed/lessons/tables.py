@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,7 +25,7 @@ def vectors(
 
 
 def attention_tables(
-    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: tuple[str, str, str]
+    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: Sequence[str]
 ) -> tuple[Table, ...]:
     """Scores, scaled scores, weights and context of queries (rows) and keys (columns).
 

@@ -1,4 +1,8 @@
-"""Curves as plain data: panels of lines over updates, minutes or training examples, and the ticks of their axes."""
+"""Curves as plain data: panels of lines over updates, minutes or training examples, and the ticks of their axes.
+
+A run of more than 200 updates has means of several updates as the points of its training loss and speed, which is said
+beside them.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LITTLE, _GOOD = 0.5, 0.8
 _TRAINING = 0.85
 """The share of a budget that is left for updates, about."""
 _MARGIN = 0.2
-"""How far beyond the curves other data may be, about (docs/benchmarks.md, What a budget gives, predicted)."""
+"""How far beyond the curves other data may be, about (benchmarks/NOTES.md, What a budget gives, predicted)."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Budgets as people ask for them."""
 
@@ -65,7 +65,7 @@ class Adviser:
         if share.mean >= _LITTLE:
             return f"{done}: {expected}"
         minutes = self.minutes_for(_GOOD, seconds_per_update, max(0.0, seconds - updates * seconds_per_update))
-        more = "" if minutes is None else f"; about {_GOOD:.0%} take {count(minutes, 'minute')} (--minutes {minutes})"
+        more = "" if minutes is None else f"; {_GOOD:.0%} takes about {count(minutes, 'minute')} (--minutes {minutes})"
         return f"warning: {done}: {expected}{more}".replace("80%", "80 %")
 
     def before_budget(self, seconds_per_update: float, elapsed: float) -> str:
@@ -78,7 +78,7 @@ class Adviser:
         return self.before(updates, seconds_per_update, seconds)
 
     def after(self, folder: Path, result: TrainResult, seconds: float) -> str:
-        """What to type to go on, where that would help; or what of the budget is given back.
+        """The command that trains it longer, where that would help; or how much of the budget was not needed.
 
         Args:
             folder: The run.
@@ -91,7 +91,7 @@ class Adviser:
         budget = 60 * training.minutes
         if p.step < (p.total_steps or 0) or p.ending or p.bad:
             left = budget - seconds
-            return f"{duration(left)} of the budget are given back" if left > 0.1 * budget else ""
+            return f"{duration(left)} of the budget were not needed" if left > 0.1 * budget else ""
         share = self.expected(p.step)
         if share is not None and share.mean >= 0.9:
             return ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from heed import folder as folders
 from heed.config import RunConfig
@@ -71,7 +72,7 @@ def begin(
         if config.training.compile:
             check_compiler(device)
     path = folders.create(out, config, resume, ownership)
-    parameters = sum(p.numel() for p in model.parameters())
+    described = about(task, model)
     if settings is not None:
         reporter.say(settings(task))
     reporter.say(f"run folder {path}")
@@ -86,12 +87,10 @@ def begin(
         else:
             unfinished.drop_damaged()
         if unfinished is None or not (path / folders.REPORT).exists():
-            about = {"format": folders.FORMAT, "task": config.task, "model": config.model.name}
-            reports = {name: one.as_report() for name, one in started.items()}
-            folders.write_report(path, {**about, "parameters": parameters, **reports})
+            folders.write_report(path, {**described, **{name: one.as_report() for name, one in started.items()}})
         write_settings(config, path)
         write_digests(config, path)
-    reporter.say(f"{config.model.name} ({config.model.size}), {parameters:,} parameters; {task.notes}")
+    reporter.say(f"{config.model.name} ({config.model.size}), {described['parameters']:,} parameters; {task.notes}")
     for one in started.values():
         reporter.say(str(one))
     for remark in remarks:
@@ -100,6 +99,13 @@ def begin(
     for change in changes:
         reporter.say(f"changed since the run began: {change}")
     return Begun(path, task, model, frozenset(change.name for change in changes))
+
+
+def about(task: Any, model: nn.Module) -> dict[str, Any]:
+    """What a report says of a run before it is trained."""
+    config = task.config
+    parameters = sum(p.numel() for p in model.parameters())
+    return {"format": folders.FORMAT, "task": config.task, "model": config.model.name, "parameters": parameters}
 
 
 def follow(path: Path, given: Given | None) -> Begun:

@@ -8,6 +8,7 @@ from pathlib import Path
 from heed import folder as folders
 from heed.storage.disk import CHECKSUMS
 from heed.storage.seal import describe_damage, listed
+from heed.storage.tensors import why_unusable
 from heed.training.checkpoint import checkpoints_in
 from heed.visible import shell_word
 
@@ -23,14 +24,18 @@ class RunState:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing or altered."""
+        """Whether nothing is missing, altered or not usable."""
         return all(state == "ok" for state in self.files.values())
 
     def __str__(self) -> str:
         width = max(map(len, self.files), default=0)
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
         bad = sum(state != "ok" for state in self.files.values())
-        verdict = f"{bad} of {len(self.files)} files are missing or altered" if bad else "every file is whole"
+        verdict = (
+            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing, altered or not usable"
+            if bad
+            else "every file is whole"
+        )
         if not self.finished:
             verdict = f"not finished; {verdict if bad else 'every file with a checksum is whole'}"
         return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
@@ -66,5 +71,7 @@ def check_run(run: str | Path = "last") -> RunState:
 
 
 def _states(folder: Path, before: str) -> dict[str, str]:
-    damage = describe_damage(folder)
+    damage, weights = describe_damage(folder), folders.WEIGHTS
+    if weights in {*listed(folder)} - damage.keys() and (problem := why_unusable(folder / weights)):
+        damage[weights] = problem
     return {before + name: damage.get(name, "ok") for name in (*listed(folder), *(n for n in damage if n == CHECKSUMS))}

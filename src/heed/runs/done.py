@@ -13,6 +13,10 @@ from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 from heed.visible import shell_word
 
+_SPEEDS = "target_tokens_per_second", "padding_share", "waiting_share"
+_READ = {"updates", "planned_updates", "ended", "kept", *_SPEEDS}
+"""What is read of a report's `training`."""
+
 
 def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     """How training ended, where a run is whole and finished and no setting was changed; None where there is work.
@@ -33,12 +37,12 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     if found is None or found.changes or found.damage:
         return None
     report = folders.read_report(folder)
-    if "training" not in report or not check_run(folder).whole:
+    training = report.get("training", {})
+    if not _READ <= training.keys() or "valid" not in report.get("scores", {}) or not check_run(folder).whole:
         return None
-    training = report["training"]
     progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
     validation = {name: value for name, value in report["scores"]["valid"].items() if isinstance(value, float)}
-    speeds = training["target_tokens_per_second"], training["padding_share"], training["waiting_share"]
+    speeds = (training[name] for name in _SPEEDS)
     return TrainResult(folder, True, training["ended"], progress, validation, training["kept"], *speeds)
 
 

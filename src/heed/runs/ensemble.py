@@ -1,4 +1,10 @@
-"""Ensembles: several runs of one task answer together."""
+"""Ensembles: several runs of one task answer together.
+
+At each step the members' probabilities are averaged (the arithmetic mean), in greedy search, beam search and sampling
+alike. Members may be of any architecture and size but must have the same tokenizers; tags of the source may differ.
+Settings, test data, `--align` and the words for unknown ones are those of the first run. `heed look` opens one run at a
+time.
+"""
 
 from __future__ import annotations
 

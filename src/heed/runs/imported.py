@@ -25,7 +25,7 @@ from heed.tasks.base.huggingface import TaskCheckpoint
 from heed.tasks.base.matching import unshared
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
-from heed.training.checkpoint import save_weights
+from heed.training.weights import save_weights
 from heed.visible import markdown, shell_word
 
 _OPEN = ("data", "evaluation", "generation", "training")

@@ -17,7 +17,7 @@ from heed.storage.disk import CHECKSUMS
 from heed.storage.files import read_bytes
 from heed.tasks import check_config, run_class
 from heed.tasks.base.run import Run
-from heed.training.checkpoint import load_weights
+from heed.training.weights import load_weights
 
 _TRIES = 3
 """A training that ends meanwhile may change the folder while it is read."""

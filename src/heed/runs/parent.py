@@ -1,4 +1,8 @@
-"""The scores of the run that a run started from, beside its own, where both are of the same examples."""
+"""The scores of the run that a run started from, beside its own, where both are of the same examples.
+
+The numbers are those of the parent's report. They are left out where validation or test data are not the same, as far
+as the configurations and the dates of the files tell, and scores per token where the tokenizers differ.
+"""
 
 from __future__ import annotations
 
@@ -68,14 +72,14 @@ def _shown(folder: str) -> str:
 def _text(one: Any) -> str:
     if not isinstance(one, dict):
         return f"{one:.4g}"
-    span = f" [{one['low']:.4g}, {one['high']:.4g}]" if "low" in one else ""
+    span = f" [{one['low']:.4g}, {one['high']:.4g}]" if {"low", "high"} <= one.keys() else ""
     return f"{one['value']:.4g}{span}"
 
 
 def _value(one: Any) -> float | None:
     """The number of a score, with its interval or without; None for what is no score."""
-    value = one.get("value") if isinstance(one, dict) else one
-    return float(value) if isinstance(value, float) else None
+    numbers = [one.get("value"), one.get("low", 0.0), one.get("high", 0.0)] if isinstance(one, dict) else [one]
+    return numbers[0] if all(isinstance(number, float) for number in numbers) else None
 
 
 def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

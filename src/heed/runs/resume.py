@@ -1,4 +1,9 @@
-"""Going on with a run: its settings, and those that a user changes meanwhile."""
+"""Resuming a run: its settings, and those that a user changes meanwhile.
+
+An edit of `config.yaml` counts as if it had been given on the command line, which comes first; the hidden file
+`.config.yaml` is the copy that it is compared with. Runs of earlier versions have neither this copy nor hashes of their
+data, so nothing is said of changes to them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from heed.tasks import check_config
 from heed.tasks.base.matching import shapes_of
 from heed.tasks.base.sources import DATA, changed_files
 from heed.tasks.base.task import Task
-from heed.training.checkpoint import checkpoints_in
+from heed.training.checkpoint import checkpoints_in, step_of
 from heed.visible import shell_word
 
 S = TypeVar("S", bound=BaseModel)
@@ -71,12 +76,17 @@ class Unfinished:
             return None
         folders.check_format(folder)
         written = check_config(*folders.read_settings(folder))
-        damage = folders.damage(folder)
+        damage = {**folders.damage(folder)}
+        try:
+            folders.read_report(folder)
+        except RunError:
+            damage.setdefault(folders.REPORT, "not what a report is")
         began = written
         if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
             began = kept
             given = merged(written, given) if type(given) is type(written) else given
-        if not checkpoints_in(folder / "checkpoints"):
+        checkpoints = checkpoints_in(folder / "checkpoints")
+        if not checkpoints:
             same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
             return cls(folder, began, began) if same and not damage else None
         if type(began) is not type(given):
@@ -91,6 +101,7 @@ class Unfinished:
                     "field out"
                 )
         config = merged(began, given)
+        _refuse_fewer_updates(folder, config.training.steps, step_of(checkpoints[0]))
         changes = tuple(differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
         for change in changes:
             if change.name.startswith("tokenizer.") and change.name != "tokenizer.sampling":
@@ -145,7 +156,24 @@ class Unfinished:
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
                     f"start a new run (--from {shell_word(self.folder)} takes over what fits), or leave the field out"
                 )
+        self._check_sizes(task)
         return task
+
+    def _check_sizes(self, task: Task[Any, Any]) -> None:
+        """Refuse a model that does not fit what the run learned from the data when it began.
+
+        Raises:
+            ConfigError: It names the file and the field.
+        """
+        fields = self.config.model.model_extra or {}
+        for kind, name in task.size_fields.items():
+            right, unit = task.count_of(kind), task.units.get(kind, kind)
+            given = fields.get(name, right)
+            if given != right and not (kind in task.may_be_more and given > right):
+                raise ConfigError(
+                    f"{self.folder / folders.CONFIG}: model.{name} is {given!r}, but the run has {right:,} {unit}; "
+                    f"set it to {right}, as it was when the run began"
+                )
 
 
 def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
@@ -165,6 +193,19 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
                 f"{folder / name} is {problem}: training cannot be resumed with it. Restore the file as it was written "
                 "from a copy of the run folder, or train a new run with another --out"
             )
+
+
+def _refuse_fewer_updates(folder: Path, steps: int | None, done: int) -> None:
+    """Refuse a number of updates that is already exceeded: training stops when it is reached, so it never would.
+
+    Raises:
+        ConfigError: It names both numbers.
+    """
+    if steps is not None and steps < done:
+        raise ConfigError(
+            f"training.steps is {steps:,}, but the run in {folder} has already made {done:,} updates; give a larger "
+            "number, or leave the field out"
+        )
 
 
 def write_settings(config: RunConfig, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What scoring a run in the end will take, tried on a part of it while the run still trains."""
+"""What scoring a run in the end will take, tried on a part of it while the run still trains (`training/budget.py`)."""
 
 from __future__ import annotations
 

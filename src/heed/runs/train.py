@@ -17,7 +17,7 @@ from heed import kernels
 from heed.config import RunConfig, read_config, set_field
 from heed.errors import ConfigError, suggests_keywords
 from heed.runs.advice import Adviser
-from heed.runs.begin import Begun, Given, begin, follow
+from heed.runs.begin import Begun, Given, about, begin, follow
 from heed.runs.callback import Callback, Caller
 from heed.runs.card import CARD, write_card
 from heed.runs.done import how_to_go_on, result_if_done
@@ -32,7 +32,6 @@ from heed.tasks import check_config, run_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
 from heed.threads import fixed
-from heed.training.checkpoint import save_weights
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import peak_memory
@@ -40,6 +39,7 @@ from heed.training.loop import Trainer
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 from heed.training.tensorboard import logged
+from heed.training.weights import save_weights
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one, or (for labelled texts) any number."""
@@ -247,6 +247,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         scores["valid"] |= run.beside(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
+        **about(task, run.model),  # computed again: the file may have been altered since
         "data": task.report_counts(),
         "scores": scores,
         "training": {

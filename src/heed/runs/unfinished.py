@@ -1,4 +1,9 @@
-"""A run whose training has not finished: its best weights so far."""
+"""A run whose training has not finished: its best weights so far.
+
+A run has finished when its folder is sealed: `checksums.json`, which is written last, names its `model.safetensors`. A
+run that was killed between the two counts as unfinished, and resuming finishes it; so does a finished run while it is
+trained longer. In Python the remark is a `HeedWarning` and the text `run.so_far`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,8 @@ from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.storage.seal import listed
-from heed.training.checkpoint import latest_checkpoint, load_weights, stored_progress
+from heed.training.checkpoint import latest_checkpoint, stored_progress
+from heed.training.weights import load_weights
 from heed.visible import shell_word
 
 _TRIES = 3

@@ -2,6 +2,11 @@
 
 Under `cache_folder()`: `entries/<key>/`, a folder per result, and `contents/`, the checksums of large files. All of it
 may be deleted at any time. One process at a time writes an entry, and its checksums are verified when it is opened.
+
+The key is the content of the files, every setting that decides the result, and the version of heed: a file that changed
+is read again, and a setting that changed makes again what it decides. A large file is not read again for its content
+where device, inode, size and both its times are unchanged. A damaged entry is reported and made again; heed never
+removes anything, and a run that trains has its files open and continues if the folder is removed.
 """
 
 from __future__ import annotations

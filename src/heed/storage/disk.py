@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from heed.errors import DiskError, HeedError
+from heed.errors import DiskError, HeedError, RunError
+from heed.storage.files import kind_of
 
 CHECKSUMS = "checksums.json"
 _NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
@@ -126,10 +127,17 @@ def remove_file(path: Path) -> None:
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    """Size and BLAKE2b hash of a file."""
+    """Size and BLAKE2b hash of a regular file.
+
+    Raises:
+        RunError: It is a folder, a pipe, a device or a socket, which could be read without end.
+    """
+    found = path.stat()
+    if kind := kind_of(found):
+        raise RunError(f"{path} is {kind}, expected a file")
     with path.open("rb") as file:
         hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))
-    return {"bytes": path.stat().st_size, "blake2b": hashed.hexdigest()}
+    return {"bytes": found.st_size, "blake2b": hashed.hexdigest()}
 
 
 def write_checksums(folder: Path, names: list[str]) -> None:

@@ -1,4 +1,10 @@
-"""One process at a time for a folder: a lock that ends with its process, and whether the folder is still there."""
+"""One process at a time for a folder: a lock that ends with its process, and whether the folder is still there.
+
+The file is `.lock`; the operating system drops the lock when the process ends in whatever way. On file systems without
+locks the process that the file names is looked for instead; if it ran on another machine and has ended, the file has to
+be deleted. A comparison holds a lock on its own folder. If a run folder is deleted, moved or replaced while it is
+trained, training stops at the next update.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def difference(path: Path, content: Content, checksum: Callable[[Path], Content]
     try:
         size = check_regular(path).st_size
         if size != content["bytes"]:
-            return f"altered: it has {size:,} bytes, written were {content['bytes']:,}"
+            return f"altered: it has {size:,} byte{'' if size == 1 else 's'}, but {content['bytes']:,} were written"
         found = checksum(path)
     except (MissingFileError, FileNotFoundError):
         return "missing"

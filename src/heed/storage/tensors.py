@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -20,6 +21,19 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, 
     save_file(dict(tensors), str(path), metadata)
     with suppress(PermissionError):  # a file system without permissions
         path.chmod(mode)
+
+
+def why_unusable(path: Path) -> str:
+    """What is wrong with a file of tensors that is as it was written; empty where all its numbers are finite."""
+    try:
+        with safe_open(str(path), "pt") as file:
+            for name in file.keys():
+                check_finite(file.get_tensor(name), name, "not usable")
+    except RunError as error:
+        return str(error)
+    except SafetensorError as error:
+        return f"not usable: {error}"
+    return ""
 
 
 def check_finite(tensor: Tensor, name: str, where: str) -> None:

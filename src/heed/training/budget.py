@@ -2,9 +2,13 @@
 
 budget = what came before training + updates + validations + scoring of the weights that are kept
 
-The number of updates is planned when the speed of a few is known, and again as the run goes on, since validation and
-scoring take another time than at first (an untrained decoder writes outputs of full length) and machines slow down.
-The course of the learning rate is stretched or shortened with the plan, so that it ends where the run does.
+The number of updates is planned when the speed of a few is known (after three seconds, or 2 % of a longer budget), and
+again after each validation and each 2 % of the budget, since validation and scoring take another time than at first (an
+untrained decoder writes outputs of full length) and machines slow down. A new plan changes how fast the learning rate
+falls from then on, never its value, so that a cosine ends at zero where the run does.
+
+A run under a budget that has three validations without a better score lets the rate fall to zero over a sixth of the
+updates so far, and ends (`training.patience: auto`); the rest of the budget is given back.
 """
 
 from __future__ import annotations

@@ -16,15 +16,15 @@ from typing import Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_checksums, write_folder
+from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_folder
 from heed.storage.files import damaged, read_object
-from heed.storage.seal import describe_damage, listed
-from heed.storage.tensors import check_finite, save_tensors
+from heed.storage.seal import describe_damage, listed, record, recorded
+from heed.storage.tensors import save_tensors
 from heed.training.optimizer import Optimizer
+from heed.training.weights import apply_weights, read_tensors, unshared
 
 FORMAT = 3
 _BY_NUMBER = 2
@@ -76,64 +76,6 @@ class Checkpoint:
     carried: dict[str, Tensor] = field(default_factory=dict)
 
 
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write a model's weights; tensors that are one (tied embeddings) are written once."""
-    save_tensors(_unshared(model.state_dict()), path)
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Read a model's weights.
-
-    Raises:
-        RunError: The file is missing, damaged, or of another model; the message names the first tensor that differs.
-    """
-    if not path.is_file():
-        raise RunError(f"{path} is missing")
-    try:
-        weights = load_file(str(path))
-    except Exception as error:
-        raise RunError(f"{path} is damaged: {error}") from None
-    apply_weights(model, weights, str(path))
-
-
-def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Copy weights into a model; tied tensors, stored once under any of their names, reach every name.
-
-    Raises:
-        RunError: They are of another model, or not all are finite; the message names the tensor.
-    """
-    own = model.state_dict()
-    stored = _unshared(own)
-    first = {tensor.data_ptr(): name for name, tensor in stored.items() if tensor.numel()}
-    for name in own.keys() & weights.keys() - stored.keys():
-        if (tied := first.get(own[name].data_ptr(), name)) not in weights:
-            weights = {tied if key == name else key: tensor for key, tensor in weights.items()}
-    for name in sorted(set(stored) | set(weights)):
-        if name not in weights or name not in stored:
-            side = "lacks" if name not in weights else "has an unknown"
-            raise RunError(f"{where} {side} tensor '{name}': it belongs to another model or version")
-        if weights[name].shape != stored[name].shape:
-            raise RunError(
-                f"{where}: tensor '{name}' has shape {tuple(weights[name].shape)}, "
-                f"the model's has {tuple(stored[name].shape)}"
-            )
-        check_finite(weights[name], name, where)
-    with torch.no_grad():
-        for name, tensor in stored.items():
-            tensor.copy_(weights[name])
-
-
-def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a state dict, each storage once, under its first name."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in state.items():
-        if tensor.data_ptr() not in seen or tensor.numel() == 0:
-            seen.add(tensor.data_ptr())
-            result[name] = tensor.detach().contiguous()
-    return result
-
-
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
@@ -157,7 +99,7 @@ def save_checkpoint(
     """
     final = folder / f"step-{progress.step}"
     tensors = {
-        _WEIGHTS: _unshared(model.state_dict()),
+        _WEIGHTS: unshared(model.state_dict()),
         _OPTIMIZER: _optimizer_tensors(model, optimizer),
         _RANDOM: random_state() if random is None else random,
         **({_CARRIED: {name: tensor.contiguous() for name, tensor in carried.items()}} if carried else {}),
@@ -181,8 +123,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         number, progress = _read_progress(path)
-        weights, optimizer, random = (load_file(str(path / name)) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
-        carried = load_file(str(path / _CARRIED)) if (path / _CARRIED).is_file() else {}
+        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
         return Checkpoint(weights, optimizer, random, progress, number, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
@@ -292,7 +234,7 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """The checkpoints of a folder that hold more than weights, newest first."""
-    return [p for p in sorted(_steps_in(folder), key=_step, reverse=True) if _holds_progress(p)]
+    return [p for p in sorted(_steps_in(folder), key=step_of, reverse=True) if _holds_progress(p)]
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
@@ -317,7 +259,7 @@ def prune_checkpoints(folder: Path) -> None:
     for path in _steps_in(folder):
         if path in whole:
             continue
-        if _step(path) in wanted:
+        if step_of(path) in wanted:
             _keep_weights(path)
         else:
             remove_folder(path)
@@ -325,8 +267,13 @@ def prune_checkpoints(folder: Path) -> None:
 
 def _keep_weights(path: Path) -> None:
     files = [p for p in path.iterdir() if p.name not in (_WEIGHTS, CHECKSUMS)]
-    if files:
-        write_checksums(path, [_WEIGHTS])  # first, so that the folder is never one with missing files
+    try:
+        weights = (recorded(path) or {}).get(_WEIGHTS)
+    except RunError:
+        weights = None
+    if files and weights is not None:  # what was never recorded, or cannot be read, stays as it is
+        # First, so that the folder is never one with missing files; not hashed anew, so that damage stays visible.
+        record(path, [_WEIGHTS], {_WEIGHTS: weights})
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -336,7 +283,8 @@ def _steps_in(folder: Path) -> list[Path]:
     return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """The number of updates after which a checkpoint was written."""
     return int(path.name.removeprefix("step-"))
 
 
@@ -344,18 +292,6 @@ def _holds_progress(path: Path) -> bool:
     """Whether a run could go on from it: weights alone have checksums that list nothing else."""
     names = listed(path)
     return _PROGRESS in names or not names  # without any it is damaged, and to be named
-
-
-def average_weights(paths: list[Path]) -> dict[str, Tensor]:
-    """The mean of several weight files, tensor by tensor, summed in float64.
-
-    Source: Vaswani et al. 2017 (arXiv:1706.03762), section 6.1, average the last checkpoints.
-    """
-    files = [load_file(str(path)) for path in paths]
-    return {
-        name: torch.stack([f[name].double() for f in files]).mean(0).to(tensor.dtype)
-        for name, tensor in files[0].items()
-    }
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

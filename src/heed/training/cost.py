@@ -13,6 +13,9 @@ bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (r
 Activations are what autograd keeps for the backward pass of a real batch. Where blocks are computed again in the
 backward pass (`training.activation_checkpointing`), these are what it keeps outside of them, their inputs, and the
 inside of one.
+
+Measured with the threads that training will use, after a first step that is not timed; kept under `training` and
+`training.predicted` in the report. `benchmarks/prediction.py` compares them for five recipes.
 """
 
 from __future__ import annotations
@@ -30,13 +33,14 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.memory import check_memory
+from heed.threads import learned_of
 from heed.training.contracts import Scores, Trainable, parts_of
 from heed.training.device import autocast, lower_step, peak_memory
 from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import Optimizer
 from heed.training.processes import Processes
 from heed.training.recompute import kept_inside, recomputed_blocks
-from heed.training.threads import probe_threads
+from heed.training.threads import choose_threads
 
 _ENOUGH, _FEWEST = 0.25, 2
 """Seconds and steps that are measured at least; one step is enough where it takes twice as long."""
@@ -53,6 +57,7 @@ class Cost:
     seconds: float  # of an update
     network: int  # bytes that each process sends for an update
     micro_batches: int  # into how many a batch is divided
+    threads: int  # that compute where all of them have a free core
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
@@ -117,7 +122,7 @@ class TrialStep:
             made += 1
 
 
-def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) -> Cost:
+def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -> Cost:
     """Predict what an update takes from some batches of the run; sets the step's micro-batches, and torch's threads."""
     model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
@@ -139,8 +144,9 @@ def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) ->
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
         step.run(plan[widest])
         step.timed.clear()
-        if choose_threads:
-            probe_threads(lambda: step.run(middle))
+        threads = torch.get_num_threads()
+        if chooses_threads:
+            threads = choose_threads(lambda: step.run(middle), learned_of(model), work(middle))
         rate, update = step.rates(plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES])
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
@@ -153,7 +159,7 @@ def predict_cost(step: TrialStep, processes: Processes, choose_threads: bool) ->
         left = round(kept / step.micro_batches) if device.type == "cpu" else 0
         memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
-    return Cost(max(memory), activations, seconds, network, step.micro_batches)
+    return Cost(max(memory), activations, seconds, network, step.micro_batches, threads)
 
 
 @contextmanager

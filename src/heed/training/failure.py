@@ -29,6 +29,6 @@ def not_finite(
     before = latest_checkpoint(checkpoints)
     back = f"; the last checkpoint is {before.name}" if before is not None else ""
     return TrainingError(
-        f"{what} at update {p.step + 1} (epoch {p.epoch}, learning rate {rate:.2g}) on {examples}; lower "
+        f"{what} at update {p.step + 1} (pass {p.epoch + 1}, learning rate {rate:.2g}) on {examples}; lower "
         f"training.learning_rate (now {config.learning_rate}) or raise training.warmup (now {config.warmup}){back}"
     )

@@ -45,6 +45,7 @@ from heed.training.progress import Reporter, begin_line, duration, progress_line
 from heed.training.rising import RisingLoss
 from heed.training.schedule import rate_factor
 from heed.training.selection import Selection
+from heed.training.sums import Sums
 from heed.training.threads import give_way, may_choose_threads, resumed_threads
 
 
@@ -99,6 +100,7 @@ class Trainer:
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
+        self._threads = 0  # that were chosen; 0 before
         self._micro_batches = config.micro_batches or 1
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
@@ -162,13 +164,13 @@ class Trainer:
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         with step_explained("before the first update", self._micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
-        self._micro_batches = self.processes.broadcast(cost.micro_batches)
+        self._micro_batches, self._threads = self.processes.broadcast(cost.micro_batches), cost.threads
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
         p.micro_batches = self._micro_batches
-        p.threads = torch.get_num_threads()
+        p.threads = self._threads or torch.get_num_threads()
         p.processes = self.processes.count
         if isinstance(self.task, Carries):
             self.task.carry({})  # without what measured steps left
@@ -230,7 +232,7 @@ class Trainer:
                     self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
-                early = f"early, as {self.select_by} no longer improved: "
+                early = f"ended early, because {self.select_by} no longer improved: "
                 done = "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
                 return f"{early if p.ending else ''}{done}"
             over = self._unfreezing.is_over(p.step)
@@ -272,8 +274,7 @@ class Trainer:
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
-        course = p.total_steps, p.planned_at, p.course
-        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, *course)
+        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps, p.planned_at, p.course)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()
@@ -281,8 +282,9 @@ class Trainer:
             give_way(p.threads)
         (summed,) = self.processes.total(draw.targets)
         count = int(summed)
-        total, parts = self._backward(batches, count)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf).item()
+        sums = self._backward(batches, count)
+        gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
+        total, parts, norm = sums.read(gradient_norm, self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
             examples = self.task.describe([i for batch, _ in batches for i in batch.indices])
             raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
@@ -301,12 +303,12 @@ class Trainer:
         self.reporter.update(progress_line(p, self.budget, total / count, draw.padding, self.task.targets))
         self.budget.updated(time.perf_counter() - start)
 
-    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> tuple[float, dict[str, float]]:
+    def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> Sums:
         """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one; the sums.
 
         DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
         """
-        total, parts = 0.0, dict[str, float]()
+        sums = Sums()
         when = f"at update {self.progress.step + 1}, with {len(batches[0][0].indices)} examples at a time"
         with step_explained(when, self.progress.micro_batches):
             for number, (batch, counts) in enumerate(batches, start=1):
@@ -317,10 +319,8 @@ class Trainer:
                     if not counts:
                         loss, terms = loss * 0.0, {name: term * 0.0 for name, term in terms.items()}
                     (loss / (count / self.processes.count)).backward()
-                total += loss.item()
-                parts = {name: parts.get(name, 0.0) + term.item() for name, term in terms.items()}
-        total, *others = self.processes.total(total, *parts.values())
-        return total, dict(zip(parts, others, strict=True))
+                sums.add(loss, terms)
+        return sums
 
     def _plan(self, after_validation: bool = True) -> None:
         """Decide how many updates fit the budget; said once, then kept up to date."""

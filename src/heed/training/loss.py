@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from heed.kernels import enabled, layer_cross_entropy, linear_cross_entropy
+from heed.shapes import Bool, Float, Int
 
 PIECE_BYTES = 2**23
-"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (docs/benchmarks.md)."""
+"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (benchmarks/NOTES.md)."""
 
 
 def vocabulary_loss(
@@ -37,6 +38,23 @@ def vocabulary_loss(
     parameters = [p for p in output.parameters() if p.requires_grad]
     vocab_size = output.out_features if isinstance(output, nn.Linear) else None
     return layer_cross_entropy(hidden, output, parameters, targets, label_smoothing, piece_bytes, vocab_size)
+
+
+def loss_at(
+    real: tuple[Bool[Tensor, "batch length"], int],
+    hidden: Float[Tensor, "batch length d"],
+    labels: Int[Tensor, "batch length"],
+    output: nn.Module,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The vocabulary loss at the real positions of a batch: where the mask is true, which is at so many places.
+
+    Nobody has to wait for a GPU to count them.
+    """
+    mask, count = real
+    places = torch.nonzero_static(mask.flatten(), size=count).squeeze(1)
+    at_places = hidden.flatten(0, 1).index_select(0, places), labels.flatten().index_select(0, places)
+    return vocabulary_loss(at_places[0], output, at_places[1], label_smoothing)
 
 
 def _is_float32(hidden: Tensor) -> bool:

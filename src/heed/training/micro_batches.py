@@ -1,6 +1,11 @@
 """A batch in micro-batches, one after the other: the same gradient, and the activations of one of them in memory.
 
 memory of activations = what autograd keeps of the batch / micro-batches
+
+Dropout drops other elements than with the whole batch. Refused for models with batch normalisation, whose gradient it
+would change. Where pictures are mixed (`augment.mixup`, `augment.cutmix`), each is mixed with one of its own part. The
+first lines of a run say into how many parts batches are divided. Their number is kept in the checkpoint, since
+dropout's draws depend on it.
 """
 
 from __future__ import annotations

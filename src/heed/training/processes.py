@@ -2,6 +2,12 @@
 
 Every process reads the same batches and takes its share of the examples of each, so that an update is the same
 whatever their number. Gradients are summed by DistributedDataParallel.
+
+Validation is shared out too, each example read once. With batch normalisation each process normalises by the mean and
+deviation of its own share and the running means kept are those of the first process, so the result depends on the
+number of processes, as it does on the batches of `training.accumulate`. `heed.train` returns the finished run in every
+process. A checkpoint is written after each validation and every `training.save_minutes`; after a death, only the
+updates since then are lost.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 Random state is put back for the second computation, so that dropout's masks, and with them all gradients, are the same.
 
 Source: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174.
+
+Models without blocks refuse the field, as does `training.guided_attention`, which looks into every block.
 """
 
 from __future__ import annotations

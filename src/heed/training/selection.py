@@ -11,7 +11,8 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.errors import RunError
 from heed.storage.seal import describe_damage
-from heed.training.checkpoint import Progress, apply_weights, average_weights, load_weights
+from heed.training.checkpoint import Progress
+from heed.training.weights import apply_weights, average_weights, load_weights
 
 Scores = dict[str, float]
 

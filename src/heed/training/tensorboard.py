@@ -1,4 +1,7 @@
-"""`training.log: tensorboard`: what `metrics.jsonl` holds, for TensorBoard too. It never stops a run."""
+"""`training.log: tensorboard`: what `metrics.jsonl` holds, for TensorBoard too. It never stops a run.
+
+It writes RUN/tensorboard; `metrics.jsonl` is written in any case.
+"""
 
 from __future__ import annotations
 

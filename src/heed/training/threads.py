@@ -1,14 +1,15 @@
-"""The number of threads of a training: given, or measured before the first update; fewer beside other work."""
+"""The number of threads of a training: given, or measured before the first update and kept; fewer beside other work."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 
 from heed.config import TrainingConfig
 from heed.cores import Company, choices, cores, given_by_user
+from heed.threads import Learned
 from heed.training.processes import Processes
 
 _COMPANY = Company(held=2.0)
@@ -25,14 +26,33 @@ def give_way(threads: int) -> None:
     torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
 
 
-def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
-    """Set and return the number of threads that makes `run` fastest: small models often lose by sharing it out.
+def choose_threads(run: Callable[[], object], learned: Learned, work: int, seconds: float = 0.5) -> int:
+    """The number of threads that makes `run` fastest: small models often lose by sharing it out.
 
-    `run` is a step on a real batch that leaves nothing behind. Results differ in their last bits between thread counts,
-    so a run stores the number and a resumed run uses it again. No more are tried than other work leaves cores.
+    What was found on a quiet machine is kept and not measured again. Of the number returned, torch is set to as many as
+    have a free core now. Results differ in their last bits between thread counts, so a run stores the number and a
+    resumed run uses it again.
+
+    Args:
+        run: A step on a real batch that leaves nothing behind.
+        learned: What is known of models of this shape on this machine.
+        work: Positions of the batch; batches of less than half or more than twice as many are measured by themselves.
+        seconds: What a measurement may take.
     """
-    free = _COMPANY.free_cores()
-    candidates = [count for count in choices(len(cores())) if count <= free]
+    every, name, free = choices(len(cores())), f"update {max(1, work).bit_length()}", _COMPANY.free_cores()
+    known = learned.known(name)
+    if known in every:
+        torch.set_num_threads(min(known, free))
+        return known
+    candidates = [count for count in every if count <= free]  # what others keep busy would be measured with them
+    company = Company()
+    torch.set_num_threads(best := _fastest(run, candidates, seconds))
+    if candidates == every and company.free_cores() == len(cores()):
+        learned.keep(name, best)
+    return best
+
+
+def _fastest(run: Callable[[], object], candidates: Sequence[int], seconds: float) -> int:
     rates = {}
     for threads in candidates:
         torch.set_num_threads(threads)
@@ -49,7 +69,6 @@ def probe_threads(run: Callable[[], object], seconds: float = 0.5) -> int:
     for threads in candidates[1:]:
         if rates[threads] > 1.05 * rates[best]:
             best = threads
-    torch.set_num_threads(best)
     return best
 
 

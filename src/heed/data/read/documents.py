@@ -10,6 +10,9 @@
 Each file may end in .gz or .xz as well, and `data.format` overrides the ending. With `data.separator` a line that
 equals it, blanks around it aside, ends a document and belongs to none; an empty separator (or one of line breaks only)
 means an empty line. Line ends become LF; nothing else of a text changes. Errors name file and line.
+
+A separator that occurs on no line is a warning. Byte-order marks at the start of a line and blank documents are left
+out. A bad line is left out of its document (`data.bad_lines=skip`); of JSON lines and tables it is the document.
 """
 
 from __future__ import annotations

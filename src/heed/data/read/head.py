@@ -1,4 +1,11 @@
-"""The first part of a file, for recognising how it is written; nothing is counted and nothing raised."""
+"""The first part of a file, for recognising how it is written; nothing is counted and nothing raised.
+
+At most 10,000 lines or 4 million characters are read; pipes are not looked into.
+
+Recognition (`layout.py`, `pair_layout.py`, `number_layout.py`) decides before a file is read, and only what its ending,
+its first line and the settings leave open: what was read before without nonsense keeps its reading. Which command reads
+what `contents.py` finds is in the tasks' specifications (`takes`), so that readers name no task.
+"""
 
 from __future__ import annotations
 

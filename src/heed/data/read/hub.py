@@ -2,6 +2,9 @@
 
 They are fetched by the `datasets` library into its own cache (HF_HOME), so that a second run needs no network. A
 folder in place of a name is read by the same library: one that it saved, or one of its kinds of files.
+
+A part of a structure is a column of its own, as translation.en. A label may be a text, a number or a class, which is
+read by its name, and with `data.several_labels` a list of them.
 """
 
 from __future__ import annotations

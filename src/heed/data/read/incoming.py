@@ -2,6 +2,14 @@
 
 A batch of a file is as many lines as are wanted. A pipe may make anybody wait: a batch of its lines is what has come
 when nothing more does for a moment, so that an answer is never held back for lines that are not there yet.
+
+Batches of a pipe are sent when nothing more has come for 0.02 s, or after 0.2 s; its first full batches are smaller (4,
+16, 64, ... lines). A line cannot be used if it is not in UTF-8 (nor `data.encoding`), holds a NUL byte, has more than a
+million characters (or `data.max_line`, if that is more), lacks the column of the text, is not JSON where the others
+are, has no mask or second text where the run needs one, or is longer than the positions that a model has learned. The
+first ten such lines are named, and all are counted. A compressed file that is cut off is named after the last line that
+could be read. A picture that cannot be read has an empty answer and exit status 4; only `--bad-lines error` stops
+there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Texts to predict from a file of columns or JSON lines, where a file of lines was expected."""
+"""Texts to predict from a file of columns or JSON lines, where a file of lines was expected.
+
+Of pairs the source is taken, and a message says which column is used. Files without columns are read line by line,
+whatever their ending.
+"""
 
 from __future__ import annotations
 

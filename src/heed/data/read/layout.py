@@ -1,4 +1,9 @@
-"""How a file of labelled texts is written: recognised by its first part, where neither ending nor settings say it."""
+"""How a file of labelled texts is written: recognised by its first part, where neither ending nor settings say it.
+
+A column whose values repeat is the label and one of long texts the text, whatever their names and order; where several
+columns could be either, an error lists them with the field to give. Columns with the expected names, and fields that
+the user gives, are taken as they are. `data.format=lines` makes the first word of each line its label.
+"""
 
 from __future__ import annotations
 
@@ -210,8 +215,8 @@ def _of_lines(head: Head, given: Layout, form: TextFormat) -> Layout:
     if first.of_sentences and not (form.known and _known(head.filled, form.known) >= 0.5):
         why = "its lines are plain sentences" if content is None else content.why
         what = (
-            f"{why}, and their first words are no labels ({first.values:,} different ones in {first.lines:,} lines, "
-            f"{first.singles:,} of them once); expected lines `label text`"
+            f"{why}, and their first words do not look like labels ({first.values:,} different ones in "
+            f"{first.lines:,} lines, {first.singles:,} of them once); expected lines `label text`"
         )
         looks = "" if content is None else form.advice(content.kind, head.path)
         raise DataError(f"'{head.path}': {what}{looks}; data.format=lines takes first words as labels all the same")

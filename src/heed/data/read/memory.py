@@ -8,6 +8,11 @@
 | a list of tuples | one row each, columns by place |
 | a tuple of lists, arrays or series | columns by place |
 | a list of texts, where examples are texts alone | one column |
+
+Several series are a list of data frames or of arrays. Labels may be texts, numbers or truth values, and with
+`data.several_labels` lists. With `data.bad_lines=skip` values that cannot be used are left out and counted. A run
+folder keeps the number of examples of each split and a hash of them (`data.memory`), not the examples; a run is resumed
+with the same data, and a message says which split differs.
 """
 
 from __future__ import annotations

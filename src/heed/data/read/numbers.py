@@ -99,6 +99,24 @@ def read_numbers(
         DataError: The file cannot be read, a column is missing, a line has another number of columns, a value is
             missing or no number; with file, line and column.
     """
+    return next(iter_numbers(path, wanted, label, labelled=labelled, known=known, said=said))
+
+
+def iter_numbers(
+    path: Path,
+    wanted: Sequence[Column] | None,
+    label: Column | None = None,
+    most: int | None = None,
+    *,
+    labelled: bool = True,
+    known: Collection[str] = (),
+    said: list[str] | None = None,
+) -> Iterator[Numbers]:
+    """As `read_numbers`, `most` rows at a time, so that a file of any length takes the memory of these.
+
+    Raises:
+        DataError: As by `read_numbers`, after the rows before.
+    """
     findings = Findings()
     layout = number_layout(path, wanted, label if labelled else None, findings, known)
     if said is not None:
@@ -121,8 +139,16 @@ def read_numbers(
         raise DataError(f"'{path}' has no column of numbers beside the label '{label}'")
     if layout.header:
         _refuse_twins(path, header, [*places, *([of_label] if of_label is not None else [])])
-    values, labels, origins = [], [], []
+    values: list[list[float]] = []
+    labels: list[str] = []
+    origins: list[str] = []
+    columns = tuple(header[i] for i in places)
+    count = 0
     for number, row in rows:
+        if len(values) == most:
+            yield Numbers(columns, np.array(values), tuple(labels), tuple(origins))
+            values, labels, origins = [], [], []
+        count += 1
         if len(row) != len(header):
             raise DataError(f"'{path}' line {number} has {len(row)} columns, but its first line names {len(header)}")
         cells = [row[i].replace(",", ".") if layout.decimal_comma else row[i] for i in places]
@@ -132,9 +158,9 @@ def read_numbers(
             if not row[of_label].strip():
                 raise DataError(f"'{path}' line {number}, column '{header[of_label]}': the label is missing")
             labels.append(row[of_label].strip())
-    if not values:
+    if not count:
         raise DataError(f"'{path}' has a first line of names ({', '.join(header)[:60]}) and no row after it")
-    return Numbers(tuple(header[i] for i in places), np.array(values), tuple(labels), tuple(origins))
+    yield Numbers(columns, np.array(values), tuple(labels), tuple(origins))
 
 
 def text_columns(path: Path) -> dict[str, list[str]]:

@@ -6,6 +6,13 @@ that open it (Spanish) at its start, so that they do not tell which word is the 
     What time is it now?   ->   it time What now is?
 
 A capital letter still tells the first word where no other word has one; `tokenizer.lowercase: source` hides it.
+
+The order is drawn by (`data.shuffle_seed`, sentence). All orders but the sentence's own are equally likely; its own is
+used only where there is no other (one word, or one word several times). In scripts without spaces a line is one word,
+and nothing is shuffled. Of .csv and .tsv the first column is read, of JSON lines the field `text`;
+`data.columns.target` names another. A line of a plain text file with several columns is a bad line, since nobody can
+know which is meant. What is held out, `data.duplicates` and `data.overlap` go by the sentence; two sentences of the
+same words in two orders are two sentences.
 """
 
 from __future__ import annotations

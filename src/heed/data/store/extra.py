@@ -1,4 +1,12 @@
-"""Further training corpora: back-translations, another domain. Weighted, perhaps tagged, never held out."""
+"""Further training corpora: back-translations, another domain. Weighted, perhaps tagged, never held out.
+
+A weight is how often a pair is seen in one pass over the training files; which pairs a part holds is drawn again in
+each pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever cut into it,
+and texts to predict are read without it. Files are read, filtered and refused as training files are; tokenizers are
+trained on all corpora, each pair once. Pairs whose source is in the validation or test set are left out and counted;
+targets that are there are counted in a warning. A weight above 1 repeats a small corpus of real text beside much
+synthetic text. `report.json` has the counts by name (`extra bible.en`), with weight and tag.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 No token of a word or subword tokenizer crosses into a blank. This is several times faster than encoding the texts.
 Runs of blanks may be counted as more tokens of a `byte_bpe` than they are.
+
+In a script without spaces most lengths are estimates, and a batch may take somewhat more or less room than
+`training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is always encoded.
 """
 
 from __future__ import annotations

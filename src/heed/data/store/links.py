@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -62,11 +62,12 @@ class LinkTable:
         line = self._line(pair)
         return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip"), base=self._base))
 
-    def check(self, pairs: Sequence[Pair], read: int, corpus: str, held_out: Sequence[Pair] = ()) -> str:
+    def check(self, pairs: Sequence[Pair], read: int, corpus: str, unused: Iterable[Sequence[Pair]] = ()) -> str:
         """Compare with the pairs of a corpus, of which `read` were read before some were left out.
 
-        The links of `held_out`, its pairs that validate, are used by nobody, but they are links of the same file: those
-        to words that are not there are told as the others are, and do not wait for another choice of these pairs.
+        The links of `unused`, its pairs that validate or were not drawn, are used by nobody, but they are links of the
+        same file: those to words that are not there are told as the others are, and do not wait for another choice of
+        these pairs.
 
         Returns:
             What was found, for people.
@@ -85,8 +86,9 @@ class LinkTable:
         for pair, line in self._lines(pairs, corpus):
             kept = checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
             count, with_links = count + len(kept), with_links + bool(kept)
-        for pair, line in self._lines(held_out, corpus):
-            checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
+        for some in unused:
+            for pair, line in self._lines(some, corpus):
+                checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
         if not count:
             raise DataError(f"'{self.path}' holds no links of the training pairs of {corpus}")
         doubt = ""

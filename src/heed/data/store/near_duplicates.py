@@ -4,6 +4,9 @@ A document is known by the hashes of all its pieces of 50 characters (shingles: 
 containment of documents"), letters lower-cased and runs of blanks as one. It is a near-duplicate where one training
 document has more than half of them. Only hashes of held-out documents are kept, and of more than 250,000 a share
 that is chosen by the hash itself; training documents pass by once.
+
+Documents of fewer than 50 characters are not compared, and pieces that more than 64 held-out documents share do not
+count. Equal documents are overlap, not near-duplicates. Of streams only equal documents are found.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Words are those between blanks, without marks and in lower case, characters where a text has no blank. Of a set in the
 same language nearly as many words are known as of the training texts themselves; of one in another language few are.
+
+Where the training files are gone, the task compares the number of tokens that each side takes.
 """
 
 from __future__ import annotations

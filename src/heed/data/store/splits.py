@@ -1,4 +1,10 @@
-"""Examples by purpose: read, filtered by named rules, held out by a hash, compared with each other; all is counted."""
+"""Examples by purpose: read, filtered by named rules, held out by a hash, compared with each other; all is counted.
+
+A report keeps for each split what was read, filtered by rule and kept, what was found with the first places, and tokens
+and unknown tokens of each side. The number read is the number kept plus the numbers left out. Pairs with the same
+source are held out together, by the smallest hashes of the source, so the choice does not depend on the order of the
+files.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +114,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
         equal = f"{unit}s with the same {side}" if side != unit else "equal ones"
-        splits.remarks.append(f"{count:,} {unit}s held out for validation by a hash of the {side}, {equal} together")
+        held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
+        splits.remarks.append(f"{held} by a hash of the {side}, {equal} together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")

@@ -6,7 +6,14 @@
     origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
     hashes.bin   uint64 (examples, fields)
 
-The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory.
+The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
+memory-mapped Arrow table would). An entry of the cache is written as a checkpoint is.
+
+Of 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, places and hashes 76 MiB, lengths 15 MiB. In memory are
+8 bytes a pair of lengths, 16 of which pairs are trained on and the order of a pass, 8 a link of given alignments, and
+what was read of the rest as long as there is room. Tokenizers are trained on a random sample of 20 MB of text, the same
+every time; a character that does not occur in it is unknown. Counts of tokens are of 20,000 pairs, spread evenly
+(`counted`). Data sets of the Hub and pipes are kept for as long as the process lives.
 """
 
 from __future__ import annotations

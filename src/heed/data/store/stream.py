@@ -1,4 +1,15 @@
-"""Streamed corpora: read forward without end, a window of examples at a time; two windows are held at most."""
+"""Streamed corpora: read forward without end, a window of examples at a time; two windows are held at most.
+
+One window is one pass: pass 5 is window 5, in an order that depends on seed and pass only, and a window may hold the
+end of a file and its beginning. The first pairs held out are left out each time they come, and so are others with their
+sources; with files `data.overlap` decides. Tokenizers are trained on the first window, or taken from another run; sizes
+that depend on the number of pairs are those of the largest corpora. A resumed run reads forward to the window of its
+checkpoint, some 2 seconds for each million pairs. Every process reads all of the stream and encodes only the batches
+that it trains on; a pipe is for one process. Counts are of what was read so far. Repeats, swapped sides and scripts are
+not looked for, and what needs a corpus with an end is refused: further corpora, learned or given alignments, dropped
+duplicates. The training loop, its checkpoints and its sharding need not know of streams: window e is pass e, and an
+example is identified by its place in the stream.
+"""
 
 from __future__ import annotations
 

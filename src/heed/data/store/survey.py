@@ -2,6 +2,10 @@
 
 Memory: 8 bytes a field of an example, whatever its length, and 64 more an example for a moment; a few places for each
 finding. Repeats are told by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
+
+Duplicates and overlap are separate questions with a field each: how often a pair is seen is for the user to decide,
+while a training set that contains the test set makes its score worthless. Of labelled texts, the same text with other
+labels is a warning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """The letters by which the `tokenizers` library names bytes, as GPT-2's code did: each is one that can be printed.
 
 Printable characters of Latin-1 stand for themselves; the 68 other bytes are U+0100 and the characters after it.
+
+A token of bytes may be a part of a character: outputs that break one off show U+FFFD, and where tokens are shown one by
+one such bytes appear by number in angle brackets. The words of a look are whole characters.
 """
 
 from __future__ import annotations

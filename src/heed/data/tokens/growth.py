@@ -3,6 +3,8 @@
 A text of n tokens has about `mean * n` when it is cut at random, with a variance of `variance * n`: its words are cut
 one by one. `bound` is two standard deviations above that; few texts come to it, and these are cut as always in some of
 their words.
+
+How many more is measured on 200 texts. `training.batch_tokens` and `data.max_length` hold for what is trained on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Trained tokenizers and encoded texts, cached for large corpora; without a writable cache they are made anew."""
+"""Trained tokenizers and encoded texts, cached for large corpora; without a writable cache they are made anew.
+
+From half a million characters on, for corpora in memory too: a second start on the same texts trains no tokenizer and
+encodes nothing.
+"""
 
 from __future__ import annotations
 

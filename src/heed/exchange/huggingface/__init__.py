@@ -15,4 +15,7 @@ To add a family: write `exchange/huggingface/<family>.py` with a subclass of `Fa
 `TaskCheckpoint.places` says under which names the task's model has them. A family with several tokenizers (a source's
 and a target's) overrides `tokenizers` and `write_tokenizers`; a new reversible transform goes into `transforms.py`.
 Nothing else must be done for `heed import` and `heed export --to huggingface`.
+
+The shapes that a checkpoint should have are those of our model sent back through the transforms on the device "meta",
+so no shape is written twice. What an export wrote is read again by the same code, and compared.
 """

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.data.tokens.tokenizer import PADDING
 from heed.errors import ConfigError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.table import Entry, entry, layer
+from heed.exchange.huggingface.table import Entry, entry, known, layer
 from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import NEVER, SAME, After, First, Rows, Transform
+from heed.exchange.huggingface.transforms import NEVER, SAME, Rows, Transform
 from heed.models.base import ModelConfig
 from heed.models.bert import BertConfig
 
@@ -173,7 +173,7 @@ class BertFamily(Family):
         lines = [*layer(dense, "words.dense"), *layer(norm, "words.norm")]
         if tied:
             also = (other, f"{output}.decoder.weight")
-            return [*lines, entry(own, "words.output.bias", bias, also=(other,)), _known(also[1])]
+            return [*lines, entry(own, "words.output.bias", bias, also=(other,)), known(also[1])]
         lines.append(entry(other, "words.output.bias", bias, also=(own,), copied=True))
         return [*lines, entry(f"{output}.decoder.weight", "words.output.weight", Rows(numbering))]
 
@@ -217,178 +217,3 @@ class BertFamily(Family):
 
     def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
         return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
-
-
-class RobertaFamily(BertFamily):
-    """RoBERTa."""
-
-    model_type = "roberta"
-    prefix = "roberta."
-    head_names: ClassVar = ("lm_head.", "classifier.")
-    tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
-    architectures: ClassVar = {
-        frozenset(): "RobertaModel",
-        frozenset({"words"}): "RobertaForMaskedLM",
-        frozenset({"labels"}): "RobertaForSequenceClassification",
-        frozenset({"tags"}): "RobertaForTokenClassification",
-    }
-    first_of_words = "lm_head.bias"
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `bert`: positions begin behind the padding token's id, and one segment is used."""
-        before = _before(settings)
-        rows = settings.count("max_position_embeddings", 512)
-        if rows <= before:
-            raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
-        if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
-            raise ConfigError(
-                f"{settings.path}: hidden_act is {act}, but its head of masked words has gelu, and heed's has what the "
-                "body has; import the model without this head"
-            )
-        return {
-            **super().fields(settings, files, heads),
-            "max_length": rows - before,
-            "num_segments": 1,
-            "double_separator": True,
-        }
-
-    def _pooler(self, heads: frozenset[str]) -> str:
-        return "classifier.dense" if "labels" in heads else f"{self.prefix}pooler.dense"
-
-    def _positions(self, settings: Settings) -> Transform:
-        return After(_before(settings))
-
-    def _segments(self, settings: Settings) -> Transform:
-        return First(settings.count("type_vocab_size", 2))
-
-    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
-        if head == "labels":
-            return layer("classifier.out_proj", head)
-        if head == "tags":
-            return layer("classifier", head)
-        return self._words(("lm_head.dense", "lm_head.layer_norm", "lm_head"), vocabularies, tied)
-
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json."""
-        assert isinstance(body, BertConfig)
-        values = super().settings(body, heads, vocabularies)
-        theirs = vocabularies["tokens"][1].theirs
-        before = (theirs[PADDING] or 0) + 1
-        return {
-            **values,
-            "max_position_embeddings": body.max_length + before,
-            "type_vocab_size": 1,
-            "bos_token_id": theirs[START],
-            "eos_token_id": theirs[END],
-        }
-
-    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
-        if body.num_segments != 1:
-            raise self._lacks("num_segments", body.num_segments, "it has one there")
-        if not body.double_separator:
-            raise self._lacks("double_separator", False, "two </s> stand between two texts there")
-        if "words" in heads and body.activation != "gelu":
-            raise self._lacks("activation", body.activation, "its head of masked words has gelu")
-        super()._check(body.model_copy(update={"double_separator": False}), heads)
-
-
-class XlmRobertaFamily(RobertaFamily):
-    """XLM-R: RoBERTa with another tokenizer."""
-
-    model_type = "xlm-roberta"
-    architectures: ClassVar = {heads: f"XLM{name}" for heads, name in RobertaFamily.architectures.items()}
-
-
-class DistilBertFamily(BertFamily):
-    """DistilBERT."""
-
-    model_type = "distilbert"
-    prefix = "distilbert."
-    head_names: ClassVar = ("vocab_", "pre_classifier.", "classifier.")
-    tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
-    architectures: ClassVar = {
-        frozenset(): "DistilBertModel",
-        frozenset({"words"}): "DistilBertForMaskedLM",
-        frozenset({"labels"}): "DistilBertForSequenceClassification",
-        frozenset({"tags"}): "DistilBertForTokenClassification",
-    }
-    first_of_words = "vocab_projector.bias"
-    pooler = "relu"
-    _layers = "transformer.layer"
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `bert`, which have other names here."""
-        return {
-            "d_model": settings.count("dim", 768),
-            "num_heads": settings.count("n_heads", 12),
-            "num_layers": settings.count("n_layers", 6),
-            "d_ff": settings.count("hidden_dim", 3072),
-            "activation": settings.one_of("activation", ACTIVATIONS, "gelu"),
-            "norm_eps": 1e-12,
-            "max_length": settings.count("max_position_embeddings", 512),
-            "num_segments": 0,
-            "double_separator": False,
-            "pooler": self.pooler if self._pooler_name(files) else "none",
-            "dropout": settings.number("dropout", 0.1),
-            "attention_dropout": settings.number("attention_dropout", 0.1),
-        }
-
-    def _pooler(self, heads: frozenset[str]) -> str:
-        return "pre_classifier"
-
-    def _block(self) -> dict[str, str]:
-        return {
-            "attention.q_lin": "attention.w_query",
-            "attention.k_lin": "attention.w_key",
-            "attention.v_lin": "attention.w_value",
-            "attention.out_lin": "attention.w_out",
-            "sa_layer_norm": "around_attention.norm",
-            "ffn.lin1": "feed_forward.inner",
-            "ffn.lin2": "feed_forward.outer",
-            "output_layer_norm": "around_feed_forward.norm",
-        }
-
-    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
-        if head in ("labels", "tags"):
-            return layer("classifier", head)
-        numbering = vocabularies["tokens"][1]
-        lines = [*layer("vocab_transform", "words.dense"), *layer("vocab_layer_norm", "words.norm")]
-        lines.append(entry("vocab_projector.bias", "words.output.bias", Rows(numbering, NEVER)))
-        matrix = "vocab_projector.weight"
-        return [*lines, _known(matrix) if tied else entry(matrix, "words.output.weight", Rows(numbering))]
-
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json."""
-        assert isinstance(body, BertConfig)
-        values = super().settings(body, heads, vocabularies)
-        return {
-            "vocab_size": values["vocab_size"],
-            "dim": body.d_model,
-            "n_heads": body.num_heads,
-            "n_layers": body.num_layers,
-            "hidden_dim": body.d_ff,
-            "activation": values["hidden_act"],
-            "max_position_embeddings": body.max_length,
-            "sinusoidal_pos_embds": False,
-            "dropout": body.dropout,
-            "attention_dropout": values["attention_probs_dropout_prob"],
-            "initializer_range": 0.02,
-            "pad_token_id": values["pad_token_id"],
-        }
-
-    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
-        if body.num_segments:
-            raise self._lacks("num_segments", body.num_segments, "it has none there")
-        if body.norm_eps != 1e-12:
-            raise self._lacks("norm_eps", body.norm_eps, "it is 1e-12 there")
-        super()._check(body.model_copy(update={"num_segments": 1}), heads)
-
-
-def _known(name: str) -> Entry:
-    """A line for a tensor that repeats another: it is neither read nor reported as unused."""
-    return Entry((name,), ())
-
-
-def _before(settings: Settings) -> int:
-    """The position of the first token."""
-    return settings.count("pad_token_id", 1, least=0) + 1

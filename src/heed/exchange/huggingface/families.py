@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from heed.errors import ConfigError
-from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
+from heed.exchange.huggingface.bert import BertFamily
 from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.distilbert import DistilBertFamily
 from heed.exchange.huggingface.family import Family
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
+from heed.exchange.huggingface.roberta import RobertaFamily, XlmRobertaFamily
 from heed.exchange.huggingface.vit import VitFamily
 
 FAMILIES: tuple[Family, ...] = (

@@ -131,3 +131,8 @@ def _empty(names: Sequence[str], shapes: Mapping[str, torch.Size]) -> list[Tenso
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return f"tensor{'s' if len(names) != 1 else ''} {', '.join(map(repr, names[:_SHOWN]))}{more}"
+
+
+def known(name: str) -> Entry:
+    """A line for a tensor that repeats another: it is neither read nor reported as unused."""
+    return Entry((name,), ())

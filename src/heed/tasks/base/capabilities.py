@@ -1,4 +1,8 @@
-"""What runs of some tasks can do and others cannot: a capability is a method that is there or absent."""
+"""What runs of some tasks can do and others cannot: a capability is a method that is there or absent.
+
+There is no list to register in. The text of a report (`Run.body`) is none: a run that is scored must be able to show
+it. `Writes.outputs` gives an object that writes lines or whole files, because a table is not a list of lines.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Settings of a run that starts from a body which was trained before on much text, as BERT: smaller rates, a warm-up.
 
 Only fields that the user did not give are changed, and they are written into the run's configuration.
+
+Layers are the blocks of a Transformer or the layers of a recurrent network. A run that is stopped and resumed trains
+the same parts at the same updates.
 """
 
 from __future__ import annotations

@@ -84,23 +84,23 @@ class NumericTask(Task[C, E], Generic[C, E]):
         rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
         return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
-    def tensor(self, values: Any) -> Tensor:
-        """Rows in their own units as the model reads them.
+    def tensor(self, values: Any, first: int = 0) -> Tensor:
+        """Rows in their own units as the model reads them; `first` rows came before them.
 
         Raises:
             DataError: A number is so far from those of training that its square is not finite in 32 bits.
         """
         applied = self.standard.apply(values)
         if np.abs(applied).max(initial=0.0) > _FARTHEST:
-            self._refuse_far(np.asarray(values), applied)
+            self._refuse_far(np.asarray(values), applied, first)
         return torch.tensor(applied, dtype=torch.float32)
 
-    def _refuse_far(self, values: NDArray[np.float64], applied: NDArray[np.float64]) -> None:
+    def _refuse_far(self, values: NDArray[np.float64], applied: NDArray[np.float64], first: int) -> None:
         column = int(np.abs(applied).reshape(-1, applied.shape[-1]).max(0).argmax())
         of_column = values.reshape(-1, values.shape[-1])[:, column]
         row = int(np.abs(applied).reshape(-1, applied.shape[-1])[:, column].argmax())
         raise DataError(
-            f"column '{self.standard.columns[column]}': {of_column[row]:g} (row {row + 1}) is too far from the "
+            f"column '{self.standard.columns[column]}': {of_column[row]:g} (row {first + row + 1}) is too far from the "
             f"training rows to compute with (mean {self.standard.mean[column]:g}, deviation "
             f"{self.standard.deviation[column]:g})"
         )

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 
+_BREAKS = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
 @dataclass(frozen=True)
 class Written:
     """What is written for one input: its lines, and how unsure the model is (0 where that is not asked).
@@ -128,6 +131,11 @@ class FileOutputs(Outputs, ABC):
 def one_line(text: str) -> str:
     """A text without the line breaks and tabs that a model may have learned: a line in is a line out."""
     return text.translate({ord(c): " " for c in "\n\r\t"})
+
+
+def in_line(label: str) -> str:
+    r"""A label as a part of a line, exact but for line breaks and tabs, which are written out: `\\n`, `\\r`, `\\t`."""
+    return label.translate(_BREAKS)
 
 
 def units(unit: str) -> str:

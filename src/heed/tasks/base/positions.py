@@ -1,4 +1,7 @@
-"""Learned positions: a model with a table of them reads and writes so many tokens and no more."""
+"""Learned positions: a model with a table of them reads and writes so many tokens and no more.
+
+Training texts are those that fit `model.max_length`, and training begins only if all held-out texts fit too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""A run that starts from another one, of the same task or not: weights by name, rows of weights by their own names."""
+"""A run that starts from another one, of the same task or not: weights by name, rows of weights by their own names.
+
+A token that the parent does not know begins as in a new model. With another size or model the fields are that model's,
+and only what fits is taken; where no matrix fits, that is refused. The parent's own tokenizers keep every vector and
+let the runs form an ensemble. From a translator, `rnn` gets embeddings and encoder of `bahdanau`, `luong` and
+`seq2seq`, with their widths and cell where none are given; `encoder` of the same width gets the embeddings of
+`transformer` only. RUN is a run folder, relative to the current folder, or `last`.
+
+Which axis of which tensor runs over tokens, labels or columns is found by building the model, without numbers, with one
+more row; models declare nothing for it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +34,7 @@ from heed.tasks.base.fine_tuning import is_fine_tuning
 from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows, unshared, unused
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
-from heed.training.checkpoint import load_weights
+from heed.training.weights import load_weights
 
 C = TypeVar("C", bound=RunConfig)
 _OWN = frozenset({"sampling", "extend"})
@@ -42,6 +52,8 @@ class Transfers(ABC):
     """Fields of the head, which stand in the `model` section beside the body's."""
     size_fields: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> the field of `model` that counts such rows."""
+    may_be_more: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of rows of which a model may have more than a run that goes on asks for."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
     alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}

@@ -13,7 +13,7 @@ from heed.data.read.inputs import input_texts
 from heed.data.read.two_texts import BETWEEN, pair_lines, parted
 from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
+from heed.tasks.base.outputs import TextOutputs, Written, in_line, one_line, units
 from heed.tasks.classification.texts import split_texts
 from heed.visible import to_json
 
@@ -67,11 +67,11 @@ class ClassificationOutputs(TextOutputs):
             }
             return (to_json(values),)
         if self.options["sort"]:
-            return ("\t".join([f"{prediction.uncertainty:.4f}", prediction.label, one_line(text)]),)
+            return ("\t".join([f"{prediction.uncertainty:.4f}", in_line(prediction.label), one_line(text)]),)
         if self.options["nbest"] > 1:
             ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[: self.options["nbest"]]
-            return tuple(f"{probability:.4f}\t{label}" for label, probability in ranked) or ("",)
-        return (f"{prediction.label}\t{prediction.probability:.4f}" if prediction.probabilities else "",)
+            return tuple(f"{probability:.4f}\t{in_line(label)}" for label, probability in ranked) or ("",)
+        return (f"{in_line(prediction.label)}\t{prediction.probability:.4f}" if prediction.probabilities else "",)
 
     def answer(self, text: str) -> str:
         """The label and the probabilities."""

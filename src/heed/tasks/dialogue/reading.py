@@ -78,6 +78,10 @@ class Reading(ABC):
         """Which histories are read together where each becomes `rows` rows."""
 
     @abstractmethod
+    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """Positions that are computed where histories are read together."""
+
+    @abstractmethod
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """Histories as the model keeps them, a row each."""
 
@@ -132,6 +136,10 @@ class Joined(Reading):
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
         """Histories of like length."""
         return plan_batches([len(self.source(history)) for history in histories], max(1, TOGETHER // rows))
+
+    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """Each history as long as the longest."""
+        return len(histories) * max(len(self.source(history)) for history in histories)
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """The encoded source."""
@@ -204,6 +212,11 @@ class TurnByTurn(Reading):
             batches[-1].append(number)
             seen.update(map(id, history))
         return [batch for batch in batches if batch]
+
+    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """The tokens of each turn that is read, once: recurrent encoders pass over padding."""
+        turns = {id(turn): len(turn.ids) for history in histories for turn in history[-(self.options.history or 0) :]}
+        return sum(min(length, self.options.max_turn) for length in turns.values())
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """Every turn that histories share is read once."""

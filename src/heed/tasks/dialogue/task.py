@@ -28,10 +28,10 @@ from heed.tasks.dialogue.config import DialogueConfig
 from heed.tasks.dialogue.data import BOTH, DialogueData
 from heed.tasks.dialogue.overview import overview, report_counts
 from heed.tasks.dialogue.talk import Response, Speakers, Talk
-from heed.tasks.dialogue.writing import respond
+from heed.tasks.dialogue.writing import respond, writing_memory
 from heed.tasks.translation.task import output_measures
 from heed.threads import threads_for
-from heed.training.loss import vocabulary_loss
+from heed.training.loss import loss_at
 from heed.training.processes import current
 
 _TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
@@ -183,9 +183,8 @@ class Dialogue(DialogueData):
 
     def loss(self, model: DecoderBody, batch: Any, label_smoothing: float) -> Tensor:
         """Sum over the real tokens of the responses of the cross-entropy in nats."""
-        real = batch.target_mask
-        hidden = self.reading.hidden(model, batch)
-        return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        real, hidden = (batch.target_mask, batch.num_targets), self.reading.hidden(model, batch)
+        return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
 
     def validate(self, model: DecoderBody) -> dict[str, float]:
         """Loss in nats per token and token accuracy of all references; scores of greedy outputs of some."""
@@ -208,11 +207,8 @@ class Dialogue(DialogueData):
 
     def _written(self, model: DecoderBody, talk: Talk) -> list[tuple[str, str]]:
         """Greedy outputs for some validation responses, taken evenly, and what was said."""
-        few = talk.responses[:: -(-len(talk.responses) // VALIDATE_AT_MOST) or 1]
+        few, most = self._to_write(talk)
         references = [self.tokenizer.decode(talk.target(one).ids) for one in few]
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max((len(talk.target(one).ids) for one in few), default=0) + 2
-        most = min(longest, self.config.generation.max_length or longest)
 
         def written(some: list[Response]) -> list[str]:
             histories, speakers = [talk.history(one) for one in some], [talk.target(one).speaker for one in some]
@@ -220,6 +216,19 @@ class Dialogue(DialogueData):
             return [candidates[0].text for candidates in found]
 
         return list(zip(current().map(written, few), references, strict=True))
+
+    def _to_write(self, talk: Talk) -> tuple[list[Response], int]:
+        """The responses that are written where a set is validated, and the tokens that each may have."""
+        few = talk.responses[:: -(-len(talk.responses) // VALIDATE_AT_MOST) or 1]
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        longest = max((len(talk.target(one).ids) for one in few), default=0) + 2
+        return few, min(longest, self.config.generation.max_length or longest)
+
+    def scoring_memory(self, model: DecoderBody, activations: float) -> int:
+        """Bytes that writing responses takes."""
+        talk = self.encoded("valid")
+        few, most = self._to_write(talk)
+        return writing_memory(self, model, [talk.history(one) for one in few], most) if few else 0
 
     @torch.no_grad()
     def forced_scores(self, model: DecoderBody, talk: Talk) -> ForcedScores:

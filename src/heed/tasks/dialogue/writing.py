@@ -11,8 +11,9 @@ import torch
 from heed.data.batch.turns import TokenTurn
 from heed.generation import SamplingOptions, SearchOptions, generate, without_gradient
 from heed.models.base import DecoderBody
-from heed.tasks.translation.writing import Prediction, prediction_of, search_options, seeds_of
+from heed.tasks.translation.writing import Prediction, cached_bytes, prediction_of, search_options, seeds_of
 from heed.threads import threads_for
+from heed.training.micro_batches import kept_bytes
 
 if TYPE_CHECKING:
     from heed.tasks.dialogue.task import Dialogue
@@ -70,6 +71,23 @@ def respond(
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
             results[i] = [prediction_of(task.tokenizer, hypothesis, []) for hypothesis in hypotheses]
     return results
+
+
+def writing_memory(task: Dialogue, model: DecoderBody, histories: Sequence[Sequence[TokenTurn]], written: int) -> int:
+    """Bytes that responding to histories takes with at most so many tokens `written`, without a beam.
+
+    Of a Transformer these are keys and values; a recurrent encoder holds about what it would keep for the way back.
+    """
+    reading = task.reading
+    plan = [[histories[i] for i in chosen] for chosen in reading.plan(histories, 1)]
+    read = [reading.positions(some) for some in plan]
+    held = cached_bytes(model, max(count + len(some) * written for count, some in zip(read, plan, strict=True)))
+    if held:
+        return held
+    few = plan[0][:8]
+    model.eval()
+    device = next(model.parameters()).device
+    return round(kept_bytes(model, lambda: reading.memory(model, few, device)) / reading.positions(few) * max(read))
 
 
 def options_of(

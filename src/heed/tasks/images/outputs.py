@@ -13,7 +13,7 @@ from heed.data.read.incoming import Numbered
 from heed.data.read.inputs import input_texts
 from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.base.outputs import TextOutputs, Written, one_line
+from heed.tasks.base.outputs import TextOutputs, Written, in_line, one_line
 from heed.tasks.images.files import places_of
 from heed.visible import to_json
 
@@ -91,8 +91,8 @@ class PictureOutputs(TextOutputs):
             each = [f"{prediction.probabilities[label]:.6f}" if known else "" for label in self.run.task.labels]
             return (_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
         if self.options["sort"]:
-            return ("\t".join([f"{prediction.uncertainty:.4f}", prediction.label, name]),)
-        return tuple(f"{name}\t{label}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
+            return ("\t".join([f"{prediction.uncertainty:.4f}", in_line(prediction.label), name]),)
+        return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
 
     def answer(self, text: str) -> str:
         """The label and the probabilities."""

@@ -1,4 +1,8 @@
-"""Batches of a token stream: packed blocks for models without a state, contiguous rows for models that carry one."""
+"""Batches of a token stream: packed blocks for models without a state, contiguous rows for models that carry one.
+
+Where blocks begin, and their order, is drawn again each pass; each token is predicted once a pass. Contiguous rows
+carry their state from batch to batch.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class DocumentOptions(DocumentReading):
     """What a training row that holds several documents is: with mask each sees itself only, with run_on each sees those
     before it. Models that carry a state always run on."""
     held_out: float = Field(0.1, gt=0, lt=1)
-    """Share of a single training document that is held out for validation: its end."""
+    """Share of a single training document that is held out for validation: its end. From character int(n * (1 -
+    held_out)) on, as in nanoGPT."""
 
 
 class DocumentsData(DocumentOptions, DocumentFiles):

@@ -25,7 +25,7 @@ from heed.tasks.language_modelling.overview import overview, report_counts
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.tasks.language_modelling.tokens import TokenStream
 from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_parents, take_tokenizer
-from heed.training.loss import PIECE_BYTES, vocabulary_loss
+from heed.training.loss import PIECE_BYTES, loss_at
 
 _TOKENIZER = "tokenizer.json"
 _ABSENT = "absent_tokens"
@@ -40,6 +40,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     interfaces = ("language_model",)
     texts_are_examples = True
     size_fields: ClassVar = {"tokens": "vocab_size"}
+    may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length", _ABSENT)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     overview = overview
@@ -173,7 +174,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """Rotary positions for models that have them, where nothing else is asked for and the size is below base.
 
         A learned table needs more text: of 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
-        nats with rotary positions and 2.45 with a table (docs/language-models.md).
+        nats with rotary positions and 2.45 with a table (benchmarks/NOTES.md).
         """
         size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
         has_them = "positions" in self.body_class.config_class.model_fields
@@ -240,7 +241,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
             hidden = model(batch.tokens)
         else:
             hidden = model(batch.tokens, batch.documents)
-        return vocabulary_loss(hidden[batch.mask], model.output, batch.labels[batch.mask], label_smoothing)
+        return loss_at((batch.mask, batch.num_targets), hidden, batch.labels, model.output, label_smoothing)
 
     def carried(self) -> dict[str, Tensor]:
         """The state after the last batch, by row."""

@@ -1,4 +1,9 @@
-"""Documents as one stream of tokens, in memory or on disk."""
+"""Documents as one stream of tokens, in memory or on disk.
+
+`tokenizer.normalization` is none here, and no space is put before a text, so that tokens give back the text itself
+wherever nothing is unknown (but for U+2581, a space to `word`, `bpe` and `unigram`). With end tokens every token is
+predicted from something and every token of a file is scored.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
         ids = tokenizer.encode_masked(plain_text(text)[0])
         rows.append(_window(task, ids, mask))
         unread.append(len(ids) - len(rows[-1]))
-    scores = iter(_at_masks(task, model, rows, mask))
+    scores = iter(_at_masks(model, rows, mask))
     results = []
     for text, row, left in zip(texts, rows, unread, strict=True):
         found = [_candidates(tokenizer, next(scores), mask, most) for token in row if token == mask]
@@ -174,7 +174,7 @@ def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
     return ids[start : start + room]
 
 
-def _at_masks(task: Pretraining, model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[Tensor]:
+def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[Tensor]:
     """The log-probabilities of the vocabulary at every mask, `(vocab_size,)` each, in the order of the texts."""
     assert model.words is not None
     device = next(model.parameters()).device
@@ -221,7 +221,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
         for known in range(len(pieces)):
             masks = [mask] * (len(pieces) - known)
             rows.append(_window(task, [*ids[:place], *pieces[:known], *masks, *ids[place + 1 :]], mask))
-    scores = iter(_at_masks(task, model, rows, mask))
+    scores = iter(_at_masks(model, rows, mask))
     totals = []
     for pieces in all_pieces:
         total = 0.0

@@ -35,6 +35,11 @@ class SeriesOutputs(FileOutputs):
             table = [[date, *row] for date, row in zip([dates.name, *dates.following(len(rows))], table, strict=True)]
         elif dates is not None:
             self._noted = [f"the dates of column '{dates.name}' are not evenly spaced, so the forecast has none"]
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows(table)
-        return buffer.getvalue().splitlines()
+        return [_line(row) for row in table]
+
+
+def _line(row: Sequence[str]) -> str:
+    """A row of CSV without its line end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(row)
+    return text.getvalue()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heed.tasks.base.outputs import FileOutputs
+from heed.tasks.base.outputs import FileOutputs, in_line
 from heed.visible import to_json
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ class TableOutputs(FileOutputs):
 
     def write_file(self, path: Path) -> Iterator[str]:
         """Each row's label."""
-        for one in self.run.predict_file(path):
+        for one in self.run.predict_rows(path):
             if self.options["json"]:
                 yield to_json({"label": one.label, "probabilities": one.probabilities})
             else:
-                yield f"{one.label}\t{one.probability:.4f}"
+                yield f"{in_line(one.label)}\t{one.probability:.4f}"

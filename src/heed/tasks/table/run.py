@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -61,10 +61,17 @@ class TableRun(Run[Table, RowClassifier]):
 
     def predict_file(self, path: str | Path) -> list[LabelPrediction]:
         """The label of each row of a file with the run's columns."""
-        return self._of(self.task.read(Path(path), labelled=False).values)
+        return [*self.predict_rows(path)]
 
-    def _of(self, values: Any) -> list[LabelPrediction]:
-        return [self.task.prediction(row) for row in self.task.probabilities(self.model, values)]
+    def predict_rows(self, path: str | Path) -> Iterator[LabelPrediction]:
+        """As `predict_file`, while the file is read: of any length it takes the memory of some rows."""
+        first = 0
+        for part in self.task.parts(Path(path)):
+            yield from self._of(part.values, first)
+            first += len(part)
+
+    def _of(self, values: Any, first: int = 0) -> list[LabelPrediction]:
+        return [self.task.prediction(row) for row in self.task.probabilities(self.model, values, first)]
 
     def held(self, data: Any) -> Numbers:
         """Rows of data in Python, with the run's columns in their order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -16,7 +16,7 @@ from heed.data.batch.plan import plan_batches
 from heed.data.examples import label_order
 from heed.data.read.findings import Findings
 from heed.data.read.memory_numbers import aligned, hold_numbers
-from heed.data.read.numbers import Numbers, Row, Standard, constant_lines, read_numbers
+from heed.data.read.numbers import Numbers, Row, Standard, constant_lines, iter_numbers, read_numbers
 from heed.data.store.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError
 from heed.evaluation.labels import f1_measures
@@ -37,6 +37,9 @@ from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 from heed.tasks.table.model import RowClassifier
 from heed.threads import threads_for
+
+AT_ONCE = 10_000
+"""Rows that are read, and computed, together."""
 
 
 class Table(NumericTask[TableConfig, Row]):
@@ -135,11 +138,13 @@ class Table(NumericTask[TableConfig, Row]):
         """The same, as columns."""
         return cast("dict[str, Numbers]", self.splits.examples)
 
-    def read(self, path: Path, labelled: bool = True) -> Numbers:
-        """Rows of a file with the columns of the run, in its order; a file to predict needs no labels."""
-        columns = self.config.data.columns
-        label = columns.label if labelled else None
-        return read_numbers(path, self.standard.columns, label, labelled=labelled, known=self.labels)
+    def read(self, path: Path) -> Numbers:
+        """Labelled rows of a file with the columns of the run, in its order."""
+        return read_numbers(path, self.standard.columns, self.config.data.columns.label, known=self.labels)
+
+    def parts(self, path: Path) -> Iterator[Numbers]:
+        """The rows of a file to predict, which needs no labels, some at a time."""
+        return iter_numbers(path, self.standard.columns, most=AT_ONCE, labelled=False, known=self.labels)
 
     @property
     def notes(self) -> str:
@@ -199,11 +204,11 @@ class Table(NumericTask[TableConfig, Row]):
         return {"loss": float(loss), **values_of(f1_measures(true, self.decide(probabilities)))}
 
     @torch.no_grad()
-    def probabilities(self, model: RowClassifier, values: Any) -> Tensor:
-        """Probability of each label of rows in their own units, `(rows, num_labels)`."""
+    def probabilities(self, model: RowClassifier, values: Any, first: int = 0) -> Tensor:
+        """Probability of each label of rows in their own units, `(rows, num_labels)`; `first` rows came before them."""
         model.eval()
         device = next(model.parameters()).device
-        parts = self.tensor(values).split(10_000)
+        parts = self.tensor(values, first).split(AT_ONCE)
         with threads_for(model, len(values)):
             return torch.cat([torch.softmax(model(part.to(device)).float(), dim=-1).cpu() for part in parts])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heed.data.read.tags import entities
+from heed.tasks.base.outputs import in_line
 from heed.tasks.base.predictions import short
 
 
@@ -72,9 +73,10 @@ class TagPrediction:
     def summary(self) -> str:
         """Entities as `start-end label probability text`, tabs between them; plain tags as `word/tag`."""
         if self.plain:
-            return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+            return " ".join(f"{word}/{in_line(tag)}" for word, tag in zip(self.words, self.tags, strict=True))
         return "\t".join(
-            f"{e.start}-{e.end} {e.label} {e.probability:.3f} {' '.join(e.text.split())}" for e in self.entities
+            f"{e.start}-{e.end} {in_line(e.label)} {e.probability:.3f} {' '.join(e.text.split())}"
+            for e in self.entities
         )
 
     def as_values(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
 from heed.tasks.base.contents import advice
 from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.outputs import in_line
 from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun, part
 from heed.tasks.tagging.baselines import FrequentTags
@@ -86,7 +87,7 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         # In a file of words without tags, these are a new column.
         label = width if label in (word, -1, width) else file.column(columns.label, "label")
         words = [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
-        tags = iter([tag for prediction in self.predict_words(words) for tag in prediction.tags])
+        tags = iter([in_line(tag) for prediction in self.predict_words(words) for tag in prediction.tags])
         between = "\t" if file.tabs or width == 1 else " "
         return [
             between.join([*row[:label], next(tags), *row[label + 1 :]]) if isinstance(row, list) else line

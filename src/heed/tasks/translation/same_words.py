@@ -1,4 +1,7 @@
-"""Writing the words of the source in another order, and nothing else: for shuffled sentences."""
+"""Writing the words of the source in another order, and nothing else: for shuffled sentences.
+
+The search looks for the most probable of these outputs. Of a character tokenizer only the characters stay the same.
+"""
 
 from __future__ import annotations
 

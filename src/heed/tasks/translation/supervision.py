@@ -8,6 +8,12 @@ weights with which the model attends to the source in one layer. `weight` times 
 scoring and writing know nothing of it, and the weights themselves are never changed. A has zeros, so the cross-entropy
 is that of a under A, never the other way round.
 
+A trace records the one layer: the pass runs as it does unwatched, and the weights, before dropout, are computed from
+the recorded queries and keys. Links between words become links between characters (`heed.data.read.links`), and these
+rows of weights over tokens for whatever cut of the texts (`heed.data.tokens.link_rows`), so links need no tokenizer and
+hold under subword sampling. A pair finds its line in a file of links by its origin, so nothing that is held out, left
+out or kept on disk can shift them. Learned links (`guided.py`) are between tokens and have strengths.
+
 Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
 2016 (C16-1291), section 3, for the squared difference.
 """
@@ -132,8 +138,10 @@ class Supervision:
         for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
             findings = Findings.of(data)
             table = LinkTable(path, section.base, section.possible == "use", findings, skipped)
-            held_out = splits.examples["valid"] if name == "train" and not isinstance(data.valid, list) else ()
-            splits.remarks.append(table.check(pairs, counts.read, name, held_out))
+            unused: list[Sequence[Pair]] = []
+            if name == "train":  # of its files, too
+                unused = [splits.left_out, *([] if isinstance(data.valid, list) else [splits.examples["valid"]])]
+            splits.remarks.append(table.check(pairs, counts.read, name, unused))
             counts.found += findings.found
             tables.append(table)
         return tables

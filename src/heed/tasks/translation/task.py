@@ -19,7 +19,6 @@ from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.rouge import ROUGE, rouge_measures
 from heed.evaluation.text import text_measure
-from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
@@ -33,10 +32,10 @@ from heed.tasks.translation.sides import remarks_on_sets
 from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
 from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
 from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.writing import GENERATE_TOKENS, translate
+from heed.tasks.translation.writing import GENERATE_TOKENS, cached_bytes, translate
 from heed.threads import threads_for
 from heed.training.contracts import Loss
-from heed.training.loss import vocabulary_loss
+from heed.training.loss import loss_at
 from heed.training.micro_batches import kept_bytes
 from heed.training.processes import current
 
@@ -78,7 +77,7 @@ class Translation(TranslationData):
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not asked:
             why = few_because(asked, count)
-            splits.remarks.append(f"{why}: size scarce and settings for few pairs (docs/data.md, Few pairs)")
+            splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if spoken is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count, known)
             splits.remarks += [remark] if remark else []
@@ -196,23 +195,19 @@ class Translation(TranslationData):
     def scoring_memory(self, model: PairDecoder, activations: float) -> int:
         """Bytes that writing takes: of a Transformer its keys and values, of other models the states of the sources.
 
-        Keys and values of what was written are held twice where room is made for more, those of the source as the model
-        prepares them and as the search reads them. A recurrent encoder holds about what it would keep for the way back.
+        A recurrent encoder holds about what it would keep for the way back.
         """
         sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         batches = plan_batches([(1, len(source)) for source in sources], GENERATE_TOKENS)
-        longest = [max(len(sources[i]) for i in rows) for rows in batches]
-        if not (
-            widths := [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
-        ):
-            few = collate_pairs([TokenPair(source, []) for source in sources[:8]], [*range(len(sources[:8]))])
-            read = few.to(next(model.parameters()).device)
-            model.eval()
-            kept = kept_bytes(model, lambda: model.encode(read.source, read.source_mask)) / few.source.numel()
-            return round(kept * max(len(rows) * length for rows, length in zip(batches, longest, strict=True)))
+        read = [(len(rows), max(len(sources[i]) for i in rows)) for rows in batches]
         written = self._longest_written()
-        positions = max(len(rows) * (written + length) for rows, length in zip(batches, longest, strict=True))
-        return 2 * 2 * 4 * sum(widths) * positions
+        if held := cached_bytes(model, max(count * (written + length) for count, length in read)):
+            return held
+        few = collate_pairs([TokenPair(source, []) for source in sources[:8]], [*range(len(sources[:8]))])
+        few = few.to(next(model.parameters()).device)
+        model.eval()
+        kept = kept_bytes(model, lambda: model.encode(few.source, few.source_mask)) / few.source.numel()
+        return round(kept * max(count * length for count, length in read))
 
     def _longest_written(self) -> int:
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
@@ -225,15 +220,15 @@ class Translation(TranslationData):
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
         """Sum over the batch's real target tokens of the cross-entropy in nats, and of what supervises attention."""
-        real = batch.target_mask
+        real = batch.target_mask, batch.num_targets
         section = self.config.training.supervision
         if batch.alignment is None or section is None:
             hidden = model(batch.source, batch.source_mask, batch.target)
-            return vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+            return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
         with trace(model, grad=True, mechanism="cross", layer=section.layer) as seen:
             hidden = model(batch.source, batch.source_mask, batch.target)
         weights = supervised_weights(seen, section)
-        of_text = vocabulary_loss(hidden[real], model.output, batch.labels[real], label_smoothing)
+        of_text = loss_at(real, hidden, batch.labels, model.output, label_smoothing)
         of_weights = section.weight * attention_loss(weights, batch.alignment, batch.source_mask, section.loss)
         return Loss(of_text + of_weights, {"text": of_text, "alignment": of_weights})
 

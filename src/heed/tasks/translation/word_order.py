@@ -1,4 +1,11 @@
-"""Baselines for word order: the shuffled words themselves, and the order that an add-k trigram model likes best."""
+"""Baselines for word order: the shuffled words themselves, and the order that an add-k trigram model likes best.
+
+The trigrams are counted on the training sentences (a million at most); k is the value of 1 to 0.0001 under which the
+validation sentences are most probable, the beam has 50 orderings, and marks that end or open a sentence are fixed
+words. Words keep their capital letters whatever the model reads. Of orderings of the same words that end in the same
+two words the best is kept: a beam without limit finds the maximum (tests compare with all permutations). Where the
+training data cannot be read any more, this baseline is left out.
+"""
 
 from __future__ import annotations
 

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from torch.nn import Module
+
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.tokens.continued import beginning
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Writer, generate, without_gradient
+from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from heed.tasks.base.predictions import short
 from heed.tasks.translation.same_words import SameWords
@@ -24,6 +27,16 @@ if TYPE_CHECKING:
 
 GENERATE_TOKENS = 8_000
 """Source tokens decoded together."""
+
+
+def cached_bytes(model: Module, positions: int) -> int:
+    """Bytes that a Transformer's decoder takes to write over so many positions; 0 for other decoders.
+
+    Keys and values of what was written are held twice where room is made for more, those of the source as the model
+    prepares them and as the search reads them.
+    """
+    widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
+    return 2 * 2 * 4 * sum(widths) * positions
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,129 @@
+"""What the number of threads that heed chooses takes, beside one thread and two: decoding, and updates of training.
+
+    python benchmarks/threads.py [--rounds 9] [--busy 1] [--seconds 60] [--only "one source"]
+
+The model of `decoding.py`, and updates of `training.py`'s smaller one. The ways take turns in one process, each call by
+the clock and in processor time; medians. `--busy` starts so many processes that keep a core each, as other people's
+work would. The default begins with what was learned in `HEED_CACHE`, an empty folder unless that is set. It should
+never take more than 1.1 times what the better of one and two threads takes, 1.3 times beside other work. A way is left
+out of further rounds where it has used up its seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+import decoding
+import torch
+import training
+from machine import print_machine
+
+from heed.cores import COMPANY, given_by_user
+from heed.threads import Learned, fixed, sparing
+from heed.training.threads import choose_threads, give_way
+
+Ways = dict[str, Callable[[], object]]
+"""The same work by default, on one thread and on two."""
+
+
+def within(context: Callable[[], AbstractContextManager[None]], work: Callable[[], object]) -> Callable[[], object]:
+    def run() -> None:
+        with context():
+            work()
+
+    return run
+
+
+def ways(default: Callable[[], object], work: Callable[[], object]) -> Ways:
+    return {"default": default, "one": within(partial(fixed, 1), work), "two": within(partial(fixed, 2), work)}
+
+
+def rows() -> dict[str, Ways]:
+    search, found = decoding.with_heed(decoding.build()), {}
+    for batch, beam in ((1, 1), (1, 5), (64, 1), (64, 5)):
+        work = partial(search, *decoding.sources_of(batch), beam, 25)
+        name = f"{'one source' if batch == 1 else f'{batch} sources'}, {f'beam {beam}' if beam > 1 else 'greedy'}"
+        found[name] = ways(within(sparing, work), work)
+    data, step = training.batches(2_000, 4), training.heed_step(training.SHAPES["4+4 x 128"])
+    learned, chosen = Learned("the benchmark of training", 0), []
+
+    def updates() -> None:
+        for batch in data:
+            step(batch)
+
+    def default_updates() -> None:
+        """As a run: the number of threads is measured once, and before each update so many are used as are free."""
+        if not chosen:
+            chosen.append(choose_threads(lambda: step(data[0]), learned, data[0].num_targets))
+        for batch in data:
+            give_way(chosen[0])
+            step(batch)
+
+    return {**found, "training, four updates": ways(within(fixed, default_updates), updates)}
+
+
+def measure(work: Ways, rounds: int, seconds: float) -> dict[str, tuple[float, float, int]]:
+    """For each way the median time of the clock, of the processor, and how often it ran."""
+    times: dict[str, list[tuple[float, float]]] = {way: [] for way in work}
+    for number in range(rounds + 1):
+        for way, run in work.items():
+            if sum(clock for clock, _ in times[way]) > seconds:
+                continue
+            start = time.perf_counter(), time.process_time()
+            run()
+            taken = time.perf_counter() - start[0], time.process_time() - start[1]
+            if number or taken[0] > seconds:  # the first fills caches and pools
+                times[way].append(taken)
+    medians = {way: [statistics.median(one) for one in zip(*each, strict=True)] for way, each in times.items()}
+    return {way: (*medians[way], len(each)) for way, each in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each way and row")
+    parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy beside it")
+    parser.add_argument("--only", default="", help="rows whose names hold this")
+    given = parser.parse_args()
+    torch.set_num_threads(2)
+    print_machine()
+    if given_by_user():
+        parser.error("OMP_NUM_THREADS or MKL_NUM_THREADS is set, so nothing is chosen; unset it")
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ.setdefault("HEED_CACHE", cache)
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
+        try:
+            report(given)
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+
+
+def report(given: argparse.Namespace) -> None:
+    """The table."""
+    print(f"{given.busy} busy processes beside it; milliseconds of the clock; of the processor")
+    print("| | default | one thread | two threads | default / better | default / one | cores free before, after |")
+    print("|---|---|---|---|---|---|---|")
+    for name, work in rows().items():
+        if given.only not in name:
+            continue
+        before = COMPANY.free_cores()
+        found = measure(work, given.rounds, given.seconds)
+        cells = [f"{1e3 * clock:,.0f}; {1e3 * spent:,.0f} ({count})" for clock, spent, count in found.values()]
+        default, *fixed_ways = (clock for clock, _, _ in found.values())
+        ratios = f"{default / min(fixed_ways):.2f} | {default / fixed_ways[0]:.2f}"
+        print(f"| {name} | {' | '.join(cells)} | {ratios} | {before}, {COMPANY.free_cores()} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A program of tests/test_processes.py: imports heed once, then runs commands in several processes, each a fork.
+
+    python tests/ranks.py
+
+Reads a JSON object a line from standard input ("folder", "count" and "words", a file of Python or "heed" and its
+arguments), sets what torchrun sets, and answers with a line of exit codes and of what the processes printed.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import tempfile
+import traceback
+
+from torch.distributed import TCPStore
+
+from heed.cli import main
+
+USED = [
+    *("heed.cli.app", "heed.runs.train", "heed.tasks.translation.run", "heed.tasks.classification.run"),
+    *("heed.tasks.tagging.run", "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text"),
+]
+"""Modules that the commands import when they are needed: loaded here, they are there in every fork."""
+
+
+def store():
+    """Host the store through which the processes find one another, as torchrun's agent does; its process and port."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        hosted = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        os.write(writing, f"{hosted.port}\n".encode())
+        signal.pause()
+    port = os.read(reading, 20).decode().strip()
+    os.close(reading)
+    os.close(writing)
+    return child, port
+
+
+def become(rank, count, port, folder, words, said):
+    """Run the words as process number `rank`; its exit code."""
+    os.environ |= {
+        **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        **{"GROUP_WORLD_SIZE": "1", "TORCHELASTIC_RESTART_COUNT": "0"},
+    }
+    os.chdir(folder)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    try:
+        if words[0] == "heed":
+            main(words[1:])
+        else:
+            sys.argv = words
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as ended:
+        return ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def run(folder, count, words):
+    """Run the words in `count` processes."""
+    hosting, port = store()
+    with tempfile.TemporaryFile("a+") as said:
+        children = []
+        for rank in range(count):
+            if (child := os.fork()) == 0:
+                code = become(rank, count, port, folder, words, said.fileno())
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        os.kill(hosting, signal.SIGKILL)
+        os.waitpid(hosting, 0)
+        said.seek(0)
+        return {"codes": codes, "said": said.read()}
+
+
+if __name__ == "__main__":
+    for name in USED:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        print(json.dumps(run(**json.loads(line))), flush=True)

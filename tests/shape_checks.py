@@ -1,0 +1,77 @@
+"""Shapes in signatures are checked once for each combination of shapes and types, and not at every call.
+
+jaxtyping binds and checks all arguments twice a call, which took two fifths of the time of a small training. What it
+finds depends on types, shapes and data types only, so a call whose arguments and result are of kinds that this function
+was checked with before runs the function by itself.
+"""
+
+import functools
+import inspect
+from types import FunctionType
+
+import jaxtyping
+from torch import Tensor
+
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def install(packages):
+    """Check the functions of packages that are not imported yet: a loaded module cannot be instrumented any more."""
+    jaxtyping.jaxtyped = _jaxtyped_once
+    jaxtyping.install_import_hook(packages, "beartype.beartype")
+
+
+def _jaxtyped_once(*, typechecker):
+    def decorate(function):
+        if not inspect.isfunction(function) or getattr(function, "__no_type_check__", False):
+            return _jaxtyped(function, typechecker=typechecker)
+        return _once(function, typechecker)
+
+    return decorate
+
+
+def _once(function, typechecker):
+    results = []
+
+    def known(*args, **kwargs):
+        return results[-1]
+
+    # Annotations are looked up where the function is from.
+    known = FunctionType(known.__code__, function.__globals__, function.__name__, None, known.__closure__)
+    checked = _jaxtyped(function, typechecker=typechecker)
+    with_result = _jaxtyped(functools.update_wrapper(known, function), typechecker=typechecker)
+    given, seen = set(), set()
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*args, **kwargs)
+        kinds = _kind(args), _kind(kwargs) if kwargs else None
+        if kinds not in given:
+            result = checked(*args, **kwargs)
+            given.add(kinds)
+            seen.add((kinds, _kind(result)))
+            return result
+        result = function(*args, **kwargs)
+        if (pair := (kinds, _kind(result))) not in seen:
+            results.append(result)
+            try:
+                with_result(*args, **kwargs)
+            finally:
+                results.pop()
+            seen.add(pair)
+        return result
+
+    return call
+
+
+def _kind(value):
+    """What a check of a value depends on, as something that can be kept in a set."""
+    kind = type(value)
+    if issubclass(kind, Tensor):
+        return kind, value.shape, value.dtype
+    if issubclass(kind, tuple | list):
+        return kind, *map(_kind, value)
+    if issubclass(kind, dict):
+        return kind, *((key, _kind(item)) for key, item in value.items())
+    return value if kind is str else kind

@@ -1,0 +1,15 @@
+"""Lessons that train, with two updates instead of hundreds and on little data, for tests of everything but learning."""
+
+from heed.lessons import cat, mess, order, pizza, politics, teddy
+
+NOUNS = 8
+
+
+def shrink(patch):
+    """Shorten every lesson that trains; `patch` is pytest's."""
+    for lesson in (cat, mess, order, pizza, politics, teddy):
+        steps = lesson._STEPS
+        patch.setattr(lesson, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
+    patch.setattr(cat, "_NOUNS", [*cat._WORDS, *(noun for noun in cat._NOUNS if noun not in cat._WORDS)][:NOUNS])
+    patch.setattr(mess, "_EACH", 6)
+    patch.setattr(politics, "_SIZES", {"train": 60, "valid": 6, "test": 12})
