@@ -81,7 +81,7 @@ def test_an_illegal_tag_sequence_is_read_as_scorers_read_it_and_told(folder, cap
     code, out, _ = call(capsys, "check", "tagging", tmp_path / "illegal.conll")
     line = text.count("\n") - 2
     assert code == 0
-    told = next(row for row in out.splitlines() if "tags that BIO does not allow, read as seqeval reads them" in row)
+    told = next(row for row in out.splitlines() if "tags that BIO does not allow, read as in seqeval" in row)
     assert told.endswith(f"1 sentence ({line})"), told
 
 

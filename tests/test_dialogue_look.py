@@ -161,7 +161,7 @@ def test_the_response_is_the_one_that_the_model_writes(runs):
     assert run.look(TURNS, speaker="guest").look.target.startswith("guest: ")
     with pytest.raises(ConfigError, match=r"speaker is .ghost., but .* guest, host; did you mean"):
         run.look(TURNS, speaker="ghost")
-    with pytest.raises(ConfigError, match="no 'cross' attention to look at: this model has turns, words attention"):
+    with pytest.raises(ConfigError, match="no 'cross' attention: this model has turns, words attention"):
         run.look(TURNS, mechanism="cross")
     with pytest.raises(DataError, match="the conversation has no turns; give at least one"):
         run.look([])

@@ -199,3 +199,11 @@ def test_weights_that_a_checkpoint_keeps_are_not_hashed_anew(bench):
         assert found.wrong == "" and found.code in (0, 2, 3)
         if (bench.run / "checkpoints/step-1").exists():
             assert not heed.check_run(bench.run).whole
+
+
+@pytest.mark.parametrize("bench", ["dialogue"], indirect=True)
+def test_speakers_that_the_tokenizer_lacks_are_damage(bench):
+    for command in ("predict", "evaluate", "resume"):
+        found = bench.ask(command, Damage("speakers.json", "one more", becomes('[""]')), "removed")
+        assert (found.code, found.wrong) == (2, "")
+        assert "speakers.json is damaged: tokenizer.json has no tokens for some of its 1 speakers" in found.err

@@ -155,7 +155,7 @@ def test_sentences_are_read_from_columns_objects_and_compressed_files(tmp_path):
             r"a.txt' line 2 has 2 columns \('Two \| Dos'\), expected one sentence; data.colu",
         ),
         ('{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl", r"a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
-        ('{"text": "One."}\n["Two."]\n', "a.jsonl", r"line 2 holds a list, expected an object with the field 'text'"),
+        ('{"text": "One."}\n["Two."]\n', "a.jsonl", r"line 2 is a list, expected an object with the field 'text'"),
         ("One.\nTwo.\n", "a.jsonl", r'line 1 is not JSON: .* expected one object a line, as \{"text": "..."\}'),
     ],
 )

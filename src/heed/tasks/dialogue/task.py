@@ -20,7 +20,7 @@ from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.evaluation.measures import share, values_of
 from heed.models.base import DecoderBody, learned_positions
 from heed.storage.disk import write_whole
-from heed.storage.files import read_list
+from heed.storage.files import damaged, read_list
 from heed.tasks.base.positions import check_positions
 from heed.tasks.base.sizes import num_subwords, with_tokenizer
 from heed.tasks.base.transfer import with_parents
@@ -123,8 +123,12 @@ class Dialogue(DialogueData):
         Raises:
             RunError: A file of the folder is missing or damaged.
         """
-        names = read_list(folder / _SPEAKERS, str)
-        return cls(config, TextTokenizer.load(folder / _TOKENIZER), Speakers(("", *names)), None)
+        names, tokenizer = read_list(folder / _SPEAKERS, str), TextTokenizer.load(folder / _TOKENIZER)
+        size = tokenizer.vocab_size
+        task = cls(config, tokenizer, Speakers(("", *names)), None)
+        if tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
+            raise damaged(folder / _SPEAKERS, f"{_TOKENIZER} has no tokens for some of its {len(names)} speakers")
+        return task
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer and the names of the speakers into a run folder."""
