@@ -579,7 +579,7 @@ EDITS = [
     ),
     Edit(
         "links of the pairs held out for validation are not looked at",
-        "for pair, line in self._lines(held_out, corpus):",
+        "for pair, line in self._lines(some, corpus):",
         "for pair, line in self._lines((), corpus):",
         ("tests/test_supervision.py",),
     ),
