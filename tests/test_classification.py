@@ -374,7 +374,7 @@ def test_three_classes_need_more_than_one_output(files, tmp_path):
 
 def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
     path = tmp_path / "long.txt"
-    path.write_text("pos " + "great " * 50_000 + "\nneg awful\n")
+    path.write_text("pos " + "great " * 50_000 + "\nneg awful\nneg dull\n")
     values = settings(files)
     values["data"] = {"train": str(path), "valid": str(path), "max_length": 100}
     task = prepare(values)
